@@ -17,6 +17,9 @@ from fournos import __version__
 PREFIX: Final = "/static/"
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _TYPES: Final = (".css", ".js", ".svg", ".woff2", ".png")
+SHEET: Final = "site.css"
+_SHEETS: Final = ("vendor/uPlot.min.css", "tokens.css", "page.css", "fleet.css", "jobs.css")
+"""Served as one file: a browser paints nothing before it has each style sheet of the head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +32,12 @@ class Asset:
 
 
 class Assets:
-    """The files of the package's folder static."""
+    """The files of the package's folder static; its style sheets are one."""
 
     def __init__(self) -> None:
-        self._found = dict(_walk(files("fournos.web") / "static", ""))
+        contents = dict(_walk(files("fournos.web") / "static", ""))
+        contents[SHEET] = b"\n".join(contents.pop(name) for name in _SHEETS)
+        self._found = {name: _asset(name, content) for name, content in contents.items()}
         digests = ",".join(sorted(one.digest for one in self._found.values()))
         self.version = hashlib.sha256(f"{__version__} {digests}".encode()).hexdigest()[:16]
         """Differs between versions of the page."""
@@ -40,6 +45,10 @@ class Assets:
     def url(self, name: str) -> str:
         """Returns the address of a file, such as "app.js".  Raises KeyError."""
         return f"{PREFIX}{self._found[name].digest}/{name}"
+
+    def content(self, name: str) -> bytes:
+        """Returns a file.  Raises KeyError."""
+        return self._found[name].content
 
     async def serve(self, request: web.Request) -> web.Response:
         """Serves /static/{digest}/{name}."""
@@ -53,16 +62,17 @@ class Assets:
         return web.Response(body=asset.content, headers=headers, content_type=asset.type, charset="utf-8")
 
 
-def _walk(folder: Traversable, prefix: str) -> list[tuple[str, Asset]]:
-    found: list[tuple[str, Asset]] = []
+def _asset(name: str, content: bytes) -> Asset:
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    return Asset(content, gzip.compress(content, 9, mtime=0), kind, digest)
+
+
+def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
     for one in folder.iterdir():
         if one.is_dir():
             found += _walk(one, f"{prefix}{one.name}/")
         elif one.name.endswith(_TYPES):
-            content = one.read_bytes()
-            kind = mimetypes.guess_type(one.name)[0] or "application/octet-stream"
-            digest = hashlib.sha256(content).hexdigest()[:16]
-            found.append(
-                (prefix + one.name, Asset(content, gzip.compress(content, 9, mtime=0), kind, digest))
-            )
+            found.append((prefix + one.name, one.read_bytes()))
     return found

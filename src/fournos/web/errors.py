@@ -63,7 +63,7 @@ def page_error(error: Exception) -> PageError | None:
             return PageError(403, _FORBIDDEN, error.message, ASK)
         case kube.NotFoundError() | kube.GoneError():
             return PageError(
-                404, "Not here", error.message, "It may have been deleted; see the list of all jobs."
+                404, "Not here", error.message, "It may have been deleted, or its name is misspelled."
             )
         case MissingError():
             return PageError(404, "Not here", error.message, error.fix)

@@ -164,7 +164,7 @@ def _pair(line: str) -> tuple[str, str]:
 
 def _line(value: str) -> str:
     """A value of several lines, or that begins with a quote, stands as JSON on one line."""
-    return json.dumps(value) if "\n" in value or "\r" in value or value.startswith('"') else value
+    return json.dumps(value) if len(f"{value}.".splitlines()) > 1 or value.startswith('"') else value
 
 
 def _mapping(text: str) -> dict[str, Any]:

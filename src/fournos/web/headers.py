@@ -33,7 +33,7 @@ SECURITY: Final = {
 }
 HTTPS_ONLY: Final = {"Strict-Transport-Security": "max-age=31536000"}
 PRIVATE: Final = "private, no-cache"
-"""Cache-Control of pages: a browser may keep them, but asks each time whether they are current."""
+"""Cache-Control of pages: a browser may keep them, but revalidates them at each request."""
 
 
 _READING: Final = ("GET", "HEAD", "OPTIONS")

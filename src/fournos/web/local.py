@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from aiohttp import web
-
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.asynchronous import AsyncClient
 from fournos.insight.caches import Caches, scopes
 from fournos.kube.api import Api
 from fournos.runtime.clock import SystemClock
+from fournos.runtime.memory import collect_seldom, keep_objects
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback, OwnRights
+from fournos.web.listening import listening
 from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
@@ -25,6 +25,7 @@ from fournos.web.viewer import Viewer
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8470
+_STREAMS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,9 @@ async def serve(
     wanted = [kind for kind in WATCHED if kind != FOURNOS_CLUSTER]
     kinds = {**await scopes(api, wanted, options.namespace), FOURNOS_CLUSTER: options.clusters_namespace}
     everywhere = all(kinds[kind] == "" for kind in wanted if kind.namespaced)
+    collect_seldom()
     async with Caches(api, kinds) as caches:
+        keep_objects()
         client = AsyncClient(api=api, namespace=options.namespace, owner=options.owner or None)
         viewer = Viewer("you", caches, client, OwnRights(api, SystemClock().monotonic), csrf="")
         assets = Assets()
@@ -70,14 +73,8 @@ async def serve(
 
 async def _run(site: Site, people: Loopback, options: Options, opened: Callable[[str], None]) -> None:
     hosts: set[str] = set()
-    server = WebServer(site, people, PAGES, ACTIONS, STREAMS, hosts=hosts)
-    runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, HOST, options.port).start()
-        port = runner.addresses[0][1]
+    server = WebServer(site, people, PAGES, ACTIONS, STREAMS, hosts=hosts, streams=_STREAMS)
+    async with listening(server.app(), HOST, options.port, streams=_STREAMS, closing=1.0) as port:
         hosts |= {f"{HOST}:{port}", f"localhost:{port}"}
         opened(f"http://{HOST}:{port}/open/{people.token}")
         await asyncio.Event().wait()
-    finally:
-        await runner.cleanup()

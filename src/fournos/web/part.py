@@ -41,6 +41,7 @@ PART = Part(
     settings=WebSettings,
     start=start,
     lease="",
+    own_connections=True,
     rights=RIGHTS,
     required=(),
     verify=verify,

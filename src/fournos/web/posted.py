@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+from urllib.parse import parse_qsl
+
 from aiohttp import web
 
 from fournos.web.errors import PageError
 
+FIELDS: Final = 1000
+"""Maximum number of fields."""
+SLOW: Final = 30.0
+"""Seconds that a form may take to arrive."""
+_FORM: Final = "application/x-www-form-urlencoded"
+
 
 async def posted(request: web.Request) -> dict[str, str]:
-    """Returns the fields; of several with one name the last.  Raises PageError for what is no form."""
+    """Returns the fields; of several with one name the last; none of what is no form.
+
+    Forms of the page are in UTF-8 and have no files: other encodings are not read.  Raises PageError.
+    """
+    if request.content_type != _FORM:
+        return {}
     try:
-        found = await request.post()
-    except ValueError:
+        async with asyncio.timeout(SLOW):
+            body = await request.read()
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS))
+    except TimeoutError:
+        raise PageError(408, "Too slow", "The form did not arrive in time.", "Send it again.") from None
+    except (ValueError, web.RequestPayloadError):
         raise PageError(400, "Not understood", "This is no form of the page.") from None
-    return {name: str(value) for name, value in found.items()}

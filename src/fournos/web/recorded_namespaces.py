@@ -5,37 +5,47 @@ Requests for all namespaces need a right in all of them: the API server checks i
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.facts import everywhere
+from fournos.insight.snapshots import namespaces
 from fournos.insight.source import or_error
 from fournos.kube.errors import KubeError
-from fournos.kube.resource import Resource, key_of
+from fournos.kube.resource import Resource
 from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.routes import Call
+from fournos.web.viewer import allowed_in
 
 RUNS: Final = Resource("history.fournos.dev", "v1", "Run", "runs")
 """What rules of the history's API name."""
 _MOST: Final = 50
-"""Namespaces that are read one after the other at most."""
+"""Namespaces that are read at most."""
 
 
 async def recorded_namespaces(call: Call, resource: Resource = RUNS) -> tuple[str, ...]:
-    """Returns ("",) for all namespaces, else those that the person may read, as far as they are visible.
+    """Returns ("",) for all namespaces, else those that the person may read: of those with jobs or a queue.
 
-    These are the namespaces with jobs or LocalQueues; a person without the right everywhere sees no run of a
-    namespace that has neither.  Without any right the result is ("",), too: that request has the reason.
+    Without any right the result is the namespace of the jobs that the person can read, else (""): the
+    request for that namespace then returns the reason of the refusal.
     """
     if call.site.jobs_namespace:
         return (call.site.jobs_namespace,)
-    if await call.viewer.rights.may("list", resource):
+    may, caches = call.viewer.rights.may, call.site.caches
+    if await may("list", resource):
         return ("",)
-    spaces: set[str] = set()
-    for kind in (FOURNOS_JOB, LOCAL_QUEUE):
-        found = await or_error(everywhere(call.viewer.source, kind, ""))
-        spaces |= set() if isinstance(found, KubeError) else {key_of(one).namespace for one in found}
-    wanted = sorted(spaces)[:_MOST]
-    rights = await asyncio.gather(*(call.viewer.rights.may("list", resource, one) for one in wanted))
-    return tuple(one for one, right in zip(wanted, rights, strict=True) if right) or ("",)
+    spaces = caches.namespaces(FOURNOS_JOB) | caches.namespaces(LOCAL_QUEUE)
+    allowed = await allowed_in(partial(may, "list", resource), spaces)
+    return tuple(allowed[:_MOST]) or (await _seen(call),)
+
+
+async def _seen(call: Call) -> str:
+    found = await or_error(everywhere(call.viewer.source, FOURNOS_JOB, ""))
+    return "" if isinstance(found, KubeError) else min(namespaces(found), default="")
+
+
+async def home(call: Call) -> str:
+    """The namespace of a run that is named without one: the default one, if the person may read it."""
+    own, spaces = call.viewer.client.namespace, await recorded_namespaces(call)
+    return own if spaces == ("",) or own in spaces else spaces[0]

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from fournos.api.times import parse_time
 from fournos.web.assets import Assets
-from fournos.web.live.pieces import ROOT, Piece, Pieces
+from fournos.web.live.pieces import ROOT, Piece, Pieces, RenderedRows
 
 NO_VALUE: Final = "–"
 
@@ -63,10 +63,11 @@ class Renderer:
         )
         self._environment.filters |= {"time": time, "or_dash": or_dash, "cell": cell, "plural": plural}
         self._environment.globals["asset"] = assets.url
+        self._rows = RenderedRows()
 
     def pieces(self, template: str, data: Mapping[str, Any]) -> dict[str, Piece]:
         """Renders the content of a page, its template's name without .html."""
-        live = Pieces()
+        live = Pieces(template, self._rows)
         page = self._environment.get_template(f"{template}.html")
         live(ROOT, "main", caller=lambda: page.render(**data, live=live), tabindex="-1")
         return live.found

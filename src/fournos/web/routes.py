@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from multidict import MultiMapping
 
 from fournos.kube.resource import Resource
+from fournos.web.live.following import Following
 from fournos.web.viewer import Viewer
 from fournos.web.written import Written
 
@@ -29,6 +30,8 @@ class Call:
     query: MultiMapping[str] | Mapping[str, str] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
     """What earlier renderings for the same live stream have left here, such as answers of the history."""
+    following: Following | None = None
+    """Watches for a live stream with the person's own credentials; None for any other request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,10 @@ class Page:
     shared: bool = True
     """It shows persons with the same rights the same.  False if it reads with the person's credentials."""
     command: str = ""
-    """The command line that shows the same; variables of the path in braces."""
+    """The command line that shows the same, with variables of the path in braces.
+
+    {jobs} is the option of the jobs' namespace, if the page is of one; {all_jobs} is -A otherwise.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +97,8 @@ class Stream:
     path: str
     open: Callable[[Call], Awaitable[Content]]
     """Raises as `Page.gather` does; so may the first piece."""
+    of: Resource
+    """The kind of what it is of: without the right to `get` it in the path's namespace the stream ends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from aiohttp import web
 from fournos.client.errors import FournosError
 from fournos.kube.errors import KubeError
 from fournos.web.errors import PageError
-from fournos.web.headers import SECURITY
+from fournos.web.lasting import Lasting
 from fournos.web.routes import Content
 
 EACH: Final = 8
@@ -47,8 +47,8 @@ class Sending:
         finally:
             self._open[person] -= 1
 
-    async def send(self, request: web.Request, content: Content) -> web.StreamResponse:
-        """Sends all pieces.  An error before the first one is raised."""
+    async def send(self, request: web.Request, content: Content, lasting: Lasting) -> web.StreamResponse:
+        """Sends all pieces while the person may read them.  An error before the first one is raised."""
         async with aclosing(cast(Any, content.pieces)) as pieces:
             first: bytes = await anext(pieces, b"")
             response = web.StreamResponse(headers=_headers(content.filename))
@@ -56,14 +56,16 @@ class Sending:
             try:
                 await self._write(response, first)
                 async for piece in pieces:
+                    if not await lasting.goes_on():
+                        _cut(request)
+                        break
                     await self._write(response, piece)
-                await response.write_eof()
+                else:
+                    await response.write_eof()
             except ConnectionError:  # the reader has gone
                 pass
             except (TimeoutError, KubeError, FournosError):
-                # The head is sent, so a cut connection alone shows that this is not all of it.
-                if request.transport is not None:
-                    request.transport.abort()
+                _cut(request)
         return response
 
     async def _write(self, response: web.StreamResponse, piece: bytes) -> None:
@@ -71,9 +73,14 @@ class Sending:
             await response.write(piece)
 
 
+def _cut(request: web.Request) -> None:
+    """The head is sent, so a cut connection alone shows that this is not all of it."""
+    if request.transport is not None:
+        request.transport.abort()
+
+
 def _headers(filename: str) -> dict[str, str]:
     found = {
-        **SECURITY,
         "Content-Type": "text/plain; charset=utf-8",
         "Cache-Control": "private, no-store",
         "X-Accel-Buffering": "no",

@@ -10,6 +10,7 @@ import shlex
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -23,6 +24,7 @@ from fournos.web.content import PageContent
 from fournos.web.errors import LoginNeededError, PageError, page_error
 from fournos.web.headers import HTTPS_ONLY, PRIVATE, SECURITY, check_host, check_origin
 from fournos.web.identity.people import People
+from fournos.web.lasting import Lasting
 from fournos.web.limits import Limit
 from fournos.web.live.pieces import CSRF, Piece, digest
 from fournos.web.notices import COOKIE, notice_of, with_notice
@@ -32,6 +34,7 @@ from fournos.web.routes import Action, Call, Done, Page, Shown, Stream
 from fournos.web.sending import Sending
 from fournos.web.site import Site
 from fournos.web.streams import Streams
+from fournos.web.viewer import Viewer
 from fournos.web.written import arrived
 
 log = logging.getLogger(__name__)
@@ -42,6 +45,8 @@ LARGEST: Final = 2**20
 READS: Final = (20.0, 200)
 """Pages per second and at once of one person."""
 WRITES: Final = (1.0, 30)
+_VIEWER: Final = web.RequestKey("viewer", Viewer)
+"""In a request: the person who is logged in, for an error that is found later."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -72,7 +77,7 @@ class WebServer:
         self._hosts = hosts
         self._headers = {**SECURITY, **(HTTPS_ONLY if https else {})}
         self._content = PageContent(site)
-        self._streams = Streams(site, people, self._content, pages, self._headers, most=streams)
+        self._streams = Streams(site, people, self._content, pages, most=streams)
         self.channels = self._streams.channels
         self._reads = Limit(*READS, monotonic=monotonic)
         self._writes = Limit(*WRITES, monotonic=monotonic)
@@ -91,6 +96,7 @@ class WebServer:
             app.router.add_post(action.path, partial(self._act, action))
         for stream in self._sent:
             app.router.add_get(stream.path, partial(self._send, stream))
+        app.on_response_prepare.append(self._secure)
         app.on_shutdown.append(self._close)
         app.cleanup_ctx.append(self._following)
         return app
@@ -130,17 +136,21 @@ class WebServer:
             user=viewer.name,
             csrf=viewer.csrf,
             live=live,
-            command=_command(page, call),
+            command=_command(page, call.path, call.site.jobs_namespace),
             notice=notice,
-            logout=self._people.logout if viewer.may_log_out else "",
+            logout=self._logout(viewer),
         )
         body = self._site.renderer.whole(frame, pieces).replace(CSRF, viewer.csrf).encode()
         response = web.Response(body=body, content_type="text/html", charset="utf-8")
         response.enable_compression()
         return response
 
+    def _logout(self, viewer: Viewer) -> str:
+        return self._people.logout if viewer.may_log_out else ""
+
     async def _call(self, request: web.Request) -> Call:
         viewer = await self._people.viewer(request)
+        request[_VIEWER] = viewer
         self._reads.take(viewer.name)
         return Call(self._site, viewer, self._site.now(), dict(request.match_info), request.query)
 
@@ -181,7 +191,11 @@ class WebServer:
     async def _send(self, stream: Stream, request: web.Request) -> web.StreamResponse:
         call = await self._call(request)
         with self._sending.counted(call.viewer.name):
-            return await self._sending.send(request, await stream.open(call))
+            right = ("get", stream.of, call.path.get("namespace", ""))
+            # A run that is over is read by a right of the history, which the API server checks.
+            rights = [right] if await call.viewer.rights.may(*right) else []
+            lasting = Lasting(self._people, request, rights)
+            return await self._sending.send(request, await stream.open(call), lasting)
 
     # --- live ----------------------------------------------------------------------------------------
 
@@ -207,11 +221,12 @@ class WebServer:
             check_origin(request, self._hosts)
             response = await handler(request)
         except web.HTTPNotFound:
-            response = self._failed(request, PageError(404, "Not here", "There is no such page."))
+            response = self._failed(
+                request, PageError(404, "Not here", "There is no such page.", "Check the address.")
+            )
         except web.HTTPRequestEntityTooLarge:
             response = self._failed(request, PageError(413, "Too large", "The form is too large."))
-        except web.HTTPException as error:
-            error.headers.update(self._headers)
+        except web.HTTPException:
             raise
         except (PageError, KubeError, FournosError) as error:
             response = self._failed(request, page_error(error) or _fault())
@@ -220,9 +235,12 @@ class WebServer:
         except Exception:
             log.exception("%s %r failed", request.method, request.path)
             response = self._failed(request, _fault())
-        if not response.prepared:
-            response.headers.update(self._headers)
         return response
+
+    async def _secure(self, _: web.Request, response: web.StreamResponse) -> None:
+        """Called for each response, also for one that aiohttp makes before the handlers."""
+        for name, value in self._headers.items():
+            response.headers.setdefault(name, value)
 
     def _failed(self, request: web.Request, error: PageError) -> web.Response:
         template: str = "error"
@@ -232,18 +250,24 @@ class WebServer:
                 return web.Response(status=303, headers={"Location": error.location})
             template, data = "login", {**data, **login}
         nav = () if isinstance(error, LoginNeededError) else self._nav
+        frame = Frame(title=error.title, nav=nav, path="")
+        if viewer := request.get(_VIEWER):
+            # With the way out: another account may have the right that this one lacks.
+            frame = replace(frame, user=viewer.name, csrf=viewer.csrf, logout=self._logout(viewer))
         pieces = self._site.renderer.pieces(template, data)
         return web.Response(
             status=error.status,
-            text=self._site.renderer.whole(Frame(title=error.title, nav=nav, path=""), pieces),
+            text=self._site.renderer.whole(frame, pieces),
             content_type="text/html",
             headers={"Cache-Control": "no-store", **error.headers},
         )
 
 
-def _command(page: Page, call: Call) -> str:
+def _command(page: Page, path: Mapping[str, str], namespace: str) -> str:
     """Returns the command that shows the same; people copy it, so what an address holds is quoted."""
-    return page.command.format_map({name: shlex.quote(value) for name, value in call.path.items()})
+    quoted = {name: shlex.quote(value) for name, value in path.items()}
+    jobs = f" -n {namespace}" if namespace else ""
+    return page.command.format_map({"jobs": jobs, "all_jobs": jobs or " -A", **quoted})
 
 
 def _short(text: str) -> str:
@@ -251,4 +275,9 @@ def _short(text: str) -> str:
 
 
 def _fault() -> PageError:
-    return PageError(500, "A fault of this page", "The request failed. The log of the page has the cause.")
+    return PageError(
+        500,
+        "A fault of this page",
+        "The request failed. The log of the page has the cause.",
+        "Load the page again. If it fails again, report it with that part of the log.",
+    )

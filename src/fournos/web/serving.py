@@ -11,20 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import web
-
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.insight.caches import Caches
 from fournos.kube.client import Client
 from fournos.kube.resource import Key, Resource
 from fournos.runtime.cert_rotator import CertRotator
 from fournos.runtime.clock import Clock
+from fournos.runtime.memory import keep_objects
 from fournos.runtime.serving_certificate import ServingCertificate
 from fournos.web.assets import Assets
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.identity.members import CALLBACK, Members, Ways
 from fournos.web.identity.rights import Questions
 from fournos.web.identity.session_keys import SessionKeys
+from fournos.web.listening import listening
 from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HEADER: Final = 16_384
-"""Maximum bytes of a request's header: a session with a long token takes several cookies."""
 CLOSING: Final = 2.0
 """Seconds that open requests have at the end; streams end at once."""
 
@@ -78,6 +76,7 @@ async def _serve(
     """Serves until cancelled, once the objects are read and there is a certificate."""
     tls = await certificate.context()
     async with Caches(api, watched(settings)) as caches:
+        keep_objects()
         people = Members(
             api,
             ways(settings, clock),
@@ -107,20 +106,12 @@ async def _serve(
             https=True,
             monotonic=clock.monotonic,
         )
-        runner = web.AppRunner(
-            server.app(),
-            access_log=None,
-            shutdown_timeout=CLOSING,
-            max_field_size=HEADER,
-            max_line_size=HEADER,
+        serving = listening(
+            server.app(), "", settings.port, streams=settings.streams, closing=CLOSING, tls=tls
         )
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, port=settings.port, ssl_context=tls).start()
-            log.info("the page is served on port %d", settings.port)
+        async with serving as port:
+            log.info("the page is served on port %d", port)
             await asyncio.Event().wait()
-        finally:
-            await runner.cleanup()
 
 
 def ways(settings: WebSettings, clock: Clock) -> Ways:

@@ -25,4 +25,4 @@ class Site:
     assets: Assets
     renderer: Renderer
     memo: Memo = field(default_factory=Memo)
-    """Answers that cost requests."""
+    """Cached answers that cost requests to make."""

@@ -19,7 +19,9 @@ from fournos.kube.errors import KubeError
 from fournos.web.content import PageContent
 from fournos.web.errors import PageError, page_error
 from fournos.web.identity.people import People
+from fournos.web.lasting import Lasting
 from fournos.web.live.channels import Channels, FullError, Listener, WithdrawnError
+from fournos.web.live.following import Following
 from fournos.web.live.pieces import CSRF, Piece
 from fournos.web.routes import Call, Page
 from fournos.web.site import Site
@@ -29,11 +31,9 @@ SLOW: Final = 30.0
 """Seconds for which a reader may take nothing before its stream is closed."""
 COMMENT: Final = b": \n\n"
 BUSY: Final = {"Retry-After": "5"}
-"""As often as a tab without a stream asks."""
+"""The interval in seconds at which a tab without a stream requests changes (see app.js)."""
 _NO_LONGER: Final = (403, 404)
 """The statuses of a page whose content an open tab must not go on showing."""
-RECHECK: Final = 60.0
-"""Seconds after which session and rights of an open stream's person are checked again."""
 
 
 class Streams:
@@ -45,14 +45,12 @@ class Streams:
         people: People,
         content: PageContent,
         pages: Sequence[Page],
-        headers: Mapping[str, str],
         *,
         most: int,
     ) -> None:
         self._site = site
         self._people = people
         self._content = content
-        self._headers = headers
         self._paths = [(re.compile(_pattern(page.path)), page) for page in pages if page.watched]
         self.channels = Channels(most=most)
 
@@ -69,8 +67,9 @@ class Streams:
         at = request.headers.get("Last-Event-ID") or request.query.get("at", "")
         call = Call(self._site, viewer, self._site.now(), path, MultiDict(target.query))
 
-        async def render() -> Mapping[str, Piece]:
-            again = replace(call, now=self._site.now())
+        async def render(following: Following) -> Mapping[str, Piece]:
+            own = None if page.shared else following
+            again = replace(call, now=self._site.now(), following=own)
             try:
                 return await self._content.of_class(page, again, str(target), rights)
             except (PageError, KubeError, FournosError) as error:
@@ -85,7 +84,9 @@ class Streams:
         revision = partial(self._site.caches.revision, page.watched)
         try:
             async with self.channels.listen(key, viewer.name, at, render, revision) as listener:
-                return await self._stream(request, viewer, rights, listener)
+                reads = await viewer.rights.reads(page.watched)
+                lasting = Lasting(self._people, request, reads, permission_class=rights)
+                return await self._stream(request, viewer, listener, lasting)
         except FullError:
             raise PageError(
                 503, "Too many open tabs", "No further live stream is open.", headers=BUSY
@@ -101,16 +102,14 @@ class Streams:
         raise PageError(404, "Not here", "This page has no live updates.")
 
     async def _stream(
-        self, request: web.Request, viewer: Viewer, rights: str, listener: Listener
+        self, request: web.Request, viewer: Viewer, listener: Listener, lasting: Lasting
     ) -> web.StreamResponse:
-        response = web.StreamResponse(
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", **self._headers}
-        )
+        response = web.StreamResponse(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         response.content_type = "text/event-stream"
         with suppress(ConnectionError):  # the tab was closed
             await response.prepare(request)
             await response.write(COMMENT)  # the head leaves with the first bytes: the tab is connected now
-            await self._send(request, response, viewer, rights, listener)
+            await self._send(request, response, viewer, listener, lasting)
         return response
 
     async def _send(
@@ -118,17 +117,14 @@ class Streams:
         request: web.Request,
         response: web.StreamResponse,
         viewer: Viewer,
-        rights: str,
         listener: Listener,
+        lasting: Lasting,
     ) -> None:
-        csrf, loop = viewer.csrf.encode(), asyncio.get_running_loop()
-        checked = loop.time()
+        csrf = viewer.csrf.encode()
         async with aclosing(listener.messages()) as messages:
             async for message in messages:
-                if loop.time() - checked > RECHECK:
-                    checked = loop.time()
-                    if not await self._still(request, rights):
-                        return
+                if not await lasting.goes_on():
+                    return
                 try:
                     async with asyncio.timeout(SLOW):
                         await response.write(message.replace(CSRF.encode(), csrf) or COMMENT)
@@ -136,17 +132,6 @@ class Streams:
                     if request.transport is not None:
                         request.transport.abort()  # what is buffered would be kept for ever
                     return
-
-    async def _still(self, request: web.Request, rights: str) -> bool:
-        """True if the person of a stream is logged in and has the same rights.
-
-        If that cannot be found out, the stream ends: the tab connects again and shows why it cannot.
-        """
-        try:
-            current = await self._people.viewer(request)
-            return await current.rights.permission_class() == rights
-        except (PageError, KubeError):
-            return False
 
 
 def _pattern(path: str) -> str:

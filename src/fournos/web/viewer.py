@@ -1,13 +1,18 @@
-"""The person who looks: rights, and the two ways in which pages read for that person."""
+"""The logged-in person: rights, and the two sources that pages read for that person."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from fournos.client.asynchronous import AsyncClient
 from fournos.insight.source import Source
 from fournos.kube.resource import Resource
+
+Right = tuple[str, Resource, str]
+"""Verb, resource and namespace."""
 
 
 class Rights(Protocol):
@@ -23,6 +28,10 @@ class Rights(Protocol):
         subresource: str = "",
     ) -> bool:
         """`namespace` "" means all namespaces."""
+        ...
+
+    async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
+        """Returns the rights by which the person reads these kinds, as few as there can be."""
         ...
 
     async def permission_class(self) -> str:
@@ -43,3 +52,10 @@ class Viewer:
     csrf: str
     """The token that each form of this session carries."""
     may_log_out: bool = False
+
+
+async def allowed_in(may: Callable[[str], Awaitable[bool]], namespaces: Iterable[str]) -> list[str]:
+    """Returns the namespaces for which `may` is true, in order."""
+    wanted = sorted(namespaces)
+    rights = await asyncio.gather(*map(may, wanted))
+    return [one for one, right in zip(wanted, rights, strict=True) if right]

@@ -1,4 +1,4 @@
-"""After a write: the page that follows shows it, although watched objects arrive later."""
+"""Waits after a write until watched objects show it, so that the next page does."""
 
 from __future__ import annotations
 

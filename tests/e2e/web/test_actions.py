@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.e2e.hub import Hub
 from tests.e2e.web.conftest import BROKEN, CLUSTER, CLUSTERS, DONE, OpenTab
@@ -64,15 +65,24 @@ def test_retry_then_resubmit_with_changes(world: Hub, open_tab: OpenTab) -> None
     assert made["spec"] == first["spec"]
 
     tab.press(tab.page.get_by_role("link", name="Resubmit with changes"))
-    spec = tab.one("#spec").input_value()
+    assert tab.page.url == f"{tab.base}/submit?from={world.namespace}/{made['metadata']['name']}"
+    assert tab.one("[name=cluster]").is_visible() and not tab.one("[name=displayName]").is_visible()
     tab.expected = ("status of 422",)
-    tab.one("#spec").fill("pipeline: [")
-    tab.press("Submit the new job")
-    assert "no YAML" in tab.text("[role=alert]") and tab.one("#spec").input_value() == "pipeline: ["
+    fill(tab, executionEngine="[")
+    tab.press("Preview")
+    refused_at(tab, "executionEngine")
     tab.is_accessible()
-    again = "pipeline: fournos-run-only\ndisplayName: Again"
-    tab.one("#spec").fill(spec.replace("pipeline: web-fails", again))
-    tab.press("Submit the new job")
+    fill(tab, executionEngine=yaml.safe_dump(first["spec"]["executionEngine"]))
+    tab.page.get_by_text("All other fields").click()
+    fill(tab, pipeline="fournos-run-only", displayName="Again")
+    tab.press("Preview")
+    changes = tab.one("#changes tbody tr").all_inner_texts()
+    assert [one.split() for one in changes] == [
+        ["displayName", "–", "Again"],
+        ["pipeline", "web-fails", "fournos-run-only"],
+    ]
+    tab.is_accessible()
+    tab.press("Submit")
     changed = shown_job(world, tab)["spec"]
     assert changed == {**first["spec"], "pipeline": "fournos-run-only", "displayName": "Again"}
     assert "changed: displayName, pipeline" in tab.notice

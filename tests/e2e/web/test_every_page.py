@@ -33,6 +33,8 @@ def test_a_wide_window(name: str, world: Hub, open_tab: OpenTab) -> None:
     tab.is_accessible()
     tab.does_not_scroll_sideways()
     tab.does_not_jump()
+    tab.paints_at_once()
+    tab.shows_its_state_without_colours()
     assert tab.one("h1").count() == 1
     tab.works_by_keyboard()
 
@@ -43,6 +45,7 @@ def test_a_phone_in_the_dark(name: str, world: Hub, open_tab: OpenTab) -> None:
     tab.is_accessible()
     tab.does_not_scroll_sideways()
     tab.does_not_jump()
+    tab.reads_in_a_narrow_window()
 
 
 @pages

@@ -121,7 +121,6 @@ PAGES: Final = {
     "job": JOB,
     "logs": f"{JOB}/logs",
     "found lines": f"{JOB}/logs?q={quote(SCRIPT[:40])}",
-    "resubmit": f"{JOB}/resubmit",
     "submit": f"/submit?from={NS}/{quote(NAME, safe='')}&name={quote(SCRIPT)}",
     "compare": f"/compare?job={NS}/{UID}&job={NS}/{quote(SCRIPT)}",
     "trends": f"/trends/{NS}/{UID}",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.e2e.hub import Hub
+from tests.e2e.jobs.test_lifecycle import pipeline
 from tests.e2e.web.conftest import CLUSTER, CLUSTERS, OpenTab
 from tests.e2e.web.tab import Tab
 
@@ -62,6 +63,26 @@ def test_open_tabs_show_a_job_from_its_submission_to_its_end(world: Hub, open_ta
     assert all(tab.stayed for tab in (jobs, queue, fleet, job)), "a page was loaded again"
 
 
+def test_an_open_tab_shows_each_task_of_a_job_that_runs(world: Hub, open_tab: OpenTab) -> None:
+    """Also the second one: the status of the job is the same while its tasks change."""
+    second = pipeline("web-two-tasks", "while true; do sleep 1; done")
+    (task,) = second["spec"]["tasks"]
+    (first,) = pipeline("", "sleep 3")["spec"]["tasks"]
+    second["spec"]["tasks"] = [
+        {**first, "name": "first"},
+        {**task, "name": "second", "runAfter": ["first"]},
+    ]
+    world.apply(second)
+    name = world.submit("web-tasks", pipeline="web-two-tasks")
+    tab = open_tab(f"/jobs/{world.namespace}/{name}")
+    tab.until(lambda: tab.streams, "the tab has no stream")
+    tab.stays()
+    row = tab.one("#job-timeline tr", has=tab.page.get_by_role("rowheader", name="second"))
+    tab.until(lambda: row.count() and "Running" in row.inner_text(), "the second task does not appear")
+    assert tab.stayed, "the page was loaded again"
+    world.shutdown(name, "Terminate")
+
+
 def test_a_hidden_tab_pauses_and_resumes_where_it_was(lock: Request, open_tab: OpenTab) -> None:
     tab = open_tab()
     tab.until(lambda: tab.streams)
@@ -109,8 +130,28 @@ def test_eight_tabs_have_four_streams_and_all_show_a_change(lock: Request, open_
     lock("hal")
     for tab in tabs:
         tab.until(lambda tab=tab: requested(tab, "hal"))
-    # A tab that is closed leaves its stream to the next one that is opened.
+    # A tab that is closed leaves its stream to one that asks.
     holder = next(tab for tab in tabs if tab.streams)
+    tabs.remove(holder)
     assert not holder.closed()
     late = open_tab(beside=first)
-    late.until(lambda: late.streams)
+    late.until(lambda: sum(bool(tab.streams) for tab in (*tabs, late)) == STREAMS)
+
+
+def test_a_hidden_tab_leaves_its_stream_to_a_visible_one(lock: Request, open_tab: OpenTab) -> None:
+    first = open_tab()
+    holders = [first, *(open_tab(beside=first) for _ in range(STREAMS - 1))]
+    first.until(lambda: all(tab.streams for tab in holders))
+    asks = open_tab(beside=first)
+    first.page.evaluate(HIDE, True)
+    asks.until(lambda: asks.streams, "the tab has no stream although a slot is free")
+    first.page.evaluate(HIDE, False)
+    lock("kim")
+    for tab in (first, asks):
+        tab.until(lambda tab=tab: requested(tab, "kim"))
+    assert len(first.streams) == 1, "five tabs have a stream"
+    # The one that asks goes on with its stream when there is a slot again.
+    asks.page.evaluate(HIDE, True)
+    first.until(lambda: len(first.streams) == 2)
+    lock("lea")
+    first.until(lambda: requested(first, "lea"))

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.e2e.hub import Hub
-from tests.e2e.web.conftest import CLUSTER, DONE, RUNS, OpenTab
+from tests.e2e.web.conftest import BROKEN, CLUSTER, DONE, RUNS, OpenTab
 from tests.e2e.web.people import ELSEWHERE, PEOPLE, Shared, shared
 from tests.e2e.web.served import Served
 from tests.e2e.web.tab import Tab
@@ -107,6 +107,16 @@ def test_each_person_sees_rows_and_buttons_of_their_rights(
     second.expected = ("status of 403",)
     assert DONE in first.text("#jobs") and ELSEWHERE not in first.text("#jobs")
     assert ELSEWHERE in second.text("#jobs") and DONE not in second.text("#jobs")
+    assert "cannot" not in first.text("#jobs-notes")
+    assert f'in the namespace "{PEOPLE}"' in second.text("#jobs-notes"), "where it may not read the history"
+
+    # The history of one namespace, for a person who may read no other one.
+    first.goto("/usage")
+    assert "not counted" not in first.text("header.title")
+    first.goto(f"/compare?job={DONE}&job={BROKEN}")
+    assert "What differs" in first.text()
+    first.goto(f"/trends/{world.namespace}/{DONE}")
+    assert DONE in first.text("main")
 
     first.goto(f"/jobs/{world.namespace}/{RUNS}")
     assert {"Stop", "Stop now", "Delete"} <= set(first.one("#job-actions summary").all_inner_texts())

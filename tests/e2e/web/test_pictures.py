@@ -38,6 +38,25 @@ def test_the_documentation_shows_each_picture_and_says_what_it_is() -> None:
     assert {file.name for file in FOLDER.glob("web-*")} == {picture.file for picture in PICTURES}
 
 
+def test_times_are_relative_or_in_utc(stage: Staged, browser: Browser, open_tab: OpenTab) -> None:
+    """On the way: Escape closes a question."""
+    tab = open_tab(f"/jobs/{NS}/{NIGHTLY}", served=stage.served(browser))
+    form = tab.offer("Delete")
+    form.locator("button:not([type])").focus()
+    tab.page.keyboard.press("Escape")
+    assert not form.is_visible() and "Delete" in tab.text(":focus")
+    submitted, button = tab.one("dl.headline time"), tab.one("#times")
+    tab.until(lambda: "ago" in submitted.inner_text())
+    button.click()
+    exact = submitted.get_attribute("title")
+    assert exact and exact.endswith(" UTC") and submitted.inner_text() == exact
+    tab.page.reload()
+    tab.until(lambda: button.get_attribute("aria-pressed") == "true")
+    assert submitted.inner_text() == exact
+    button.click()
+    assert "ago" in submitted.inner_text()
+
+
 def test_a_regression_is_acknowledged_and_withdrawn(
     stage: Staged, browser: Browser, open_tab: OpenTab
 ) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from yarl import URL
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.resource import Key
+from fournos.web.listening import room
 from tests.integration.conftest import Server
 from tests.integration.jobs.operator import Operator
 from tests.integration.test_rbac import PLURALS
@@ -25,6 +27,7 @@ from tests.waiting import free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]
 HOME = "fournos-web"
+STREAMS = 20
 RULES = [{"apiGroups": ["fournos.dev"], "resources": ["fournosjobs"], "verbs": ["get", "list", "patch"]}]
 
 
@@ -129,7 +132,7 @@ async def site(
 async def replica(kubeconfig: Path, namespace: str, log: Path) -> tuple[str, Operator]:
     """Starts one process of the page.  Returns its address and the process when it answers."""
     port = free_port()
-    settings = {"WEB_PORT": str(port), "WEB_JOBS_NAMESPACE": ""}
+    settings = {"WEB_PORT": str(port), "WEB_JOBS_NAMESPACE": "", "WEB_STREAMS": str(STREAMS)}
     operator = Operator(kubeconfig, namespace, log, enable="web", settings=settings)
     await operator.ready()
     url = f"https://127.0.0.1:{port}"
@@ -261,3 +264,20 @@ async def test_without_a_login_nothing_is_shown(site: Site) -> None:
             assert (await page(session, path))[0] == 401
         async with session.post("/login", data={"token": "forged"}, allow_redirects=False) as answer:
             assert answer.status in (401, 403, 422), answer.status
+
+
+async def test_silent_connections_make_room_for_a_request(site: Site) -> None:
+    """In the process as it is deployed: another event loop accepts connections in another way."""
+    most = room(STREAMS)
+    url = URL(site.url)
+    assert url.host and url.port
+    with ExitStack() as silent:
+        for _ in range(most + 20):
+            silent.enter_context(await asyncio.to_thread(socket.create_connection, (url.host, url.port)))
+        async with aiohttp.ClientSession(site.url, connector=aiohttp.TCPConnector(ssl=False)) as session:
+            assert (await page(session, "/login"))[0] == 200
+
+    async def made() -> bool:
+        return "idle connections end to make room" in site.process.tail()
+
+    await until(made, "no connection ended to make room", report=site.process.tail)

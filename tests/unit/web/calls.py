@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from fournos.web.assets import Assets
 from fournos.web.render import Renderer
 from fournos.web.routes import Call, Page
 from fournos.web.site import Site
-from fournos.web.viewer import Viewer
+from fournos.web.viewer import Right, Viewer
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS
 
@@ -30,6 +30,9 @@ class Verbs:
 
     async def may(self, verb: str, resource: Resource, namespace: str = "", **_: str) -> bool:
         return verb in self.verbs
+
+    async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
+        return []
 
     async def permission_class(self) -> str:
         return " ".join(sorted(self.verbs))

@@ -18,7 +18,7 @@ from fournos.web.pages.all_pages import WATCHED
 from fournos.web.render import Renderer
 from fournos.web.routes import Call, Page
 from fournos.web.site import Site
-from fournos.web.viewer import Viewer
+from fournos.web.viewer import Right, Viewer
 from tests.unit.client.world import NS, Api
 
 NOW = datetime(2030, 1, 1, 1, tzinfo=UTC)
@@ -36,6 +36,9 @@ class AllRights:
     ) -> bool:
         what = f"{resource.plural}/{subresource}" if subresource else resource.plural
         return f"{verb} {what}" not in self.denied
+
+    async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
+        return []
 
     async def permission_class(self) -> str:
         return "all"

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.caches import Caches
-from fournos.kube.errors import KubeError
+from fournos.kube.errors import KubeError, NoSuchResourceError
 from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.web.assets import Assets
@@ -23,11 +23,12 @@ from fournos.web.identity.members import Members, Ways
 from fournos.web.identity.rights import Questions
 from fournos.web.identity.session_keys import SessionKeys
 from fournos.web.identity.sessions import Cookies
+from fournos.web.listening import OPTIONS
 from fournos.web.live.channels import Listener
-from fournos.web.pages.all_pages import WATCHED
+from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
 from fournos.web.pages.fleet import PAGE as FLEET
 from fournos.web.render import Renderer
-from fournos.web.routes import Action, Call, Done, Page
+from fournos.web.routes import Action, Call, Content, Done, Page, Stream
 from fournos.web.server import WebServer
 from fournos.web.site import Site
 from tests.world.server import Connection, Server
@@ -87,6 +88,24 @@ class Cluster(Connection):
             for place in places
         }
         return {"status": {"allowed": bool(found & self.rights)}}
+
+    async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
+        raise NoSuchResourceError("404 page not found", status=404)
+
+    async def raw_get(self, path: str) -> bytes:
+        return await self.raw("GET", path)
+
+    async def raw_stream(self, path: str) -> AsyncIterator[bytes]:
+        yield await self.raw("GET", path)
+
+    async def log_stream(self, *_: object, **__: object) -> AsyncIterator[bytes]:
+        yield await self.raw("GET", "log")
+
+    async def server_version(self) -> str:
+        return "v1.35.0"
+
+    async def server_time(self) -> datetime:
+        return NOW
 
     def bearing(self, token: str, **_: Any) -> Cluster:
         self.bearers.append(token)
@@ -159,6 +178,17 @@ async def names(call: Call) -> dict[str, Any]:
     }
 
 
+async def lines(call: Call) -> Content:
+    """Lines that never end, such as those of a log that is followed."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        while True:
+            yield b"secret\n"
+            await asyncio.sleep(0.02)
+
+    return Content(pieces())
+
+
 ADMIN = [("*", "*", "")]
 NAMES = Page(name="names", title="Names", path="/names", gather=names, watched=(FOURNOS_JOB,))
 
@@ -182,8 +212,13 @@ def renderer(assets: Assets) -> Renderer:
 
 @asynccontextmanager
 async def stage(
-    ways: Ways | None = None, *, hosts: frozenset[str] = frozenset(), streams: int = 1000
+    ways: Ways | None = None,
+    *,
+    hosts: frozenset[str] = frozenset(),
+    streams: int = 1000,
+    whole: bool = False,
 ) -> AsyncIterator[Stage]:
+    """`whole`: with all pages, actions and streams."""
     server, clock = Server(), Clock()
     cluster = Cluster(server)
     api: Any = cluster
@@ -218,15 +253,18 @@ async def stage(
             return Done("/", "It is done.")
 
         action = Action(name="act", path="/act/{name}", act=act)
+        endless = Stream(name="lines", path="/lines/{namespace}", open=lines, of=FOURNOS_JOB)
         web = WebServer(
             site,
             people,
-            (FLEET, NAMES),
-            (action,),
+            (*PAGES, NAMES) if whole else (FLEET, NAMES),
+            (*ACTIONS, action) if whole else (action,),
+            (*STREAMS, endless) if whole else (endless,),
             hosts=hosts,
             streams=streams,
             monotonic=clock.monotonic,
         )
         test_server = TestServer(web.app())
+        await test_server.start_server(**OPTIONS)
         async with TestClient(test_server, cookie_jar=CookieJar(unsafe=True)) as client:
             yield Stage(client, cluster, server, clock, web, keys, caches, done)

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from fournos.jobs.kinds import TASK_RUN
 from fournos.web.live.channels import (
     AGAIN,
     HEARTBEAT,
@@ -18,7 +19,9 @@ from fournos.web.live.channels import (
     Listener,
     WithdrawnError,
 )
-from fournos.web.live.pieces import CSRF, Piece, Pieces, digest
+from fournos.web.live.following import DELAY, Following, Watched
+from fournos.web.live.pieces import CSRF, Piece, Pieces, RenderedRows, digest
+from tests.unit.client.world import NS, Api
 
 pytestmark = pytest.mark.looptime
 
@@ -33,13 +36,15 @@ class Board:
         self.withdrawn: set[str] = set()
         self.error: Exception | None = None
         self.takes = 0.0
+        self.api = Api()
+        self.watched: list[Watched] = []
 
     def change(self, **words: str) -> None:
         self.words |= words
         self.revision += 1
 
     def pieces(self) -> Mapping[str, Piece]:
-        found = Pieces()
+        found = Pieces("page", RenderedRows())
 
         def content() -> str:
             return "".join(str(found(id, caller=lambda word=word: word)) for id, word in self.words.items())
@@ -48,7 +53,8 @@ class Board:
         return found.found
 
     def of(self, person: str):  # type: ignore[no-untyped-def]
-        async def render() -> Mapping[str, Piece]:
+        async def render(following: Following) -> Mapping[str, Piece]:
+            following.want(self.api, self.watched)
             self.rendered.append(person)
             if self.takes:
                 await asyncio.sleep(self.takes)
@@ -157,6 +163,25 @@ async def test_a_tab_that_joins_while_rendering_fails_gets_the_page_later(room: 
     room.board.error = None
     await asyncio.sleep(2 * AGAIN)
     assert len(late.got) == 1 and "<main" in late.got[0]
+
+
+async def test_a_change_of_the_page_s_own_objects_is_rendered(room: Room) -> None:
+    room.board.watched = [Watched(TASK_RUN, NS, "job=one")]
+    tab = await room.open()
+    await room.open("ben")
+    await asyncio.sleep(2 * DELAY)
+    assert room.board.api.open[TASK_RUN] == 1, "both tabs have one watch"
+    room.board.rendered.clear()
+    tab.got.clear()
+    room.board.words["a"] = "2"
+    await room.board.api.create(
+        TASK_RUN, {"metadata": {"name": "t", "namespace": NS, "labels": {"job": "one"}}}
+    )
+    await asyncio.sleep(2 * DELAY)
+    assert room.board.rendered == ["ann"] and len(tab.got) == 1
+    await room.stack.aclose()
+    await asyncio.sleep(0)
+    assert room.board.api.open[TASK_RUN] == 0, "no tab is open"
 
 
 async def test_a_burst_is_rendered_once(room: Room) -> None:

@@ -85,7 +85,9 @@ def test_short_and_negative_times_are_still_seen() -> None:
     lanes = [
         Lane("a", "", (Bar("x", at(0), at(600)), Bar("y", at(600), at(600)), Bar("z", at(300), at(299))))
     ]
-    for left, width in bars(gantt(lanes, at(0)))[0]:
+    (found,) = bars(gantt(lanes, at(0)))
+    assert len(found) == 3
+    for left, width in found:
         assert 0 <= left <= 100 - width
         assert width > 0
 
@@ -112,7 +114,7 @@ def test_lines_are_drawn_over_one_axis() -> None:
     assert first[0][0] == second[0][0] and first[-1][0] == second[-1][0]
     assert first[1][0] - first[0][0] == pytest.approx((first[2][0] - first[0][0]) / 3, abs=0.2)
     assert first[1][1] < first[0][1] < first[2][1], "y grows upwards"
-    assert drawn.attrib["aria-label"] == "t"
+    assert drawn.attrib["aria-hidden"] == "true"  # `text` stands for it
 
 
 def test_the_script_gets_the_same_points() -> None:
@@ -138,3 +140,18 @@ def test_odd_points_are_drawn(points: list[tuple[float, float]]) -> None:
     assert "nan" not in svg.lower()
     if svg:
         ElementTree.fromstring(svg)
+
+
+def test_a_plot_has_its_values_in_words_and_as_a_table() -> None:
+    lines = (Line("one", [(0, 4.0), (1, 2.0), (2, 3.0)]), Line("other", [(1, 7.5)]), Line("none", []))
+    plot = Plot("throughput", lines, y_title="tokens/s", labels=("night 1", "night 2", "night 3"))
+    assert plot.text == (
+        "throughput. one: 3 values, first 4, last 3, lowest 2, highest 4 tokens/s. "
+        "other: 1 value, first 7.5, last 7.5, lowest 7.5, highest 7.5 tokens/s"
+    )
+    assert plot.table == [
+        ("night 1", ["4", "", ""]),
+        ("night 2", ["2", "7.5", ""]),
+        ("night 3", ["3", "", ""]),
+    ]
+    assert Plot("t", (Line("l", [(0.5, 1)]),)).table == [("0.5", ["1"])]

@@ -32,7 +32,7 @@ def test_the_fields_are_those_of_the_schema() -> None:
         ("exclusive", False),
         ("shutdown", "Stop"),
         ("secretRefs", ["one", "two"]),
-        ("env", {"A": "1=2", "B": "two\nlines", "C": '"quoted"', "D": ""}),
+        ("env", {"A": "1=2", "B": "two\nlines", "C": '"quoted"', "D": "", "E": "a\u2028b\x0b"}),
         ("executionEngine", {"forge": {"args": ["a: b", 1, None], "text": "x\ny\n"}}),
     ],
 )

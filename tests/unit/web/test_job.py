@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,11 +16,13 @@ from fournos.history.artifacts.rules import Artifact
 from fournos.history.records import Interval
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.insight.causes import Cause
+from fournos.insight.children import RESOURCES
 from fournos.insight.tasks import Task
-from fournos.jobs.kinds import PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import ForbiddenError, KubeError, NotFoundError
-from fournos.kube.resource import Resource
+from fournos.kube.resource import Key, Resource
 from fournos.web.errors import PageError
+from fournos.web.live.following import Watched
 from fournos.web.pages import artifacts, job
 from fournos.web.runs.events import live_events, recorded_events
 from fournos.web.runs.measured import MOST, shown_results
@@ -82,7 +86,8 @@ def test_what_never_ended_of_an_ended_job_has_no_bar() -> None:
     """A task whose end was not recorded would else go on for ever."""
     given = ended(attempts=[{"number": 1, "pipelineRun": "one", "startedAt": TIMES["running"]}])
     tasks = {"one": [Task("bench", "Running", TIMES["running"])]}
-    assert all(bar.end for lane in lanes(given, attempts(given, tasks), NOW) for bar in lane.bars)
+    found = [(lane.label, len(lane.bars)) for lane in lanes(given, attempts(given, tasks), NOW)]
+    assert found == [("Resolving", 1), ("Pending", 1), ("Running", 1), ("Attempt 1", 0), ("bench", 0)]
 
 
 def test_tasks_of_the_history() -> None:
@@ -143,10 +148,11 @@ def test_results_as_tables_and_plots() -> None:
 async def test_a_failed_job_shows_its_first_error_and_its_tasks() -> None:
     api = Api()
     await a_run(api, ["x"])
-    api.set("one", "Failed", phaseTimes=TIMES)
+    api.set("one", "Failed", phaseTimes=TIMES, cluster="c1")
     async with visit(api) as here:
         html = await here.show(job.PAGE, name="one")
     assert "What failed" in html
+    assert '<dt>Cluster</dt><dd><a href="/clusters/c1">c1</a></dd>' in html
     assert ">bench <span" in html
     assert "This cluster has no history" in html and "No results" not in html
     assert f'action="/jobs/{NS}/one/retry"' in html and 'name="csrf" value="secret"' in html
@@ -172,6 +178,7 @@ async def test_a_job_that_is_gone_comes_from_the_history() -> None:
     assert "tput" in html and "c0ffee" in html and "Admitted" in html
     assert "pipelineSpec" not in html
     assert f'href="/jobs/{NS}/one/artifacts/a%20b/%3Ci%3E.txt?uid=uid-gone"' in html
+    assert f'data-copy="{"ab" * 32}"' in html and f'title="{"ab" * 32}"' in html, "the whole SHA-256"
     assert f'action="/jobs/{NS}/one/forget"' in html and f'action="/jobs/{NS}/one/delete"' not in html
 
 
@@ -243,6 +250,69 @@ async def test_an_open_tab_does_not_ask_again_for_each_change_of_another_job() -
         await here.site.caches.change()
         await job.gather(here.call(name="one", kept=kept))
         assert api.calls.total() > before
+
+
+# --- an open tab of a job that runs ---------------------------------------------------------------
+
+
+class Asked:
+    """The watches that a page asks for."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self.kinds: list[tuple[Resource, str, str]] = []
+
+    def want(self, _: object, wanted: Iterable[Watched]) -> None:
+        self.kinds = [(one.resource, one.namespace, one.selector) for one in wanted]
+
+
+TASKS = [(TASK_RUN, NS, "fournos.dev/job-name=one")]
+
+
+@pytest.mark.parametrize(
+    ("phase", "spec", "denied", "watched"),
+    [
+        ("Running", {}, set(), TASKS),
+        ("Stopping", {}, set(), TASKS),
+        ("Running", {}, {"watch taskruns"}, []),
+        ("Pending", {}, set(), []),
+        ("Succeeded", {}, set(), []),
+        ("Running", {"managedBy": "kueue.x-k8s.io/multikueue"}, set(), []),
+    ],
+)
+async def test_a_tab_watches_the_tasks_of_a_job_that_runs(
+    phase: str, spec: dict[str, Any], denied: set[str], watched: list[Any]
+) -> None:
+    api = Api()
+    await api.create(FOURNOS_JOB, {"metadata": {"name": "one", "namespace": NS}, "spec": {**SPEC, **spec}})
+    api.set("one", phase)
+    async with visit(api, AllRights(denied)) as here:
+        asked: Any = Asked()
+        await job.gather(replace(here.call(name="one"), following=asked))
+        assert asked.kinds == watched
+
+
+async def test_a_change_of_a_task_is_shown_and_costs_no_request_to_the_history() -> None:
+    api = Api()
+    await a_run(api, ["x"])
+    api.set("one", "Running", pipelineRun="one", attempts=[{"number": 1, "pipelineRun": "one"}])
+    async with visit(api) as here:
+        asked: Any = Asked()
+        call = replace(here.call(name="one", kept={}), following=asked)
+
+        async def states() -> list[str]:
+            return [row.lane.state for row in (await job.gather(call))["gantt"].rows if row.lane.level]
+
+        assert await states() == ["Running"]
+        verdict = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+        api.server.patch(TASK_RUN, Key(NS, "one-bench"), {"status": verdict}, subresource="status")
+        before = api.calls.copy()
+        assert await states() == ["Running"] and api.calls == before, "no watch has reported it"
+        asked.changes += 1
+        assert await states() == ["Succeeded"]
+        cost = api.calls - before
+        assert cost["raw"] == 0 and cost.total() == len(RESOURCES) + 1
+        assert await states() == ["Succeeded"] and api.calls - before == cost
 
 
 async def test_markup_in_every_text_of_a_job() -> None:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.client.errors import FournosError, ManifestError
+from fournos.client.errors import FournosError
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
 from fournos.history.records import KeepMark
@@ -91,43 +90,9 @@ async def test_retry_of_a_job_that_runs_is_refused() -> None:
             await act(here, actions.retry, form)
 
 
-async def test_resubmit_with_changes() -> None:
-    api = Api()
-    form = await a_job(api)
-    spec = {**api.job("one")["spec"], "hardware": {"gpuType": "a100", "gpuCount": 4}}
-    spec["exclusive"] = False
-    del spec["cluster"]
-    async with visit(api) as here:
-        done = await act(here, actions.resubmit, {**form, "spec": yaml.safe_dump(spec)})
-    assert api.job(done.location.rpartition("/")[2])["spec"] == spec
-    assert "changed: cluster, exclusive, hardware.gpuCount" in done.notice
-
-
 def about(spec: dict[str, Any], phase: str = "Running", *, live: bool = True) -> Subject:
     meta = {"name": "one", "namespace": NS, "uid": "u1", "creationTimestamp": "2030-01-01T00:00:00Z"}
     return Subject({"metadata": meta, "spec": spec, "status": {"phase": phase}}, live)
-
-
-@pytest.mark.parametrize(
-    ("text", "changes"),
-    [
-        ("a: 1\nb: {c: 2, d: 3}", {}),
-        ("a: 2\nb: {c: 2, d: 3}", {"a": 2}),
-        ("b: {c: 2, d: 3}", {"a": None}),
-        ("a: 1", {"b": None}),
-        ("a: 1\nb: {c: 2}", {"b.d": None}),
-        ("a: 1\nb: {c: 2, d: 3, e: {x.y: 4}}", {r"b.e.x\.y": 4}),
-        ("a: [1]\nb: {c: 2, d: 3}", {"a": [1]}),
-    ],
-)
-def test_changes_of_a_typed_spec(text: str, changes: dict[str, Any]) -> None:
-    assert actions.changes_of(about({"a": 1, "b": {"c": 2, "d": 3}, "shutdown": "Stop"}), text) == changes
-
-
-@pytest.mark.parametrize("text", ["", "- a", "a: [", "a: &x [1]\nb: *x", "a" * 70_000, "\0", "{" * 5000])
-def test_a_spec_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(ManifestError):
-        actions.changes_of(about({"a": 1}), text)
 
 
 # --- the history ---------------------------------------------------------------------

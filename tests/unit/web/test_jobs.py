@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,19 +11,23 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.times import parse_time
 from fournos.client.errors import FournosError
 from fournos.history.api.wire import body
 from fournos.history.records import Page as RunPage
 from fournos.history.records import Run
 from fournos.kube.errors import ForbiddenError
-from fournos.kube.resource import Key
+from fournos.kube.resource import Key, Resource
+from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.errors import PageError
 from fournos.web.pages import jobs
+from fournos.web.recorded_namespaces import RUNS
 from fournos.web.runs import filters, rows
+from fournos.web.runs.history_rows import SEARCHES
 from fournos.web.runs.rows import Place, merged, newest, place_of
 from tests.history import a_run, ended
 from tests.unit.client.world import NS, SPEC, Api
-from tests.unit.web.page import visit
+from tests.unit.web.page import AllRights, Visit, visit
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -72,7 +77,8 @@ def run(name: str, second: int, **fields: Any) -> Run:
 )
 def test_filters_of_live_jobs(query: dict[str, str], matches: bool) -> None:
     found = filters.read(query)
-    assert found.match(job("llama-1", displayName="Llama 70B")) is matches
+    one = job("llama-1", displayName="Llama 70B")
+    assert found.match(one, filters.names(one)) is matches
     assert found.fields == query
 
 
@@ -103,7 +109,9 @@ def test_pages_show_each_job_once_in_one_order() -> None:
     gone = [run(f"gone-{number}", number // 3) for number in range(31)]
     after, shown = None, []
     while True:
-        page, after = merged(newest(live, after, 6), rows.follows(gone, after, set())[:6], 5)
+        page, after = merged(
+            newest(live, filters.Filters(), after, 6), rows.follows(gone, after, set())[:6], 5
+        )
         shown += [row.name for row in page]
         if after is None:
             break
@@ -113,10 +121,14 @@ def test_pages_show_each_job_once_in_one_order() -> None:
 
 def test_enough_of_the_history_is_a_complete_second() -> None:
     runs = [run(f"r{number}", 9 - number // 4) for number in range(12)]
-    assert rows.is_enough(runs, runs, 8, 12)
-    assert not rows.is_enough(runs[:9], runs[:9], 9, 9), "the third second may have more"
-    assert rows.is_enough(runs[:9], runs[:9], 9, 20), "there are no more"
-    assert not rows.is_enough(runs, runs[:3], 4, 12)
+    assert rows.is_enough(runs, runs, 8)
+    assert not rows.is_enough(runs[:9], runs[:9], 9), "the third second may have more"
+    assert not rows.is_enough(runs, runs[:3], 4)
+
+
+@pytest.mark.parametrize(("at", "begins"), [(0, 0), (1, 1), (999_999, 1)])
+def test_the_second_from_which_rows_are_complete(at: int, begins: int) -> None:
+    assert rows.second(BEGAN + timedelta(microseconds=at)) == f"2030-01-01T00:00:0{begins}Z"
 
 
 def test_a_row_of_a_job_that_is_gone_leads_to_it_by_its_uid() -> None:
@@ -129,18 +141,35 @@ def test_a_row_of_a_job_that_is_gone_leads_to_it_by_its_uid() -> None:
 
 
 class History(Api):
-    """Answers the lists of runs, and counts them."""
+    """Answers the lists of runs, and counts them.
 
-    def __init__(self, runs: list[Run]) -> None:
+    `searched`: a page searches so many runs, whether they match or not; those of `others` do not.
+    """
+
+    def __init__(self, runs: list[Run], *, others: Collection[Run] = (), searched: int = 10_000) -> None:
         super().__init__()
         self.runs = runs
+        self.others = others
+        self.searched = searched
         self.asked: list[dict[str, list[str]]] = []
 
     async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
         query = parse_qs(urlsplit(path).query)
         self.asked.append(query)
         assert urlsplit(path).path.endswith("/runs")
-        return body(RunPage(tuple(self.runs[: int(query["limit"][0])])), RunPage)
+        until = parse_time(query["until"][0]) if "until" in query else None
+        every = sorted((*self.runs, *self.others), key=lambda one: one.submitted_at, reverse=True)
+        every = [one for one in every if until is None or one.submitted_at < until]
+        begin, limit = int(query.get("cursor", ["0"])[0]), int(query["limit"][0])
+        found: list[Run] = []
+        for end in range(begin, len(every) + 1):
+            if end == len(every) or len(found) == limit:
+                break
+            if end - begin == self.searched:
+                at = every[end - 1].submitted_at
+                return body(RunPage(tuple(found), str(end), at), RunPage)
+            found += [every[end]] if every[end] in self.runs else []
+        return body(RunPage(tuple(found), str(end) if end < len(every) else ""), RunPage)
 
 
 async def submitted(api: Api, *names: str) -> None:
@@ -186,6 +215,55 @@ async def test_the_filters_reach_the_history() -> None:
     assert (asked["label"], asked["text"], asked["since"]) == (["a=b"], ["x"], ["2029-01-01T00:00:00+00:00"])
 
 
+async def read_to_the_end(here: Visit, query: dict[str, str]) -> tuple[list[str], list[str]]:
+    """The names on all pages, one after the other, and how far each page had searched."""
+    names, searched, after = [], [], ""
+    while True:
+        data = await jobs.gather(here.call({**query, "after": after}))
+        names += [row.name for row in data["rows"]]
+        searched.append(data["searched"])
+        if not data["next"]:
+            return names, searched
+        after = parse_qs(urlsplit(data["next"]).query)["after"][0]
+
+
+async def test_a_search_that_ends_early_says_how_far_it_went_and_goes_on() -> None:
+    """In steps of a second and within one: no row is left out, and none is shown twice."""
+    matching = [replace(run(f"m{n}", 0), submitted_at=BEGAN - timedelta(seconds=n * 97.3)) for n in range(9)]
+    others = [replace(run(f"o{n}", 0), submitted_at=BEGAN - timedelta(seconds=n * 0.7)) for n in range(1200)]
+    api = History(matching, others=others, searched=20)
+    async with visit(api) as here:
+        names, searched = await read_to_the_end(here, {"text": "m"})
+        assert names == [f"m{n}" for n in range(9)]
+        assert len(searched) > 5 and searched == [*sorted(searched[:-1], reverse=True), ""]
+        html = await here.show(jobs.PAGE, {"text": "m"})
+        assert "Searched back to" in html and "Search on" in html and "Earlier jobs" not in html
+        api.runs = []
+        html = await here.show(jobs.PAGE, {"text": "m"})
+        assert "None so far" in html and "No such jobs" not in html and "Search on" in html
+    assert len(api.asked) <= (len(searched) + 2) * (SEARCHES + 1)
+
+
+async def test_a_second_with_more_runs_than_a_search_is_searched_to_its_end() -> None:
+    others = [run(f"o{n}", -1) for n in range(400)]
+    api = History([run("m", -2)], others=others, searched=20)
+    async with visit(api) as here:
+        names, searched = await read_to_the_end(here, {"text": "m"})
+    assert names == ["m"] and len(searched) <= 3
+
+
+async def test_live_jobs_that_are_older_than_the_search_are_on_the_next_page() -> None:
+    others = [run(f"o{n}", -n) for n in range(1, 400)]
+    api = History([], others=others, searched=20)
+    await submitted(api, "match")  # at BEGAN
+    for one in others:
+        one_second_later = one.submitted_at + timedelta(days=1)
+        api.others = [*api.others, replace(one, submitted_at=one_second_later)]
+    async with visit(api) as here:
+        names, searched = await read_to_the_end(here, {"text": "match"})
+    assert names == ["match"] and len(searched) > 2
+
+
 async def test_without_a_history_live_jobs_are_shown_and_the_page_says_so() -> None:
     api = Api()
     await submitted(api, "new")
@@ -218,3 +296,29 @@ async def test_an_open_tab_reads_the_history_again_when_a_live_job_goes() -> Non
         await here.site.caches.change()
         await jobs.gather(here.call(kept=kept))
         assert len(api.asked) == 2
+
+
+async def test_the_runs_of_several_namespaces_are_one_list() -> None:
+    """Of a person who may read two of three namespaces: the history refuses a request for all of them."""
+
+    class Own(AllRights):
+        async def may(self, verb: str, resource: Resource, namespace: str = "", **more: str) -> bool:
+            return resource != RUNS or namespace in ("a", "b")
+
+    class Spaces(Api):
+        async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
+            space = urlsplit(path).path.split("/")[-2]
+            assert space in ("a", "b"), path
+            seconds = range(0, 80, 2) if space == "a" else range(1, 81, 2)
+            runs = [run(f"{space}{one}", one) for one in reversed(seconds)]
+            until = parse_qs(urlsplit(path).query).get("until")
+            return body(
+                RunPage(tuple(r for r in runs if not until or r.submitted_at < parse_time(until[0]))), RunPage
+            )
+
+    api = Spaces()
+    for space in "abc":
+        await api.create(LOCAL_QUEUE, {"metadata": {"name": "queue", "namespace": space}})
+    async with visit(api, Own()) as here:
+        names, _ = await read_to_the_end(here, {})
+    assert names == [f"{'ab'[one % 2]}{one}" for one in reversed(range(80))]

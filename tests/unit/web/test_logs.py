@@ -134,6 +134,9 @@ async def test_the_page_without_scripts() -> None:
     await a_run(api, [f"line <{number}>" for number in range(1, 1301)])
     async with visit(api) as here:
         html = await here.show(logs.PAGE, name="one")
+        assert '<option value="">the tasks</option><option value="yes">the resolver</option>' in html
+        resolver = await here.show(logs.PAGE, {"resolver": "yes"}, name="one")
+        assert '<option value="yes" selected>the resolver</option>' in resolver
         assert 'id="L1300"' in html and 'id="L801"' in html and 'id="L800"' not in html
         assert "line &lt;1300&gt;" in html
         assert f'href="/jobs/{NS}/one/logs?from=301"' in html, "earlier lines"

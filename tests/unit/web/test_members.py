@@ -13,6 +13,7 @@ from cryptography.fernet import Fernet
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConnectionLostError
 from fournos.kube.kinds import SECRET, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.identity.members import Ways
 from fournos.web.identity.sessions import Cookies, Sealer, Session
 from tests.unit.web.stage import ADMIN, NS, SECRET_KEY, stage
@@ -75,6 +76,29 @@ async def test_logins_of_one_address_are_limited_before_they_are_reviewed() -> N
         assert (await site.login("guess")).headers["Retry-After"] == "2"
         site.clock.at += 2
         assert (await site.login()).status == 303
+
+
+async def test_a_client_behind_a_proxy_cannot_choose_its_address() -> None:
+    """Each proxy adds the address that it sees to what the client wrote."""
+    async with stage(Ways(proxies=1)) as site:
+        statuses = []
+        for number in range(30):
+            headers = {"X-Forwarded-For": f"10.0.0.{number}, 192.0.2.7"}
+            statuses.append((await site.login("guess", headers=headers)).status)
+        assert statuses.count(429) == 10
+        other = await site.login("guess", headers={"X-Forwarded-For": "192.0.2.7, 192.0.2.8"})
+        assert other.status == 401
+        neighbours = [f"2001:db8::{number:x}" for number in range(30)]
+        statuses = [
+            (await site.login("guess", headers={"X-Forwarded-For": one})).status for one in neighbours
+        ]
+        assert statuses.count(429) == 10, "one client has all addresses of such a network"
+    async with stage() as site:
+        statuses = [
+            (await site.login("guess", headers={"X-Forwarded-For": f"10.0.0.{number}"})).status
+            for number in range(30)
+        ]
+        assert statuses.count(429) == 10
 
 
 async def test_a_flood_of_tokens_does_not_reach_the_api_server() -> None:
@@ -231,6 +255,17 @@ async def test_nothing_is_looked_up_without_a_right() -> None:
         assert status == 403
         assert "foreign" not in text and "other" not in text
         assert "you may not list fournosjobs in any namespace" in text
+
+
+async def test_a_namespace_without_jobs_is_empty_and_no_denial() -> None:
+    async with stage() as site:
+        site.job("foreign", "other")
+        site.server.create(LOCAL_QUEUE, {"metadata": {"name": "queue", "namespace": NS}})
+        site.may("ann", ("list", "fournosjobs", NS))
+        await site.login()
+        await until(lambda: site.caches.revision([FOURNOS_JOB, LOCAL_QUEUE]) == (1, 1))
+        status, text = await site.get("/names")
+        assert status == 200 and "foreign" not in text
 
 
 async def test_an_api_server_that_is_away_is_no_denial() -> None:

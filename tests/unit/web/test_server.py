@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from yarl import URL
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.web import streams
 from fournos.web.headers import SECURITY
-from fournos.web.identity.members import Ways
-from fournos.web.live import channels
-from fournos.web.routes import Call
-from fournos.web.server import _command
+from fournos.web.pages.all_pages import PAGES
+from fournos.web.server import _command, _fault
 from tests.unit.web.stage import ADMIN, NAMES, NS, Stage, stage
 from tests.waiting import until
 
-HEADER = "X-Token"
-NASTY = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}{% raw %}\x00\x1b[2J\u202e'
+NASTY = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7777*7777 }}{% raw %}\x00\x1b[2J\u202e'
 
 
 async def logged_in(site: Stage, *, user: str = "ann") -> str:
@@ -50,6 +44,56 @@ async def test_every_answer_has_the_headers_of_the_policy() -> None:
         ):
             async with site.client.request(method, path, allow_redirects=False) as answer:
                 assert {name: answer.headers.get(name) for name in SECURITY} == dict(SECURITY), path
+
+
+def test_the_policy_allows_nothing_but_files_of_the_page() -> None:
+    policy = dict(one.split(" ", 1) for one in SECURITY["Content-Security-Policy"].split("; "))
+    assert policy.pop("img-src") == "'self' data:"
+    assert {name for name, value in policy.items() if value == "'none'"} == {
+        "default-src",
+        "base-uri",
+        "frame-ancestors",
+    }
+    assert set(policy.values()) == {"'none'", "'self'"}
+    assert SECURITY["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_what_exists_is_not_known_to_those_without_a_right() -> None:
+    async with stage(whole=True) as site:
+        site.job("there")
+        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
+        await site.login("t-ben")
+        for path in ("", "/logs", "/logs/stream", "/logs/file", "/resubmit", "/artifacts/a"):
+            found = [await site.get(f"/jobs/{NS}/{name}{path}") for name in ("there", "gone!")]
+            assert found[0][0] in (403, 404), path
+            assert found[0][1].replace("there", "gone!") == found[1][1].replace("there", "gone!"), path
+
+
+async def test_an_error_names_the_person_and_lets_them_log_out() -> None:
+    async with stage(whole=True) as site:
+        await site.login("t-ben")
+        for path, status in ((f"/jobs/{NS}/one", 403), ("/jobs?since=never", 422)):
+            found, text = await site.get(path)
+            assert found == status, path
+            assert '<span class="user" title="The person whose rights count">ben</span>' in text
+            form = re.search(r'action="/logout"><input type="hidden" name="csrf" value="([^"]+)"', text)
+            assert form, path
+        async with await site.post("/logout", {"csrf": form[1]}) as answer:
+            assert answer.status == 303
+        status, text = await site.get(f"/jobs/{NS}/one")
+        assert status == 401 and 'class="user"' not in text and "/logout" not in text
+
+
+async def test_every_error_has_a_fix() -> None:
+    async with stage(whole=True) as site:
+        await logged_in(site)
+        for path, status, fix in (
+            ("/nothing", 404, "Check the address."),
+            ("/clusters/none", 404, "It may have been deleted, or its name is misspelled."),
+        ):
+            assert (await site.get(path))[0] == status
+            assert fix in (await site.get(path))[1], path
+    assert "report it" in _fault().fix
 
 
 async def test_a_page_is_sent_again_only_if_it_changed() -> None:
@@ -149,7 +193,8 @@ async def test_markup_and_control_characters_in_objects_are_text() -> None:
         for path in ("/", "/names"):
             status, text = await site.get(path)
             assert status == 200
-            assert "<script>alert" not in text and "<img" not in text and "49" not in text.split("<main")[1]
+            assert "<script>alert" not in text and "<img" not in text
+            assert "60481729" not in text.split("<main")[1], "the template of a name was evaluated"
         assert "&lt;script&gt;" in (await site.get("/"))[1]
 
 
@@ -232,153 +277,29 @@ async def test_a_notice_of_another_s_making_is_text() -> None:
         assert "<script>alert" not in text and "&lt;script&gt;" in text and "x" * 400 not in text
 
 
-async def test_a_command_to_copy_quotes_what_an_address_holds() -> None:
+def test_a_command_to_copy_quotes_what_an_address_holds() -> None:
     page = replace(NAMES, command="fournos get {name} -n {namespace}")
-    call: Any = Call(None, None, None, {"name": "a; rm -rf /", "namespace": "perf"})  # type: ignore[arg-type]
-    assert _command(page, call) == "fournos get 'a; rm -rf /' -n perf"
+    path = {"name": "a; rm -rf /", "namespace": "perf"}
+    assert _command(page, path, "") == "fournos get 'a; rm -rf /' -n perf"
 
 
-# --- streams -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("command", "namespace", "found"),
+    [
+        ("fournos queue{jobs}", "perf", "fournos queue -n perf"),
+        ("fournos queue{jobs}", "", "fournos queue"),
+        ("fournos list{all_jobs}", "perf", "fournos list -n perf"),
+        ("fournos list{all_jobs}", "", "fournos list -A"),
+    ],
+)
+def test_a_command_to_copy_names_the_namespace_of_the_page(command: str, namespace: str, found: str) -> None:
+    """Whatever namespace the kubeconfig of the terminal has."""
+    assert _command(replace(NAMES, command=command), {}, namespace) == found
 
 
-class Reader:
-    """The stream of a tab."""
-
-    def __init__(self, site: Stage, token: str) -> None:
-        self.text = ""
-        self.task = asyncio.create_task(self._read(site, token))
-        self.connected = asyncio.Event()
-
-    async def _read(self, site: Stage, token: str) -> None:
-        headers = {HEADER: token}
-        async with site.client.get("/live?to=/names", headers=headers, timeout=None) as answer:
-            assert answer.status == 200, await answer.text()
-            assert answer.headers["X-Accel-Buffering"] == "no"
-            self.connected.set()
-            async for piece in answer.content.iter_any():
-                self.text += piece.decode()
-
-
-async def reader(site: Stage, token: str) -> Reader:
-    await site.get("/names", headers={HEADER: token})
-    found = Reader(site, token)
-    await found.connected.wait()
-    await until(lambda: "<main" in found.text)
-    return found
-
-
-async def test_a_change_reaches_those_who_may_see_it_each_with_their_own_token() -> None:
-    async with stage(Ways(proxy_header=HEADER)) as site:
-        site.may("ann", *ADMIN)
-        site.may("ben", *ADMIN)
-        site.cluster.users["t-cho"] = "cho"
-        site.may("cho", ("list", "fournosjobs", NS))
-        site.job("mine")
-        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
-        ann, ben, cho = [await reader(site, f"t-{name}") for name in ("ann", "ben", "cho")]
-        assert len(site.web.channels._open) == 2
-        tokens = {re.findall('name="csrf" value="([^"]+)"', one.text)[0] for one in (ann, ben)}
-        assert len(tokens) == 2
-        site.job("theirs", "other")
-        await until(lambda: "theirs" in ann.text and "theirs" in ben.text)
-        await asyncio.sleep(2 * channels.REST)
-        assert "theirs" not in cho.text
-        for one in (ann, ben, cho):
-            one.task.cancel()
-
-
-async def test_the_stream_of_a_person_whose_right_was_withdrawn_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channels, "HEARTBEAT", 0.05)
-    monkeypatch.setattr(streams, "RECHECK", 0.1)
-    async with stage(Ways(proxy_header=HEADER)) as site:
-        site.may("ann", *ADMIN)
-        site.may("ben", *ADMIN)
-        ann, ben = [await reader(site, f"t-{name}") for name in ("ann", "ben")]
-        site.cluster.rights -= {("ann", *right) for right in ADMIN}
-        site.clock.at += 31
-        await asyncio.wait_for(ann.task, 60)
-        assert not ben.task.done()
-        # Without the token, too.
-        del site.cluster.users["t-ben"]
-        site.clock.at += 61
-        await asyncio.wait_for(ben.task, 60)
-        assert site.web.channels.streams == 0
-
-
-async def test_what_a_tab_may_show_no_longer_is_replaced_by_the_reason() -> None:
-    async with stage(Ways(proxy_header=HEADER)) as site:
-        site.may("ann", *ADMIN)
-        site.may("ben", *ADMIN)
-        site.job("secret")
-        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
-        ann, ben = [await reader(site, f"t-{name}") for name in ("ann", "ben")]
-        site.cluster.rights -= {("ann", *right) for right in ADMIN}
-        site.clock.at += 31
-        site.job("another")
-        await asyncio.wait_for(ann.task, 60)
-        await until(lambda: "another" in ben.text)
-        # The tab connects again: nobody else gets its error.
-        again = await reader(site, "t-ann")
-        await until(lambda: "You may not see this" in again.text)
-        assert "secret" not in again.text and "You may not see this" not in ben.text
-        for one in (again, ben):
-            one.task.cancel()
-
-
-async def test_more_rights_of_one_person_are_not_shown_to_the_others() -> None:
-    """Whoever renders: at the time of the change the first one sees more than the class of the page."""
-    async with stage(Ways(proxy_header=HEADER)) as site:
-        for name in ("ann", "ben"):
-            site.may(name, ("list", "fournosjobs", NS))
-        site.job("mine")
-        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
-        ann, ben = await reader(site, "t-ann"), await reader(site, "t-ben")
-        assert len(site.web.channels._open) == 1
-        site.may("ann", *ADMIN)
-        site.clock.at += 31
-        site.job("theirs", "other")
-        site.job("mine-too")
-        await asyncio.wait_for(ann.task, 60)
-        await until(lambda: "mine-too" in ben.text)
-        assert "theirs" not in ben.text
-        ben.task.cancel()
-
-
-async def test_ten_thousand_streams_of_one_person_are_twenty() -> None:
-    async with stage(Ways(proxy_header=HEADER), streams=30) as site:
-        site.cluster.users |= {f"t-{number}": f"user-{number}" for number in range(20)}
-        for user in site.cluster.users.values():
-            site.may(user, *ADMIN)
-        open_ = [await reader(site, "t-ann") for _ in range(20)]
-        statuses = []
-        for _ in range(20):
-            site.clock.at += 1
-            status, _ = await site.get("/live?to=/names", headers={HEADER: "t-ann"})
-            statuses.append(status)
-        assert statuses == [503] * 20
-        async with site.client.get("/live?to=/names", headers={HEADER: "t-ann"}) as answer:
-            assert answer.headers["Retry-After"] == "5"
-        open_ += [await reader(site, f"t-{number}") for number in range(10)]
-        assert (await site.get("/live?to=/names", headers={HEADER: "t-15"}))[0] == 503
-        assert (await site.get("/names", headers={HEADER: "t-15"}))[0] == 200
-        assert site.web.channels.streams == 30
-        for one in open_:
-            one.task.cancel()
-        await until(lambda: site.web.channels.streams < 30, limit=60)
-
-
-async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "SLOW", 0.5)
-    async with stage(Ways(proxy_header=HEADER)) as site:
-        site.may("ann", *ADMIN)
-        await site.get("/names", headers={HEADER: "t-ann"})
-        _, writer = await asyncio.open_connection("127.0.0.1", site.client.port)
-        writer.write(b"GET /live?to=/names HTTP/1.1\r\nHost: a\r\nX-Token: t-ann\r\n\r\n")
-        await until(lambda: site.web.channels.streams == 1)
-        for number in range(60):
-            site.job(f"job-{number}-" + "x" * 200_000)
-            if not site.web.channels.streams:
-                break
-            await asyncio.sleep(0.25)
-        await until(lambda: site.web.channels.streams == 0, limit=60)
-        writer.close()
+def test_every_command_of_a_page_begins_with_the_program() -> None:
+    path = {"namespace": "perf", "name": "a"}
+    found = [_command(page, path, "perf") for page in PAGES if page.command]
+    assert len(found) >= 8
+    for command in found:
+        assert command.startswith("fournos ") and "{" not in command and "  " not in command

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import fournos.web
+from fournos.api.phase import Phase
+from fournos.web.assets import SHEET, Assets
 
 STATIC = Path(fournos.web.__file__).parent / "static"
 SHEETS = {path.name: path.read_text() for path in STATIC.glob("*.css")}
@@ -27,3 +29,18 @@ def test_colours_stand_in_the_tokens_alone() -> None:
     assert others
     for name, text in others.items():
         assert not re.search(r"#[0-9a-fA-F]{3,8}\b|\brgba?\(|\bhsl", text), name
+
+
+def test_a_job_that_stops_does_not_look_like_one_that_has_ended() -> None:
+    coloured = set(re.findall(r'\.phase\[data-phase="(\w+)"\]', SHEETS["page.css"]))
+    assert {one.value.lower() for one in Phase} - coloured == {"stopped"}
+
+
+def test_pages_load_all_sheets_as_one() -> None:
+    assets = Assets()
+    together = assets.content(SHEET).decode()
+    assert together.index("--font:") < min(
+        together.index(text) for name, text in SHEETS.items() if name != "tokens.css"
+    )
+    templates = "".join(path.read_text() for path in (STATIC.parent / "templates").iterdir())
+    assert re.findall(r"asset\('([^']+\.css)'\)", templates) == [SHEET]

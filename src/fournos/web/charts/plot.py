@@ -88,8 +88,32 @@ class Plot:
         return json.dumps(found, separators=(",", ":"))
 
     @property
+    def text(self) -> str:
+        """The plot in words, for those who do not see it."""
+        return ". ".join([self.title, *(_in_words(line, self.y_title) for line in self.lines if line.points)])
+
+    @property
+    def table(self) -> list[tuple[str, list[str]]]:
+        """Its values: each x with the y of every line, "" where a line has none."""
+        values = [dict(line.points) for line in self.lines]
+        return [
+            (self._label(x), [f"{ys[x]:.6g}" if x in ys else "" for ys in values])
+            for x in sorted({x for line in self.lines for x, _ in line.points})
+        ]
+
+    @property
     def svg(self) -> Markup:
         return _draw(self)
+
+    def _label(self, x: float) -> str:
+        return self.labels[int(x)] if self.labels else f"{x:.6g}"
+
+
+def _in_words(line: Line, unit: str) -> str:
+    ys = [y for _, y in line.points]
+    count = f"{len(ys)} value" if len(ys) == 1 else f"{len(ys)} values"
+    ends = f"first {ys[0]:.4g}, last {ys[-1]:.4g}, lowest {min(ys):.4g}, highest {max(ys):.4g}"
+    return f"{line.name}: {count}, {ends} {unit}".rstrip()
 
 
 def _draw(plot: Plot) -> Markup:
@@ -126,8 +150,8 @@ def _draw(plot: Plot) -> Markup:
     for number, line in enumerate(plot.lines):
         parts.append(_line(number % COLOURS, [(across(x), up(y)) for x, y in line.points], dots=plot.dots))
     parts += _bottom(plot, left, right, across)
-    return Markup('<svg class="plot" role="img" aria-label="{}" viewBox="0 0 {} {}">{}</svg>').format(
-        plot.title, WIDTH, HEIGHT, Markup().join(parts)
+    return Markup('<svg class="plot" aria-hidden="true" viewBox="0 0 {} {}">{}</svg>').format(
+        WIDTH, HEIGHT, Markup().join(parts)
     )
 
 

@@ -1,1 +1,1 @@
-"""Who looks: logins, sessions, and the rights of a person."""
+"""The person of a request: logins, sessions and rights."""

@@ -40,7 +40,7 @@ class Mapped:
 
 
 def reviewed_as(user: User) -> User:
-    """Returns the user as the API server sees it when it is impersonated."""
+    """Returns the user as the API server authorizes it when it is impersonated: with its added group."""
     return User(user.name, user.uid, (*user.groups, "system:authenticated"), user.extra)
 
 

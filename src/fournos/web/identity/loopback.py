@@ -1,14 +1,14 @@
 """One person on one machine: `fournos web` works with the caller's own kubeconfig and rights.
 
-Whoever knows the token of the printed address is that person.  The host must be the loopback address: another
-site's name that resolves to it (DNS rebinding) is refused by the server.
+Whoever has the token of the printed address acts as that person.  The host must be the loopback address:
+another site's name that resolves to it (DNS rebinding) is refused by the server.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from fournos.kube.api import Api
 from fournos.kube.resource import Resource
 from fournos.runtime.ttl_cache import TtlCache
 from fournos.web.errors import LoginNeededError
-from fournos.web.viewer import Viewer
+from fournos.web.viewer import Right, Viewer
 
 COOKIE: Final = "fournos-loopback"
 _KNOWN: Final = 30.0
@@ -41,6 +41,10 @@ class OwnRights:
             found = await may(self._api, resource, verb, namespace=namespace, subresource=subresource)
             self._kept.put(key, found, _KNOWN)
         return found
+
+    async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
+        """None: the watches of the page are the person's own, and end with the rights."""
+        return []
 
     async def permission_class(self) -> str:
         return "own"

@@ -27,7 +27,7 @@ from fournos.runtime.reviewer import BusyError, Reviewer
 from fournos.runtime.ttl_cache import TtlCache
 from fournos.web.errors import LoginNeededError, PageError
 from fournos.web.identity import impersonated
-from fournos.web.identity.address import address_of
+from fournos.web.identity.address import network_of
 from fournos.web.identity.attempt import Attempt
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.identity.paths import local_path
@@ -134,7 +134,7 @@ class Members:
             raise LoginNeededError
         again = ""
         if session.way == "provider" and self._ways.provider is not None:
-            # The provider knows the person, mostly without a question.
+            # The provider mostly logs the person in again without a form.
             again = f"{_BEGIN}?{urlencode({'next': local_path(request.path_qs)})}"
         if session.ends <= self._clock.now().timestamp():
             raise LoginNeededError("Your session has ended. Log in again.", location=again)
@@ -166,7 +166,8 @@ class Members:
         reviewed = user if token else impersonated.reviewed_as(user)
         rights = SubjectRights(self._reviewer, reviewed, self._questions)
         client = AsyncClient(api=self._client(user, token), namespace=self._namespace, owner=user.name)
-        return Viewer(user.name, Permitted(self._source, rights.may), client, rights, csrf, way != "proxy")
+        source = Permitted(self._source, rights.may, self._questions.spaces)
+        return Viewer(user.name, source, client, rights, csrf, way != "proxy")
 
     def _client(self, user: User, token: str) -> Client:
         """Returns the person's client, the same one for some time: it has a rate limit."""
@@ -183,7 +184,7 @@ class Members:
     # --- logging in and out ----------------------------------------------------------------------------
 
     async def _by_token(self, request: web.Request) -> web.StreamResponse:
-        self._logins.take(address_of(request, self._ways.proxies))
+        self._logins.take(network_of(request, self._ways.proxies))
         form = await posted(request)
         request[_NEXT] = form.get("next", "")
         token = form.get("token", "").strip().removeprefix("Bearer ").strip()
@@ -192,7 +193,7 @@ class Members:
 
     async def _begin(self, request: web.Request) -> web.StreamResponse:
         assert self._ways.provider is not None
-        self._logins.take(address_of(request, self._ways.proxies))
+        self._logins.take(network_of(request, self._ways.proxies))
         address, attempt = await self._ways.provider.begin(local_path(request.query.get("next", "")))
         response = web.Response(status=303, headers={"Location": address, "Cache-Control": "no-store"})
         sealed = self._keys.sealer().seal("attempt", asdict(attempt))
@@ -201,7 +202,7 @@ class Members:
 
     async def _done(self, request: web.Request) -> web.StreamResponse:
         assert self._ways.provider is not None
-        self._logins.take(address_of(request, self._ways.proxies))
+        self._logins.take(network_of(request, self._ways.proxies))
         name = self._cookies.name("login")
         kept = self._keys.sealer().open("attempt", request.cookies.get(name, ""))
         if kept is None:
@@ -243,7 +244,8 @@ class Members:
             expected = (await self.viewer(request)).csrf
         except (LoginNeededError, KubeError):
             expected = ""  # the session is of no use any more, so nothing is lost without it
-        given = (await posted(request)).get("csrf", "")
+        # The form is read only for a valid session: another client must not cost the time of reading it.
+        given = (await posted(request)).get("csrf", "") if expected else ""
         if expected and not hmac.compare_digest(given.encode(), expected.encode()):
             raise PageError(403, "Refused", "The form is not of this session.", "Load the page again.")
         response = web.Response(status=303, headers={"Location": "/login", "Cache-Control": "no-store"})

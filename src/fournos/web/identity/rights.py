@@ -7,10 +7,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from fournos.kube.resource import Resource
 from fournos.runtime.decision import User
 from fournos.runtime.reviewer import Reviewer
+from fournos.web.viewer import Right, allowed_in
 
 
 @dataclass
@@ -25,6 +27,10 @@ class Questions:
 
     def __post_init__(self) -> None:
         self.asked |= {(verb, kind, "") for kind in self.watched for verb in ("get", "list")}
+
+    def spaces(self) -> set[str]:
+        """The namespaces that have objects of any watched kind."""
+        return {one for kind in self.watched if kind.namespaced for one in self.namespaces(kind)}
 
 
 class SubjectRights:
@@ -56,6 +62,16 @@ class SubjectRights:
         given = {key: value for key, value in attributes.items() if value}
         return await self._reviewer.may(self._user, given)
 
+    async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
+        """Who may list a kind reads all of it: `get` counts where that is missing."""
+        found: list[Right] = []
+        for kind in kinds:
+            for verb in ("list", "get"):
+                if places := await self._where(verb, kind, ""):
+                    found += [(verb, kind, one) for one in places]
+                    break
+        return found
+
     async def permission_class(self) -> str:
         """Returns a digest of the answers to all questions that pages ask.
 
@@ -74,6 +90,6 @@ class SubjectRights:
             return [""]
         if not resource.namespaced:
             return []
-        spaces = sorted(self._questions.namespaces(resource))
-        rights = await asyncio.gather(*(self._may(verb, resource, subresource, one) for one in spaces))
-        return [one for one, right in zip(spaces, rights, strict=True) if right]
+        return await allowed_in(
+            partial(self._may, verb, resource, subresource), self._questions.namespaces(resource)
+        )

@@ -1,4 +1,4 @@
-"""Sessions: encrypted cookies hold who is logged in, so that each replica knows it and none keeps it."""
+"""Sessions in encrypted cookies: every replica can read them, and no replica stores them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Sealer:
         return dict(value) if found == purpose else None
 
     def mark(self, text: str) -> str:
-        """Returns what only who has the first key can make of the text."""
+        """Returns a keyed digest of the text (HMAC-SHA256, hexadecimal digits)."""
         return hmac.new(self._mark, f"mark {text}".encode(), hashlib.sha256).hexdigest()
 
 
@@ -67,7 +67,7 @@ class Cookies:
     """The session of a browser, in one cookie or, for a long token, in several."""
 
     def __init__(self, *, secure: bool = True) -> None:
-        """`secure` is False only where tests serve by http."""
+        """`secure` is False only in tests, which serve over http."""
         self._secure = secure
         # A browser takes a cookie with this prefix from the host itself by https alone: a neighbour in the
         # same domain cannot plant one.

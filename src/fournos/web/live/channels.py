@@ -24,6 +24,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
+from fournos.web.live.following import Following
 from fournos.web.live.pieces import ROOT, Piece, changed, digest
 
 log = logging.getLogger(__name__)
@@ -39,15 +40,16 @@ HEARTBEAT: Final = 15.0
 PENDING: Final = 8
 """Messages that wait for a slow reader; more are replaced by the whole page."""
 
-Render = Callable[[], Awaitable[Mapping[str, Piece]]]
+Render = Callable[[Following], Awaitable[Mapping[str, Piece]]]
+"""Called with the watches of the channel."""
 
 
 class FullError(Exception):
-    """No further stream is open to this person or on this replica: the tab asks again every few seconds."""
+    """The person or the replica has its maximum of streams; the tab polls every few seconds instead."""
 
 
 class WithdrawnError(Exception):
-    """The person of a rendering has other rights than those of its channel."""
+    """The person for whom a page is rendered has other rights than those of the channel."""
 
 
 class Listener:
@@ -101,7 +103,7 @@ class Listener:
 class _Channel:
     """The tabs that show one page to persons with the same rights."""
 
-    def __init__(self, revision: Callable[[], Hashable]) -> None:
+    def __init__(self, revision: Callable[[], Hashable], watches: set[asyncio.Task[None]]) -> None:
         self._revision = revision
         self._seen: Hashable = None
         self._whole = b""
@@ -111,6 +113,7 @@ class _Channel:
         self.joining: dict[Listener, str] = {}
         """Those whose tab shows something else, with the digest of that: what it shows may be newer."""
         self.poke = asyncio.Event()
+        self.following = Following(self.poke.set, watches)
         self.ready = asyncio.Event()
         """Set after the first rendering, successful or not."""
 
@@ -124,7 +127,8 @@ class _Channel:
         while True:
             self.poke.clear()
             began, done = time.process_time(), True
-            if (revision := self._revision()) != self._seen or not self.shown or self.joining:
+            revision = (self._revision(), self.following.changes)
+            if revision != self._seen or not self.shown or self.joining:
                 done = await self._update(revision)
             self.ready.set()
             spent = time.process_time() - began
@@ -157,7 +161,7 @@ class _Channel:
         """
         for one in order:
             try:
-                return await one.render()
+                return await one.render(self.following)
             except WithdrawnError:
                 one.close()
                 self.listeners.pop(one, None)
@@ -178,6 +182,8 @@ class Channels:
         self._counts: dict[str, int] = {}
         self._users: dict[Hashable, int] = {}
         """The tabs of each channel."""
+        self._watches: set[asyncio.Task[None]] = set()
+        """Those of all channels."""
 
     def poke(self) -> None:
         """Some watched object changed."""
@@ -219,7 +225,7 @@ class Channels:
 
     def _join(self, key: Hashable, revision: Callable[[], Hashable]) -> _Channel:
         if key not in self._open:
-            channel = _Channel(revision)
+            channel = _Channel(revision, self._watches)
             self._open[key] = channel, asyncio.create_task(channel.run())
         return self._open[key][0]
 
@@ -227,13 +233,15 @@ class Channels:
         self._users[key] -= 1
         if not self._users[key]:
             del self._users[key]
-            _, task = self._open.pop(key)
+            channel, task = self._open.pop(key)
             task.cancel()
+            channel.following.close()
 
     async def close(self) -> None:
         """Ends all streams."""
         for channel, task in list(self._open.values()):
             task.cancel()
+            channel.following.close()
             channel.ready.set()
             for one in list(channel.listeners):
                 one.close()

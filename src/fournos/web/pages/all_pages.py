@@ -30,7 +30,6 @@ PAGES: Final[tuple[Page, ...]] = (
     jobs.PAGE,
     job.PAGE,
     logs.PAGE,
-    job_actions.PAGE,
     compare.PAGE,
     trends.PAGE,
     submit.PAGE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.history.artifacts.rules import ArtifactError, checked_path
 from fournos.web.errors import PageError
 from fournos.web.routes import Call, Content, Stream
@@ -22,5 +23,10 @@ async def open_artifact(call: Call) -> Content:
 
 
 STREAMS: Final = (
-    Stream(name="artifact", path="/jobs/{namespace}/{name}/artifacts/{path:.+}", open=open_artifact),
+    Stream(
+        name="artifact",
+        path="/jobs/{namespace}/{name}/artifacts/{path:.+}",
+        open=open_artifact,
+        of=FOURNOS_JOB,
+    ),
 )

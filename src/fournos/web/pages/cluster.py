@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "details": fleet.details(cluster) if cluster else None,
         "waiting": [job for job in found.now.waiting if job.cluster == name],
         "may": await call.viewer.rights.may("patch", FOURNOS_CLUSTER, where, name=name),
+        # Hearth's commands know FournosClusters alone.
+        "command": f"fournos cluster get -n {where} {shlex.quote(name)}" if cluster else "fournos top",
         "owner": call.viewer.client.owner,
     }
 
@@ -41,7 +44,6 @@ PAGE: Final = Page(
     watched=fleet.KINDS,
     in_nav=False,
     shared=False,
-    command="fournos cluster get {name}",
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from multidict import MultiMapping
 
 from fournos.history.compare.cells import headlines, summary
+from fournos.web.recorded_namespaces import home
 from fournos.web.routes import Call, Page
 from fournos.web.runs.comparing import asked, curves, kpi_rows
 from fournos.web.runs.subject import address
@@ -17,7 +18,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     query = call.query
     given = query.getall("job", []) if isinstance(query, MultiMapping) else []
     client = call.viewer.client
-    wanted, across = asked(given, client.namespace), query.get("across") == "yes"
+    wanted, across = asked(given, await home(call)), query.get("across") == "yes"
     if len(wanted.jobs) < 2:
         return {"wanted": wanted, "found": None, "given": [*given, "", ""][:2], "across": across}
     first, *others = wanted.jobs

@@ -35,5 +35,5 @@ PAGE: Final = Page(
     path="/",
     gather=gather,
     watched=fleet.KINDS,
-    command="fournos top",
+    command="fournos top{jobs}",
 )

@@ -44,5 +44,5 @@ PAGE: Final = Page(
     path="/health",
     gather=gather,
     shared=False,
-    command="fournos doctor",
+    command="fournos doctor{jobs}",
 )

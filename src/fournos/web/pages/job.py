@@ -22,6 +22,7 @@ from fournos.insight.values import (
     created,
     display_name,
     hardware,
+    is_terminal,
     name_of,
     one_line,
     phase_of,
@@ -31,12 +32,14 @@ from fournos.insight.values import (
 from fournos.kube.resource import Obj, Resource
 from fournos.web.charts.gantt import gantt
 from fournos.web.routes import Call, Page
+from fournos.web.runs.estimates import of_job
 from fournos.web.runs.measured import shown_results
 from fournos.web.runs.offers import offers
 from fournos.web.runs.parts import part
-from fournos.web.runs.reading import Parts, parts
+from fournos.web.runs.reading import Parts, follow, parts
 from fournos.web.runs.spans import attempts, lanes, waiting_lane, waits
 from fournos.web.runs.subject import Subject, subject
+from fournos.web.runs.texts import text
 
 RUN: Final = Resource("history.fournos.dev", "v1", "Run", "runs")
 """What rules about the history name; no API server has it."""
@@ -53,9 +56,11 @@ _RIGHTS: Final = {
 
 async def gather(call: Call) -> Mapping[str, Any]:
     about = await subject(call)
-    found, explained, allowed = await asyncio.gather(
-        parts(call, about), part(_explained(call, about)), rights(call, about)
+    await follow(call, about)
+    found, allowed, estimate = await asyncio.gather(
+        parts(call, about), rights(call, about), of_job(call, about)
     )
+    explained = await part(_explained(call, about, found))
     job, recorded = about.raw, found.recorded.value
     explanation = explained.value
     ledger = recorded.waits if recorded else ()
@@ -77,8 +82,10 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "waits": waits(ledger),
         "explained": explained,
         "explanation": explanation,
+        "estimate": estimate,
         "quota": quota_rows(explanation.quota) if explanation and explanation.quota else (),
         "failed": _failure(job, found),
+        "ended": is_terminal(job),
         "kept": kept,
         "parts": found,
         "measured": found.results.map(shown_results),
@@ -119,13 +126,12 @@ async def rights(call: Call, about: Subject) -> set[str]:
     return {name for name, right in zip(_RIGHTS, allowed, strict=True) if right}
 
 
-async def _explained(call: Call, about: Subject) -> Explanation | None:
+async def _explained(call: Call, about: Subject, found: Parts) -> Explanation | None:
     if not about.live:
         return None
     facts = await gather_facts(call.viewer.source, about.raw, queue=call.viewer.client.queue_name)
-    kept: Parts | None = (call.kept.get("parts") or (None, None, None))[2]
-    if kept and kept.children.value:
-        facts = replace(facts, found=kept.children.value)
+    if found.children.value:
+        facts = replace(facts, found=found.children.value)
     return explain(facts, call.now)
 
 
@@ -144,16 +150,6 @@ def provenance(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Path and text of what ran; the whole Pipeline is in the YAML of the history's API."""
     short = {name: value for name, value in found.items() if name != "pipelineSpec"}
     return [(path, text(value)) for path, value in leaves(short)]
-
-
-def text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return (
-        yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
-        .removesuffix("\n...\n")
-        .strip()
-    )
 
 
 def as_yaml(job: Obj) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -10,14 +11,15 @@ from typing import Any, Final
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.api.times import parse_time
-from fournos.history.records import Run
 from fournos.insight.facts import everywhere
+from fournos.insight.snapshots import valued
 from fournos.insight.values import created
-from fournos.kube.resource import Obj, uid_of
+from fournos.insight.views import BY_UID
+from fournos.kube.resource import Obj
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
 from fournos.web.runs.filters import PHASES, Filters, read
-from fournos.web.runs.history_rows import recorded
+from fournos.web.runs.history_rows import SEARCHES, Recorded, recorded
 from fournos.web.runs.parts import Part, part
 from fournos.web.runs.rows import Place, merged, newest, place_of, recorded_place
 
@@ -32,25 +34,26 @@ _KEPT: Final = "jobs"
 class _Kept:
     """The runs of the history as a live stream has read them."""
 
-    runs: Part[list[Run]]
+    runs: Part[Recorded]
     at: datetime
-    live: frozenset[str]
+    live: Set[str]
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
     filters, after = read(call.query), place_of(call.query.get("after", ""))
     found = await part(everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace))
     jobs: Sequence[Obj] = found.value or ()
-    live = frozenset(map(uid_of, jobs))
-    matching = (job for job in jobs if filters.match(job)) if filters.fields else jobs
-    shown = newest(matching, after, ROWS + 1)
+    live = valued(jobs, BY_UID).keys()
+    shown = newest(jobs, filters, after, ROWS + 1)
     history = await _history(call, filters, after, live, shown)
-    rows, following = merged(shown, history.value or (), ROWS)
+    runs = history.value or Recorded()
+    rows, following = merged(shown, runs.runs, ROWS, runs.complete_from)
     return {
         "filters": filters,
         "phases": PHASES,
         "rows": rows,
         "next": filters.address(after=str(following)) if following else "",
+        "searched": following.submitted if following and not following.uid else "",
         "newest": filters.address() if after else "",
         "live_jobs": found,
         "history": history,
@@ -60,8 +63,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
 
 async def _history(
-    call: Call, filters: Filters, after: Place | None, live: frozenset[str], shown: Sequence[Obj]
-) -> Part[list[Run]]:
+    call: Call, filters: Filters, after: Place | None, live: Set[str], shown: Sequence[Obj]
+) -> Part[Recorded]:
     """Reads the runs that only the history has; an open tab reads them seldom."""
     kept: _Kept | None = call.kept.get(_KEPT)
     if kept and call.now - kept.at < _FRESH and kept.live <= live:
@@ -73,20 +76,26 @@ async def _history(
 
 
 async def _recorded(
-    call: Call, filters: Filters, after: Place | None, live: frozenset[str], oldest: datetime | None
-) -> list[Run]:
-    found: list[Run] = []
-    for namespace in await recorded_namespaces(call):
-        found += await recorded(
-            call.viewer.client.history,
-            filters,
-            namespace=namespace,
-            after=after,
-            live=live,
-            oldest=oldest,
-            most=ROWS + 1,
+    call: Call, filters: Filters, after: Place | None, live: Set[str], oldest: datetime | None
+) -> Recorded:
+    spaces = await recorded_namespaces(call)
+    found = await asyncio.gather(
+        *(
+            recorded(
+                call.viewer.client.history,
+                filters,
+                namespace=namespace,
+                after=after,
+                live=live,
+                oldest=oldest,
+                most=ROWS + 1,
+                searches=max(1, SEARCHES // len(spaces)),
+            )
+            for namespace in spaces
         )
-    return sorted(found, key=recorded_place, reverse=True)[: ROWS + 1]
+    )
+    runs = sorted((run for one in found for run in one.runs), key=recorded_place, reverse=True)
+    return Recorded(runs[: ROWS + 1], max(one.complete_from for one in found))
 
 
 PAGE: Final = Page(
@@ -96,5 +105,5 @@ PAGE: Final = Page(
     gather=gather,
     watched=(FOURNOS_JOB,),
     shared=False,
-    command="fournos list --all-time",
+    command="fournos list --all-time{all_jobs}",
 )

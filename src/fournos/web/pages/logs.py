@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.jobs import AsyncJob
 from fournos.client.logs import LogLine
 from fournos.insight.children import children
@@ -195,6 +196,6 @@ PAGE: Final = Page(
     command="fournos logs -f -n {namespace} {name}",
 )
 STREAMS: Final = (
-    Stream(name="log lines", path="/jobs/{namespace}/{name}/logs/stream", open=open_stream),
-    Stream(name="log file", path="/jobs/{namespace}/{name}/logs/file", open=open_file),
+    Stream(name="log lines", path="/jobs/{namespace}/{name}/logs/stream", open=open_stream, of=FOURNOS_JOB),
+    Stream(name="log file", path="/jobs/{namespace}/{name}/logs/file", open=open_file, of=FOURNOS_JOB),
 )

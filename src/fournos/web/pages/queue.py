@@ -76,5 +76,5 @@ PAGE: Final = Page(
     path="/queue",
     gather=gather,
     watched=queue_board.KINDS,
-    command="fournos queue",
+    command="fournos queue{jobs}",
 )

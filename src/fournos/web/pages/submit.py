@@ -1,158 +1,99 @@
-"""Submit: a form from the schema of FournosJobs, its preview, and the jobs that come of it."""
+"""Submit: the form of a new job, empty or filled in from a job; its preview, and the jobs that come of it."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import yaml
 
-from fournos.api.crd import schema
-from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.rules import Violation
 from fournos.client.asynchronous import AsyncClient
-from fournos.client.errors import ConflictError, FournosError, RefusedError
-from fournos.client.repeat import repeat
-from fournos.client.submission import axes_of, combinations, varied
-from fournos.history.estimates.text import answer
-from fournos.insight.errors import ManifestError
-from fournos.insight.manifests import assign, check, field_path, place, rename, skeleton
+from fournos.client.errors import ConflictError, RefusedError
+from fournos.client.repeat import found_anew, repeat
+from fournos.insight.differences import Difference
+from fournos.insight.snapshots import namespaces
 from fournos.insight.source import or_error
-from fournos.insight.submit_command import matrix_command, submit_command
 from fournos.insight.values import count, name_of, spec_of, status_of
-from fournos.kube.errors import KubeError, NotFoundError
-from fournos.kube.resource import Key, Obj, key_of
+from fournos.kube.errors import KubeError
+from fournos.kube.resource import Key, key_of
 from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.errors import PageError
-from fournos.web.forms import Field, Kind, fields, text_of, value_of, values_of
 from fournos.web.routes import Action, Call, Done, Page, Shown
+from fournos.web.runs.estimates import of_spec
+from fournos.web.runs.filters import Filters
+from fournos.web.runs.job_form import (
+    LABELS,
+    PRESETS,
+    Origin,
+    Wanted,
+    changes,
+    command,
+    filled,
+    groups,
+    input_of,
+    varies,
+    wanted,
+)
+from fournos.web.runs.rows import newest
+from fournos.web.runs.subject import address, subject
+from fournos.web.runs.texts import text
 from fournos.web.written import Written
 
-MOST: Final = 100
-"""Jobs of one matrix."""
-_PATIENCE: Final = 2.0
-"""Seconds that a preview waits for the estimate."""
-_LEFT_OUT: Final = ("apiVersion", "kind", "metadata", "shutdown")
-_FIRST: Final = (
-    "owner",
-    "displayName",
-    "pipeline",
-    "cluster",
-    "hardware.gpuType",
-    "hardware.gpuCount",
-    "exclusive",
-    "priority",
-    "executionEngine",
-    "env",
-)
-"""The fields that most jobs need; the others are folded away."""
+_LATEST: Final = 5
+"""The newest jobs that are offered to begin with."""
 _SERVER: Final = "server"
 """The rule of a violation that only the API server has found."""
 _FIELD: Final = re.compile(r"\b(?:spec|metadata)(?:\.\w+)+(?=[:\[])")
-LABELS: Final = Field("labels", "Labels of the job, to find it by.", Kind.PAIRS)
-PRESETS: Final = (
-    ("Any cluster with GPUs", "exclusive=false&hardware.gpuCount=1"),
-    ("Hold a cluster", "lockOnly=true"),
-    ("Without a cluster", "exclusive=false&clusterless=true"),
-)
-"""Title and query of forms that are filled in already."""
-
-
-@cache
-def inputs() -> tuple[Field, ...]:
-    """The inputs of the spec, those first that most jobs need."""
-    found = tuple(fields(schema(FournosJobSpec), skip=_LEFT_OUT))
-    return tuple(sorted(found, key=lambda one: _FIRST.index(one.path) if one.path in _FIRST else len(_FIRST)))
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the form asks for."""
-
-    manifest: dict[str, Any]
-    axes: Mapping[str, Sequence[Any]]
-    wrong: tuple[Violation, ...]
-    """All that the API server would refuse."""
-
-    @property
-    def jobs(self) -> list[dict[str, Any]]:
-        """One manifest for each job.  Raises ManifestError."""
-        if not self.axes:
-            return [self.manifest]
-        return [varied(self.manifest, values) for values in combinations(self.axes)]
-
-
-def wanted(form: Mapping[str, str], base: Obj, namespace: str) -> Wanted:
-    """Returns what a form asks for.  `base`: its metadata are kept where the form has none."""
-    values, wrong = values_of(inputs(), form)
-    manifest = skeleton()
-    own = base.get("metadata") or {}
-    manifest["metadata"] = {name: value for name, value in own.items() if name not in ("labels", "namespace")}
-    manifest["spec"] = {}
-    for path, value in values.items():
-        assign(manifest, field_path(path), value, asked=path)
-    axes: Mapping[str, Sequence[Any]] = {}
-    try:
-        labels = value_of(LABELS, form.get("labels", ""))
-        manifest["metadata"] |= {"labels": labels} if labels else {}
-    except ValueError as error:
-        wrong.append(Violation("metadata.labels", str(error), "form"))
-    try:
-        axes = axes_of(form.get("matrix", ""))
-        if len(combinations(axes)) > MOST:
-            wrong.append(Violation("matrix", f"these are more than {MOST} jobs", "form"))
-    except ManifestError as error:
-        wrong.append(Violation("matrix", error.message, "form"))
-    rename(manifest, name=form.get("name", "").strip() or None, generate_name=None)
-    place(manifest, asked=None, otherwise=namespace)
-    found = Wanted(manifest, axes, ())
-    if not wrong:
-        try:
-            wrong = [one for job in found.jobs for one in check(job)]
-        except ManifestError as error:
-            wrong = [Violation("matrix", error.message, "form")]
-    return Wanted(manifest, axes, tuple(dict.fromkeys(wrong)))
-
-
-def filled(manifest: Obj) -> dict[str, str]:
-    """Returns the inputs of a form for a manifest."""
-    found = {"labels": text_of(LABELS, (manifest.get("metadata") or {}).get("labels") or None)}
-    for field in inputs():
-        value: Any = spec_of(manifest)
-        for part in field.path.split("."):
-            value = (value or {}).get(part)
-        found[field.path] = text_of(field, value)
-    return found
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
-    form = {name: str(value) for name, value in call.query.items() if name != "from"}
-    given = call.query.get("from", "")
-    if given:
-        form = filled(await _base(call, given)) | form
+    origin = await _origin(call, call.query)
+    given = {name: str(value) for name, value in call.query.items()}
+    form = {**filled(origin.manifest), "namespace": origin.about.namespace, **given} if origin else given
     form.setdefault("owner", call.viewer.client.owner)
-    form.setdefault("namespace", given.partition("/")[0])
-    return await _data(call, {**form, "from": given})
+    return await _data(call, form, origin)
+
+
+async def _origin(call: Call, given: Mapping[str, str]) -> Origin | None:
+    """The job NAMESPACE/NAME of the field `from`; with `uid` the one of several that had this name.
+
+    A job that is gone is read from the history.  Raises PageError, FournosError and KubeError.
+    """
+    if not given.get("from"):
+        return None
+    namespace, slash, name = given["from"].partition("/")
+    if not namespace or not slash or not name or "/" in name:
+        raise PageError(404, "Not here", "A job is named as NAMESPACE/NAME.")
+    asked = replace(call, path={"namespace": namespace, "name": name}, query={"uid": given.get("uid") or ""})
+    found = await subject(asked)
+    return Origin(found, repeat(found.raw, {})[0])
 
 
 async def _data(
-    call: Call, form: Mapping[str, str], asked: Wanted | None = None, start: str = ""
+    call: Call,
+    form: Mapping[str, str],
+    origin: Origin | None,
+    asked: Wanted | None = None,
+    start: str = "",
 ) -> Mapping[str, Any]:
     wrong: dict[str, list[str]] = {}
     violations = asked.wrong if asked else ()
     for one in violations:
-        wrong.setdefault(_input(one.field.removeprefix("spec.")), []).append(one.message)
+        wrong.setdefault(input_of(one.field.removeprefix("spec.")), []).append(one.message)
     namespace = await _namespace(call, form)
+    first, others = groups(again=origin is not None)
+    differs = {input_of(one.path) for one in changes(origin, asked)} if origin and asked else set()
+    folded = {*(one.path for one in others), LABELS.path, *(["metadata.namespace"] if origin else [])}
     return {
-        "first": [one for one in inputs() if one.path in _FIRST],
-        "others": [one for one in inputs() if one.path not in _FIRST],
+        "origin": origin,
+        "first": first,
+        "others": others,
         "labels": LABELS,
+        "open": bool(folded & {*wrong, *differs}),
         "form": form,
         "wrong": wrong,
         "refused": any(one.rule == _SERVER for one in violations),
@@ -162,23 +103,30 @@ async def _data(
         "latest": await _latest(call),
         "namespace": namespace,
         "may": await call.viewer.rights.may("create", FOURNOS_JOB, namespace),
-        "preview": _preview(asked) if asked and not asked.wrong else None,
+        "preview": _preview(asked, origin) if asked and not asked.wrong else None,
         "start": start,
     }
 
 
-def _input(path: str) -> str:
-    """The input that a violation is shown at: that of the field, or the first one in it."""
-    within = (one.path for one in inputs() if one.path == path or one.path.startswith(f"{path}."))
-    return next(within, path)
+def _preview(asked: Wanted, origin: Origin | None) -> Mapping[str, Any]:
+    shown = changes(origin, asked) if origin else ()
+    return {
+        "jobs": len(asked.jobs),
+        "changes": [(one.path, _shown(one.first), _second(one, asked)) for one in shown],
+        "anew": found_anew(spec_of(asked.manifest)) if origin else (),
+        "yaml": yaml.safe_dump(asked.manifest, sort_keys=False, width=100),
+        "command": command(asked, origin),
+    }
 
 
-def _preview(asked: Wanted) -> Mapping[str, Any]:
-    command = submit_command(asked.manifest)
-    if asked.axes:
-        command = matrix_command(asked.axes, str(asked.manifest["metadata"]["namespace"]))
-    document = yaml.safe_dump(asked.manifest, sort_keys=False, width=100)
-    return {"jobs": len(asked.jobs), "yaml": document, "command": command}
+def _second(one: Difference, asked: Wanted) -> str:
+    if varies(asked, one.path):
+        return f"one of {', '.join(map(_shown, one.second))}"
+    return _shown(one.second)
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else text(value)
 
 
 async def _known(call: Call) -> Mapping[str, list[str]]:
@@ -198,10 +146,8 @@ async def _latest(call: Call) -> list[Key]:
     """The person's newest jobs, to begin with one of them."""
     found = await or_error(call.viewer.source.list(FOURNOS_JOB, namespace=call.site.jobs_namespace))
     jobs = [] if isinstance(found, KubeError) else found.items
-    owner = call.viewer.client.owner
-    mine = [one for one in jobs if not owner or spec_of(one).get("owner") == owner]
-    mine.sort(key=lambda one: str(one["metadata"].get("creationTimestamp")), reverse=True)
-    return [Key(one["metadata"]["namespace"], name_of(one)) for one in mine[:5]]
+    mine = Filters(owner=call.viewer.client.owner or "")
+    return [key_of(one) for one in newest(jobs, mine, None, _LATEST)]
 
 
 async def _namespaces(call: Call) -> list[str]:
@@ -209,7 +155,7 @@ async def _namespaces(call: Call) -> list[str]:
     found: set[str] = set()
     for kind in (LOCAL_QUEUE, FOURNOS_JOB):
         listed = await or_error(call.viewer.source.list(kind))
-        found |= set() if isinstance(listed, KubeError) else {key_of(one).namespace for one in listed.items}
+        found |= set() if isinstance(listed, KubeError) else namespaces(listed.items)
     return sorted(found)
 
 
@@ -224,47 +170,38 @@ async def _namespace(call: Call, form: Mapping[str, str]) -> str:
     return own if own in found or not found else found[0]
 
 
-async def _base(call: Call, given: str) -> Obj:
-    """Returns the manifest that repeats the job NAMESPACE/NAME; a job that is gone is read from the history.
-
-    Raises MissingError.
-    """
-    namespace, slash, name = given.partition("/")
-    if not slash or not name or "/" in name:
-        raise PageError(404, "Not here", "A job is named as NAMESPACE/NAME.")
-    try:
-        job = await call.viewer.source.get(FOURNOS_JOB, Key(namespace, name))
-    except NotFoundError:
-        job = (await _client(call, namespace).job(name)).raw
-    return repeat(job, {})[0]
-
-
 def _client(call: Call, namespace: str) -> AsyncClient:
     own = call.viewer.client
     return AsyncClient(api=own.api, namespace=namespace, owner=own.owner)
 
 
 async def act(call: Call, form: Mapping[str, str]) -> Done | Shown:
-    given = form.get("from", "")
-    base = await _base(call, given) if given else {}
-    asked = wanted(form, base, await _namespace(call, form))
-    shown = {**form, "from": given}
+    origin = await _origin(call, form)
+    asked = wanted(form, origin.manifest if origin else {}, await _namespace(call, form))
     if asked.wrong:
-        return Shown(PAGE, await _data(call, shown, asked), status=422)
+        return Shown(PAGE, await _data(call, form, origin, asked), status=422)
     if form.get("do") != "submit":
-        return Shown(PAGE, await _data(call, shown, asked, await _start(call, asked)))
-    namespace = str(asked.manifest["metadata"]["namespace"])
-    client = _client(call, namespace)
+        return Shown(PAGE, await _data(call, form, origin, asked, await _start(call, asked)))
+    client = _client(call, str(asked.manifest["metadata"]["namespace"]))
+    as_before = _as_before(origin, asked)
     if not asked.axes:
         try:
             job = await client.submit(asked.manifest, owner="")
         except (RefusedError, ConflictError) as error:
             found = replace(asked, wrong=(_refusal(error),))
-            return Shown(PAGE, await _data(call, shown, found), status=error.cause.status)
+            return Shown(PAGE, await _data(call, form, origin, found), status=error.cause.status)
         wrote = Written(FOURNOS_JOB, job.raw)
-        return Done(f"/jobs/{job.namespace}/{job.name}", f"{job.name} is submitted.", wrote)
+        return Done(address(job.namespace, job.name), f"{job.name} is submitted{as_before}.", wrote)
     jobs = await client.submit_matrix(asked.manifest, asked.axes)
-    return Done("/jobs", f"{count(len(jobs), 'job')} are submitted.", Written(FOURNOS_JOB, jobs[-1].raw))
+    notice = f"{count(len(jobs), 'job')} are submitted{as_before}."
+    return Done("/jobs", notice, Written(FOURNOS_JOB, jobs[-1].raw))
+
+
+def _as_before(origin: Origin | None, asked: Wanted) -> str:
+    if origin is None:
+        return ""
+    changed = ", ".join(one.path for one in changes(origin, asked))
+    return f", as {name_of(origin.about.raw)} was" + (f"; changed: {changed}" if changed else "")
 
 
 def _refusal(error: RefusedError | ConflictError) -> Violation:
@@ -276,14 +213,10 @@ def _refusal(error: RefusedError | ConflictError) -> Violation:
 
 
 async def _start(call: Call, asked: Wanted) -> str:
-    """Whether the first job would start now, if a history can tell."""
+    """Whether the first job would start now; "" without an answer of a history."""
     job = asked.jobs[0]
-    namespace = str(job["metadata"]["namespace"])
-    with suppress(FournosError, TimeoutError):
-        async with asyncio.timeout(_PATIENCE):
-            estimate = await call.viewer.client.history.would_start(job["spec"], namespace=namespace)
-        return answer(estimate, call.now)
-    return ""
+    found = await of_spec(call, job["spec"], str(job["metadata"]["namespace"]))
+    return f"The first one: {found}" if found and asked.axes else found
 
 
 PAGE: Final = Page(

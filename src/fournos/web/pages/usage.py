@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.times import format_time
 from fournos.client.errors import NoHistoryError, NotAllowedError
+from fournos.client.history_requests import PREFIX
 from fournos.history.usage import Usage, of_job, together, usage
 from fournos.insight import fleet
 from fournos.insight.facts import everywhere
@@ -28,6 +30,8 @@ class Read:
     usage: Usage
     stored: bool
     """It comes from the history; else only jobs that are not deleted are counted."""
+    namespaces: tuple[str, ...] = ()
+    """Those of the history that were added up; an empty name stands for all."""
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
@@ -37,7 +41,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
     async def read() -> Read:
         try:
-            return Read(await _stored(call, since), stored=True)
+            return await _stored(call, since)
         except (NoHistoryError, NotAllowedError):
             jobs = await everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace)
             return Read(usage(filter(None, map(of_job, jobs)), since, call.now), stored=False)
@@ -60,16 +64,24 @@ async def gather(call: Call) -> Mapping[str, Any]:
             ("GPU type", total.gpu_types),
         ),
         "idle": fleet.idle_locks(now.clusters),
+        "command": _command(*found.namespaces, since) if len(found.namespaces) == 1 else "",
     }
 
 
-async def _stored(call: Call, since: datetime) -> Usage:
+async def _stored(call: Call, since: datetime) -> Read:
     history = call.viewer.client.history
+    namespaces = tuple(await recorded_namespaces(call, RESOURCE))
     found = [
         await history.usage(since=since, everywhere=not namespace, namespace=namespace or None)
-        for namespace in await recorded_namespaces(call, RESOURCE)
+        for namespace in namespaces
     ]
-    return together(found)
+    return Read(together(found), stored=True, namespaces=namespaces)
+
+
+def _command(namespace: str, since: datetime) -> str:
+    """The request to the history's API: no command of ours adds GPU-hours up."""
+    where = f"/namespaces/{namespace}" if namespace else ""
+    return f"kubectl get --raw '{PREFIX}{where}/usage?since={format_time(since.replace(second=0))}'"
 
 
 PAGE: Final = Page(
@@ -78,5 +90,4 @@ PAGE: Final = Page(
     path="/usage",
     gather=gather,
     shared=False,
-    command="fournos list --all-time",
 )

@@ -67,21 +67,26 @@ class Filters:
         ]
         return " ".join(["fournos list --all-time", *options])
 
-    def match(self, job: Obj) -> bool:
-        """True if a live job matches all filters."""
+    def match(self, job: Obj, text: str) -> bool:
+        """True if a live job matches all filters; `text` are its `names`."""
+        if self.text and self.text.lower() not in text:
+            return False
         if not matches(job, phases=self.phases, owner=self.owner or None, cluster=self.cluster or None):
             return False
         own = job["metadata"].get("labels") or {}
         if any(own.get(name) != value for name, value in self.labels.items()):
             return False
-        if self.text and not any(
-            self.text.lower() in one.lower() for one in (name_of(job), display_name(job))
-        ):
-            return False
+        if self.begin is None and self.end is None:
+            return True
         at = moment(created(job))
         return (self.begin is None or (at is not None and at >= self.begin)) and (
             self.end is None or (at is not None and at < self.end)
         )
+
+
+def names(job: Obj) -> str:
+    """What a text is searched in: its name and the name for display, a line each, in lower case."""
+    return f"{name_of(job)}\n{display_name(job)}".lower()
 
 
 def read(query: MultiMapping[str] | Mapping[str, str]) -> Filters:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime
-from typing import Final
+from collections.abc import Collection, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, cast
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.history import AsyncHistory
 from fournos.history.records import Run
 from fournos.web.runs.filters import Filters
-from fournos.web.runs.rows import Place, follows, is_enough
+from fournos.web.runs.rows import Place, follows, is_enough, second
 
 _MORE: Final = 8
 """Rows that are read beyond a page, because live jobs are in the history, too."""
 _MOST: Final = 5_000
 """Rows of the history that are read for one page at most."""
+SEARCHES: Final = 8
+"""Pages of the history that end early before this one does: each has searched some thousand runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The runs of a page."""
+
+    runs: Sequence[Run] = ()
+    complete_from: str = ""
+    """No run is missing that was submitted at or after this time, of metav1.Time; "": none is missing."""
 
 
 async def recorded(
@@ -27,32 +40,41 @@ async def recorded(
     live: Collection[str],
     oldest: datetime | None,
     most: int,
-) -> list[Run]:
+    searches: int,
+) -> Recorded:
     """Returns the runs of a page.  `live` are the UIDs of all live jobs, which are left out.
 
-    `namespace` "" means all; `oldest` is the time before which the page needs no run.  Raises FournosError.
+    `namespace` "" means all; `oldest` is the time before which the page needs no run; `searches` is the
+    number of the history's pages that may end early.  Raises FournosError.
     """
     begins = [one for one in (filters.begin, oldest) if one is not None]
     ends = [one for one in (filters.end, after.after if after else None) if one is not None]
-    asked = most + _MORE
-    while True:
-        runs = [
-            run
-            async for run in history.runs(
-                everywhere=not namespace,
-                namespace=namespace or None,
-                kind=FOURNOS_JOB.kind,
-                phase=sorted(filters.phases),
-                owner=filters.owner or (),
-                cluster=filters.cluster or (),
-                labels=filters.labels,
-                text=filters.text,
-                since=max(begins, default=None),
-                until=min(ends, default=None),
-                limit=asked,
-            )
-        ]
-        found = follows(runs, after, live)
-        if is_enough(runs, found, most, asked) or asked >= _MOST:
-            return found[:most]
-        asked *= 2
+    pages = history.pages(
+        first=most + _MORE,
+        everywhere=not namespace,
+        namespace=namespace or None,
+        kind=FOURNOS_JOB.kind,
+        phase=sorted(filters.phases),
+        owner=filters.owner or (),
+        cluster=filters.cluster or (),
+        labels=filters.labels,
+        text=filters.text,
+        since=max(begins, default=None),
+        until=min(ends, default=None),
+    )
+    runs: list[Run] = []
+    found: list[Run] = []
+    async with aclosing(cast(Any, pages)) as read:
+        async for page in read:
+            runs += page.runs
+            found = follows(runs, after, live)
+            if not page.cursor or is_enough(runs, found, most):
+                break
+            searches -= page.searched_until is not None
+            until = page.searched_until if searches <= 0 else None
+            if len(runs) >= _MOST:
+                until = runs[-1].submitted_at + timedelta(microseconds=1)
+            # A further page begins there, so it must be before the beginning of this one.
+            if until and (after is None or second(until) < after.submitted):
+                return Recorded(found[:most], second(until))
+    return Recorded(found[:most])

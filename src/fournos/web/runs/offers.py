@@ -13,7 +13,7 @@ from fournos.web.runs.subject import Subject
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A button that opens its question; the form in it does the rest, without scripts too."""
+    """An action: a button that opens a question with a form.  It works without scripts, too."""
 
     name: str
     """Of the action and the last part of its path."""

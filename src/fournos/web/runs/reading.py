@@ -1,18 +1,23 @@
-"""Reads the parts of a job's page side by side; none waits for another one, or for ever."""
+"""Reads the parts of a job's page concurrently: none waits for another one, and each has a time-out."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from fournos.api.phase import HOLDING
 from fournos.history.records import Document
-from fournos.insight.children import Children, readable_children
+from fournos.insight.children import Children, readable_children, selector
+from fournos.insight.dispatch import is_dispatched
 from fournos.insight.tasks import Task
+from fournos.insight.values import phase_of
+from fournos.jobs.kinds import TASK_RUN
 from fournos.kube.kinds import EVENT
 from fournos.kube.resource import Resource
+from fournos.web.live.following import Watched
 from fournos.web.routes import Call
 from fournos.web.runs.events import Event, live_events, recorded_events
 from fournos.web.runs.parts import Part, part
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from fournos.history.results.models import ResultRecord
 
 _FRESH: Final = timedelta(seconds=10)
-"""For so long an open tab shows the same parts, unless the job itself changes."""
+"""For so long an open tab shows the same parts of the history, unless the job itself changes."""
 _KEPT: Final = "parts"
 
 
@@ -46,31 +51,63 @@ class Parts:
     provenance: Part[Mapping[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The parts as a live stream has read them."""
+
+    version: str
+    """The resourceVersion of the job."""
+    changes: int
+    """`Following.changes`."""
+    at: datetime
+    parts: Parts
+
+
 async def parts(call: Call, about: Subject) -> Parts:
-    """Reads all parts; an open tab keeps those of a job that has not changed for a while."""
-    version = about.raw["metadata"].get("resourceVersion")
-    kept = call.kept.get(_KEPT)
-    if kept and kept[0] == version and call.now - kept[1] < _FRESH:
-        found: Parts = kept[2]
+    """Reads all parts; an open tab keeps those that have not changed for a while."""
+    version = str(about.raw["metadata"].get("resourceVersion"))
+    changes = call.following.changes if call.following else 0
+    kept: _Kept | None = call.kept.get(_KEPT)
+    if kept and kept.version == version and call.now - kept.at < _FRESH:
+        if kept.changes == changes:
+            return kept.parts
+        found = replace(kept.parts, **await _current(call, about))
+        call.kept[_KEPT] = replace(kept, changes=changes, parts=found)
         return found
     found = await (_live(call, about) if about.live else _gone(call, about))
-    call.kept[_KEPT] = version, call.now, found
+    call.kept[_KEPT] = _Kept(version, changes, call.now, found)
     return found
 
 
+async def follow(call: Call, about: Subject) -> None:
+    """Has an open tab of a job that runs watch the job's TaskRuns, if the person may.
+
+    Those of a dispatched job are on its worker.
+    """
+    if call.following is None:
+        return
+    runs = about.live and phase_of(about.raw) in HOLDING and not is_dispatched(about.raw)
+    watched = runs and await call.viewer.rights.may("watch", TASK_RUN, about.namespace)
+    tasks = Watched(TASK_RUN, about.namespace, selector(about.raw))
+    call.following.want(call.viewer.client.api, [tasks] if watched else [])
+
+
 async def _live(call: Call, about: Subject) -> Parts:
+    current, stored = await asyncio.gather(_current(call, about), _stored(call, about))
+    return Parts(**current, **stored)
+
+
+async def _current(call: Call, about: Subject) -> dict[str, Any]:
+    """The parts that change while the job runs."""
     api = call.viewer.client.api
     listing = api.list(EVENT, namespace=about.namespace, fields=f"regarding.uid={about.uid}")
-    owned, events, stored = await asyncio.gather(
-        part(readable_children(api, about.raw)), part(listing), _stored(call, about)
-    )
-    return Parts(
-        children=owned.map(lambda found: found[0]),
-        forbidden=owned.value[1] if owned.value else (),
-        tasks=owned.map(lambda found: live_tasks(found[0])),
-        events=events.map(lambda found: live_events(found.items)),
-        **stored,
-    )
+    owned, events = await asyncio.gather(part(readable_children(api, about.raw)), part(listing))
+    return {
+        "children": owned.map(lambda found: found[0]),
+        "forbidden": owned.value[1] if owned.value else (),
+        "tasks": owned.map(lambda found: live_tasks(found[0])),
+        "events": events.map(lambda found: live_events(found.items)),
+    }
 
 
 async def _gone(call: Call, about: Subject) -> Parts:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import heapq
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from fournos.api.times import format_time, parse_time
 from fournos.history.records import Run
 from fournos.insight.selection import cluster_of
+from fournos.insight.snapshots import valued
 from fournos.insight.values import (
     NEW,
     created,
@@ -25,8 +27,10 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
+from fournos.insight.views import Lines
 from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.web.errors import PageError
+from fournos.web.runs.filters import Filters, names
 
 _DASH = "-"
 
@@ -137,9 +141,16 @@ def recorded_place(run: Run) -> Place:
     return Place(format_time(run.submitted_at.astimezone(UTC)), run.identity.uid)
 
 
-def newest(jobs: Iterable[Obj], after: Place | None, most: int) -> list[Obj]:
-    """The first `most` live jobs of a page that begins after this place."""
-    return heapq.nlargest(most, (job for job in jobs if after is None or place(job) < after), key=place)
+_PLACED: Final = Lines(lambda _: True, place, lambda job: (job, names(job)))
+
+
+def newest(jobs: Iterable[Obj], filters: Filters, after: Place | None, most: int) -> list[Obj]:
+    """The first `most` live jobs that match, of a page that begins after this place."""
+    if (line := valued(jobs, _PLACED).get(True)) is None:
+        return []
+    end = len(line.items) if after is None else bisect_left(line.places, after)
+    matching = (job for job, text in reversed(line.items[:end]) if filters.match(job, text))
+    return list(islice(matching, most))
 
 
 def follows(runs: Iterable[Run], after: Place | None, live: Collection[str]) -> list[Run]:
@@ -150,21 +161,33 @@ def follows(runs: Iterable[Run], after: Place | None, live: Collection[str]) -> 
     return sorted(found, key=recorded_place, reverse=True)
 
 
-def is_enough(runs: Sequence[Run], found: Sequence[Run], most: int, asked: int) -> bool:
+def is_enough(runs: Sequence[Run], found: Sequence[Run], most: int) -> bool:
     """True if no further run of the history belongs to a page of `most` rows.
 
-    `runs` are the first of the history, `asked` of them at most, and `found` those that the page may show.
-    The history orders the runs of one second otherwise, so that second must be complete.
+    `runs` are the first of the history, and `found` those that the page may show.  The history orders the
+    runs of one second otherwise, so that second must be complete.
     """
-    if len(runs) < asked:
-        return True
     return (
         len(found) >= most and recorded_place(found[most - 1]).submitted > recorded_place(runs[-1]).submitted
     )
 
 
-def merged(jobs: Iterable[Obj], runs: Iterable[Run], most: int) -> tuple[list[Row], Place | None]:
-    """The rows of a page, and the place after which the next one begins; None if this is the last one."""
+def second(at: datetime) -> str:
+    """The first second that begins at or after this time, as places have it."""
+    begun = at.astimezone(UTC).replace(microsecond=0)
+    return format_time(begun if begun == at else begun + timedelta(seconds=1))
+
+
+def merged(
+    jobs: Iterable[Obj], runs: Iterable[Run], most: int, complete_from: str = ""
+) -> tuple[list[Row], Place | None]:
+    """The rows of a page, and the place after which the next one begins; None if this is the last one.
+
+    Of what was submitted before `complete_from` some runs are not known: these rows are of the next page.
+    """
     rows = sorted((*map(live_row, jobs), *map(recorded_row, runs)), key=lambda row: row.place, reverse=True)
-    shown = rows[:most]
-    return shown, shown[-1].place if len(rows) > most else None
+    known = [row for row in rows if row.place.submitted >= complete_from]
+    shown = known[:most]
+    if len(known) > most:
+        return shown, shown[-1].place
+    return shown, Place(complete_from, "") if complete_from else None

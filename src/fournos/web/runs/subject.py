@@ -38,6 +38,12 @@ class Subject:
         """The address of the job's page, or of one of its pages below."""
         return address(self.namespace, name_of(self.raw), page, uid="" if self.live else self.uid, **query)
 
+    @property
+    def resubmit(self) -> str:
+        """The address of the form that is filled in from the job."""
+        given = {"from": f"{self.namespace}/{name_of(self.raw)}", **({} if self.live else {"uid": self.uid})}
+        return f"/submit?{urlencode(given, safe='/')}"
+
 
 def address(namespace: str, name: str, page: str = "", **query: str) -> str:
     """The address of a job's page; `uid` is the one of several jobs that had this name."""

@@ -1,4 +1,4 @@
-// What pages do beyond HTML: relative times, copying, the theme, and the stream of changes.
+// What pages do beyond HTML: times, copying, the theme, and the stream of changes.
 "use strict";
 
 // --- times ---------------------------------------------------------------------------------------------------
@@ -6,13 +6,38 @@
 const STEPS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 
+function exactTimes() {
+  return document.documentElement.dataset.times === "exact";
+}
+
 function showTimes(root = document) {
   for (const element of root.querySelectorAll("time[datetime]")) {
+    if (exactTimes()) {
+      if (element.textContent !== element.title) element.textContent = element.title;
+      continue;
+    }
     const seconds = (Date.parse(element.dateTime) - Date.now()) / 1000;
     const [unit, size] = STEPS.find(([, size]) => Math.abs(seconds) >= size) ?? STEPS.at(-1);
     const text = relative.format(Math.trunc(seconds / size), unit);
     if (element.textContent !== text) element.textContent = text;
   }
+}
+
+function keep(name, value) {
+  document.documentElement.dataset[name] = value;
+  try { localStorage.setItem(`fournos-${name}`, value); } catch { /* it lasts for this page only */ }
+}
+
+function offerExactTimes() {
+  const button = document.getElementById("times");
+  const state = () => button.setAttribute("aria-pressed", String(exactTimes()));
+  button.hidden = false;
+  state();
+  button.addEventListener("click", () => {
+    keep("times", exactTimes() ? "relative" : "exact");
+    state();
+    showTimes();
+  });
 }
 
 // --- copying and the theme -----------------------------------------------------------------------------------
@@ -26,6 +51,18 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = before; }, 1500);
 });
 
+// An open question closes by Escape, as a dialogue does, and by a click elsewhere.
+addEventListener("keydown", (event) => {
+  const open = event.key === "Escape" && document.activeElement?.closest("details.confirm[open]");
+  if (!open) return;
+  open.open = false;
+  open.querySelector("summary").focus();
+});
+
+document.addEventListener("click", (event) => {
+  for (const one of document.querySelectorAll("details.confirm[open]")) if (!one.contains(event.target)) one.open = false;
+});
+
 function showTheme() {
   const button = document.getElementById("theme");
   const dark = () => (document.documentElement.dataset.theme ??
@@ -34,9 +71,7 @@ function showTheme() {
   button.hidden = false;
   label();
   button.addEventListener("click", () => {
-    const theme = dark() ? "light" : "dark";
-    document.documentElement.dataset.theme = theme;
-    try { localStorage.setItem("fournos-theme", theme); } catch { /* it lasts for this page only */ }
+    keep("theme", dark() ? "light" : "dark");
     label();
   });
 }
@@ -46,8 +81,8 @@ function reveal(root = document) {
 }
 
 // --- the stream of changes -----------------------------------------------------------------------------------
-// HTTP/1.1 allows six connections a host.  At most four tabs of a browser hold a stream (Web Locks); the others
-// ask again every few seconds, which costs nothing while nothing changes (ETag).
+// HTTP/1.1 allows six connections a host.  At most four tabs of a browser have a stream (Web Locks); the others
+// ask again every few seconds, which costs nothing while nothing changes (ETag).  A hidden tab gives its slot back.
 
 const STREAMS = 4;
 const ASK_EVERY = 5000;
@@ -64,24 +99,57 @@ function connect(live) {
   htmx.process(live);
 }
 
-async function follow(live) {
-  for (let number = 1; number <= STREAMS; number += 1) {
-    const held = await new Promise((resolve) => {
-      navigator.locks.request(`fournos-stream-${number}`, { ifAvailable: true }, (lock) => {
-        resolve(lock !== null);
-        return lock === null ? undefined : new Promise(() => { /* held until the tab closes */ });
+// Other scripts of a page with streams of their own take these slots, too.
+const slots = {
+  free() { /* replaced by what gives the slot back */ },
+  async take() {
+    if (!navigator.locks) return true;
+    for (let number = 1; number <= STREAMS; number += 1) {
+      const held = await new Promise((resolve) => {
+        navigator.locks.request(`fournos-stream-${number}`, { ifAvailable: true }, (lock) => {
+          resolve(lock !== null);
+          return lock === null ? undefined : new Promise((done) => { slots.free = done; });
+        });
       });
-    });
-    if (held) {
-      connect(live);
-      return;
+      if (held && document.hidden) slots.free();
+      if (held) return !document.hidden;
     }
+    return false;
+  },
+};
+
+let asking = 0;
+let connected = false;
+let following = false;
+let refused = false;
+
+// Connects, or resumes after the tab was hidden.  Without a slot it polls, and tries to connect again.
+async function follow(live) {
+  if (following || document.hidden) return;
+  following = true;
+  const held = !refused && await slots.take();
+  following = false;
+  if (document.hidden) return;
+  if (!held) {
+    asking ||= setInterval(() => { if (!document.hidden) { ask(); follow(live); } }, ASK_EVERY);
+    return;
   }
-  askRegularly();
+  clearInterval(asking);
+  asking = 0;
+  if (connected) document.dispatchEvent(new CustomEvent("visibilitychange", { detail: "resume" }));
+  else connect(live);
+  connected = true;
 }
 
-function askRegularly() {
-  setInterval(() => { if (!document.hidden) ask(); }, ASK_EVERY);
+function onVisibility(event, live) {
+  if (event.detail === "resume") return;
+  if (document.hidden) {
+    slots.free();
+    return; // the extension pauses its stream
+  }
+  event.stopImmediatePropagation(); // the extension resumes its stream when there is a slot
+  if (asking) ask();
+  follow(live);
 }
 
 async function ask() {
@@ -97,14 +165,15 @@ async function ask() {
 
 addEventListener("DOMContentLoaded", () => {
   showTheme();
+  offerExactTimes();
   reveal();
   showTimes();
   setInterval(() => { if (!document.hidden) showTimes(); }, 1000);
   const live = document.getElementById("live");
   if (!live) return;
   document.addEventListener("htmx:after:swap", () => { showTimes(); reveal(); });
-  // The extension tries again once it had a stream.  A tab whose first one is refused asks, as those without one do.
-  live.addEventListener("htmx:response:error", askRegularly, { once: true });
+  // The extension reconnects a stream that was open.  A tab whose first stream is refused polls, as one without a slot.
+  live.addEventListener("htmx:response:error", () => { refused = true; slots.free(); follow(live); }, { once: true });
   live.addEventListener("htmx:sse:error", ({ detail }) => {
     if (detail.status === 401) location.reload(); // the session has ended: the page asks for a login
     state("Reconnecting …");
@@ -112,7 +181,7 @@ addEventListener("DOMContentLoaded", () => {
   live.addEventListener("htmx:sse:after:connection", () => state(""));
   // htmx looks at the page in a timer that it has set before this one.
   setTimeout(() => {
-    if (navigator.locks) follow(live);
-    else connect(live);
+    addEventListener("visibilitychange", (event) => onVisibility(event, live), { capture: true });
+    follow(live);
   });
 });

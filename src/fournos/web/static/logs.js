@@ -9,7 +9,6 @@
   const follow = document.getElementById("log-follow");
   const most = Number(list.dataset.most);
   const going = list.dataset.follow === "yes";
-  const STREAMS = 4; // as in app.js: HTTP/1.1 allows six connections a host
   const AGAIN = 3000;
   let last = 0;
   let cut = 0;
@@ -97,35 +96,22 @@
     }
   }
 
-  function slot() {
-    return new Promise((resolve) => {
-      const ask = (number) => {
-        if (number > STREAMS) { resolve(false); return; }
-        navigator.locks.request(`fournos-stream-${number}`, { ifAvailable: true }, (lock) => {
-          if (lock === null) { ask(number + 1); return undefined; }
-          resolve(true);
-          return new Promise(() => { /* held until the tab closes */ });
-        });
-      };
-      ask(1);
-    });
-  }
-
   const pause = (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); });
   const shown = () => document.hidden
     ? new Promise((resolve) => { document.addEventListener("visibilitychange", resolve, { once: true }); })
     : Promise.resolve();
 
   async function run() {
-    const streams = going && (!navigator.locks || await slot());
     for (;;) {
       await shown();
+      const streams = going && await slots.take(); // of app.js
       let again = going;
       try {
         again = await read(streams) || (going && !streams);
       } catch {
         again = true;
       }
+      if (streams) slots.free();
       if (!again) return;
       await pause(AGAIN);
     }

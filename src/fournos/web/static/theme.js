@@ -1,6 +1,9 @@
-// Loaded before the first paint, so that the colours do not change after it.
+// Loaded before the first paint, so that neither colours nor the width of times change after it.
 (() => {
-  let kept = null;
-  try { kept = localStorage.getItem("fournos-theme"); } catch { /* storage may be forbidden */ }
-  if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
+  const kept = (name) => {
+    try { return localStorage.getItem(name); } catch { return null; /* storage may be forbidden */ }
+  };
+  const theme = kept("fournos-theme");
+  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+  document.documentElement.dataset.times = kept("fournos-times") === "exact" ? "exact" : "relative";
 })();

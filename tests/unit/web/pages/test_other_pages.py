@@ -8,13 +8,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from markupsafe import escape
 
 from fournos.history.api.wire import body
 from fournos.history.usage import Share, Usage
 from fournos.kube.resource import Resource
 from fournos.web.pages import health, kind, kinds, usage
 from tests.unit.cli.api import Api
-from tests.unit.cli.objects import NOW, ago, job
+from tests.unit.cli.objects import NOW, NS, ago, job
 from tests.unit.insight.test_overview import cluster
 from tests.unit.insight.test_sheets import BUILD, FLUX, WRAPPER
 from tests.unit.web.calls import Verbs, call, shown, text
@@ -38,6 +39,7 @@ async def test_without_a_history_the_jobs_that_are_there_are_counted() -> None:
     api = Api(job("one", "Succeeded", status={"cluster": "c", "phaseTimes": times}))
     found = text(await shown(usage.PAGE, call(api)))
     assert "4.0 GPU-hours in 1 run" in found and "the cluster has no history" in found
+    assert "command line" not in found
     assert "No idle locks" in found
 
 
@@ -45,6 +47,10 @@ async def test_the_history_adds_up_each_namespace_that_may_be_read() -> None:
     class Reader(Verbs):
         async def may(self, verb: str, resource: Resource, namespace: str = "", **_: str) -> bool:
             return resource == usage.RESOURCE and namespace in ("a", "b")
+
+    class Spaces:
+        def namespaces(self, _: Resource) -> set[str]:
+            return {"a", "b", "c"}
 
     jobs = [job(f"of-{namespace}", "Running") for namespace in "abc"]
     for one, namespace in zip(jobs, "abc", strict=True):
@@ -58,11 +64,23 @@ async def test_the_history_adds_up_each_namespace_that_may_be_read() -> None:
         path = f"/apis/history.fournos.dev/v1/namespaces/{namespace}/usage?{query}"
         api.stored[path] = body(found, Usage)
     asked = call(api, rights=Reader(()), query={"period": "30d"})
-    asked = replace(asked, site=replace(asked.site, jobs_namespace=""))
+    asked = replace(asked, site=replace(asked.site, jobs_namespace="", caches=Spaces()))  # type: ignore[arg-type]
     html = text(await shown(usage.PAGE, asked))
+    assert "command line" not in html, "no one request has this sum"
     assert "4.0 GPU-hours in 12000 runs" in html.replace(",", "")
     assert "of-a" in html and "of-b" in html and "are counted" not in html
     assert not [path for _, path in api.raw_requests if "/runs" in path], "no run is read"
+
+
+async def test_the_command_asks_the_history_for_the_same() -> None:
+    since = NOW - timedelta(days=7)
+    api = Api()
+    path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/usage"
+    api.stored[f"{path}?{urlencode({'since': since.isoformat()})}"] = body(
+        Usage(1.0, 1, (), (), (), ()), Usage
+    )
+    command = f"kubectl get --raw '{path}?since={since:%Y-%m-%dT%H:%M}:00Z'"
+    assert f'data-copy="{escape(command)}"' in await shown(usage.PAGE, call(api))
 
 
 @pytest.mark.parametrize("period", ["1d", "7d", "90d", "forever", ""])

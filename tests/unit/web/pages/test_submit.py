@@ -11,11 +11,10 @@ import pytest
 from fournos.client.submission import MATRIX_LABEL
 from fournos.kube.errors import AlreadyExistsError, InvalidError, KubeError
 from fournos.queueing.kinds import LOCAL_QUEUE
-from fournos.web.errors import PageError
 from fournos.web.pages import submit
 from fournos.web.routes import Done, Shown
 from tests.unit.cli.api import Api
-from tests.unit.cli.objects import NS, job
+from tests.unit.cli.objects import NS
 from tests.unit.insight.test_overview import cluster
 from tests.unit.web.calls import READ_ONLY, call, render, shown, text
 
@@ -159,23 +158,3 @@ async def test_a_matrix_is_submitted_as_a_whole() -> None:
 async def test_a_matrix_is_checked_before_anything_is_submitted(matrix: str, why: str) -> None:
     status, html = await preview(Api(), {**FORM, "matrix": matrix, "do": "submit"})
     assert status == 422 and why in text(html)
-
-
-async def test_a_job_is_submitted_again_with_changes() -> None:
-    env = {"MODEL": "llama", "TEXT": "two\nlines"}
-    api = Api(job("old", "Failed", spec={"env": env, "shutdown": "Stop"}, labels={"team": "x"}))
-    data = await submit.gather(call(api, query={"from": "bench/old"}))
-    form = {**data["form"], "hardware.gpuCount": "4", "do": "submit"}
-    await submit.act(call(api), form)
-    ((_, made),) = api.writes
-    assert made["metadata"]["labels"] == {"team": "x"}
-    assert made["metadata"]["generateName"] == "old-"
-    assert made["metadata"]["annotations"] == {"fournos.dev/retry-of": "old/uid-old"}
-    assert made["spec"]["env"] == env and made["spec"]["hardware"]["gpuCount"] == 4
-    assert "shutdown" not in made["spec"]
-
-
-@pytest.mark.parametrize("given", ["old", "bench/", "a/b/c"])
-async def test_what_names_no_job_is_not_here(given: str) -> None:
-    with pytest.raises(PageError, match="NAMESPACE/NAME"):
-        await submit.gather(call(Api(), query={"from": given}))

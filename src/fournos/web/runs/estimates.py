@@ -1,0 +1,61 @@
+"""When a job starts and ends, in the words of `fournos explain` and `fournos estimate`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from fournos.api.phase import Phase
+from fournos.client.errors import FournosError, RefusedError
+from fournos.history.estimates.text import answer, sentence
+from fournos.insight.values import phase_of
+from fournos.web.routes import Call
+from fournos.web.runs.subject import Subject
+
+_PATIENCE: Final = 2.0
+"""Seconds that a page waits for an estimate."""
+_FRESH: Final = timedelta(seconds=30)
+"""For so long an open tab shows the same estimate."""
+_KEPT: Final = "estimate"
+
+T = TypeVar("T")
+
+
+async def of_spec(call: Call, spec: Mapping[str, Any], namespace: str) -> str:
+    """Whether a job of this spec would start now, and when if not; "" without an answer of a history."""
+    client = call.viewer.client
+    asked = client.history.would_start(spec, queue=client.queue_name, namespace=namespace)
+    try:
+        found = await _soon(asked)
+    except RefusedError as error:
+        return f"No estimate: {error.message}"
+    return answer(found, call.now) if found else ""
+
+
+async def of_job(call: Call, about: Subject) -> str:
+    """When a waiting job starts and ends; "" if it does not wait, or without an answer of a history."""
+    if not about.live or phase_of(about.raw) != Phase.PENDING:
+        return ""
+    at, text = call.kept.get(_KEPT, (None, ""))
+    if at is None or call.now - at >= _FRESH:
+        asked = call.viewer.client.history.estimate(about.uid, namespace=about.namespace)
+        text = ""
+        with suppress(RefusedError):
+            found = await _soon(asked)
+            text = sentence(found.estimate, call.now) if found else ""
+        call.kept[_KEPT] = call.now, text
+    return str(text)
+
+
+async def _soon(asked: Awaitable[T]) -> T | None:
+    """Returns the answer; None after any error but RefusedError, and if it takes longer than `_PATIENCE`."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await asked
+    except RefusedError:
+        raise
+    except (FournosError, TimeoutError, ValueError):  # ValueError: from a history of another version
+        return None

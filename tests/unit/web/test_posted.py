@@ -1,0 +1,129 @@
+"""Forms as bodies of requests: what is read, and that a hostile one costs little and is no fault."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+from contextlib import closing
+
+import pytest
+
+from fournos.web import posted
+from fournos.web.listening import HEADER
+from fournos.web.server import LARGEST
+from tests.unit.web.stage import ADMIN, Stage, stage
+from tests.waiting import until
+
+FORM = "application/x-www-form-urlencoded"
+
+
+async def logged_in(site: Stage) -> str:
+    site.may("ann", *ADMIN)
+    await site.login()
+    return await site.csrf()
+
+
+async def status(site: Stage, body: bytes, kind: str = FORM, **headers: str) -> int:
+    given = {"Content-Type": kind, **headers}
+    async with site.client.post(
+        "/act/x", data=io.BytesIO(body), headers=given, allow_redirects=False
+    ) as answer:
+        return answer.status
+
+
+async def test_the_last_field_of_a_name_counts_and_what_is_no_utf_8_is_replaced() -> None:
+    async with stage() as site:
+        csrf = await logged_in(site)
+        assert await status(site, f"a=1&a=2&b=&c=%C3%A9+%FF&csrf={csrf}".encode()) == 303
+        assert site.done == [("ann", {"a": "2", "b": "", "c": "é \ufffd"})]
+
+
+@pytest.mark.parametrize("charset", ["nonsense", "utf-7", "base64", "utf-16", '"', "idna"])
+async def test_a_charset_is_not_obeyed(charset: str) -> None:
+    async with stage() as site:
+        csrf = await logged_in(site)
+        assert await status(site, f"csrf={csrf}&a=+ADw-".encode(), f"{FORM}; charset={charset}") == 303
+        assert site.done == [("ann", {"a": " ADw-"})]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"csrf=CSRF&" + b"a&" * (posted.FIELDS + 1), 400),
+        (b"csrf=CSRF&a=\xff", 400),
+        (b"csrf=CSRF&a=" + b"x" * LARGEST, 413),
+        (b"", 403),
+        (b"&&==&", 403),
+    ],
+)
+async def test_a_form_that_is_none_is_refused(body: bytes, expected: int) -> None:
+    async with stage() as site:
+        csrf = await logged_in(site)
+        assert await status(site, body.replace(b"CSRF", csrf.encode())) == expected
+        assert site.done == []
+
+
+async def test_a_form_in_parts_is_not_read() -> None:
+    """No form of the page has files, and aiohttp writes those of a request to the disk."""
+    async with stage() as site:
+        csrf = await logged_in(site)
+        part = f'--x\r\nContent-Disposition: form-data; name="csrf"; filename="f"\r\n\r\n{csrf}\r\n--x--\r\n'
+        assert await status(site, part.encode(), "multipart/form-data; boundary=x") == 403
+        assert await status(site, f"csrf={csrf}".encode(), "text/plain") == 403
+
+
+async def test_a_packed_form_is_not_unpacked() -> None:
+    async with stage() as site:
+        csrf = await logged_in(site)
+        bomb = gzip.compress(f"csrf={csrf}&a=".encode() + b"x" * 2**26)
+        found = await status(site, bomb, **{"Content-Encoding": "gzip"})
+        assert found in (400, 403)
+        assert site.done == []
+
+
+async def raw(site: Stage, head: str, body: bytes = b"") -> bytes:
+    """The first bytes of the answer to a request that is not finished."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.client.port)
+    with closing(writer):
+        writer.write(f"{head}\r\nHost: a\r\nContent-Type: {FORM}\r\n".encode() + body)
+        async with asyncio.timeout(120):
+            return await reader.read(2**16)
+
+
+async def test_a_form_that_does_not_arrive_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posted, "SLOW", 0.1)
+    async with stage() as site:
+        found = await raw(site, "POST /login HTTP/1.1", b"Content-Length: 100\r\n\r\ntoken=")
+        assert found.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_broken_body_is_refused() -> None:
+    async with stage() as site:
+        found = await raw(site, "POST /login HTTP/1.1", b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
+        assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
+
+
+@pytest.mark.parametrize("path", ["/logout", "/act/x", "/names"])
+async def test_without_a_session_a_form_is_not_waited_for(path: str) -> None:
+    """Else anybody could keep requests in work."""
+    async with stage() as site:
+        found = await raw(site, f"POST {path} HTTP/1.1", b"Content-Length: 100\r\n\r\n")
+        assert found.split()[1] in (b"303", b"401", b"405")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "GET /" + "a" * (HEADER + 1) + " HTTP/1.1",
+        "GET / HTTP/1.1\r\nCookie: " + "a" * (HEADER + 1),
+        "GET / HTTP/1.1\r\n" + "\r\n".join(f"X-{number}: a" for number in range(200)),
+        "GET / HTTP/1.1\r\nX-" + "a" * (HEADER + 1) + ": a",
+    ],
+)
+async def test_the_head_of_a_request_is_bounded(head: str) -> None:
+    async with stage() as site:
+        found = await raw(site, head, b"\r\n")
+        assert found.startswith(b"HTTP/1.0 400 ") and b"text/plain" in found
+        assert len(found) < 2**10
+        await until(lambda: not site.cluster.reviews)
