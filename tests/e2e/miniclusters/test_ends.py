@@ -92,6 +92,7 @@ def _drain(clusters: Clusters, name: str, pods: list[dict[str, Any]]) -> None:
 
 def _empty(clusters: Clusters, name: str, pods: list[dict[str, Any]]) -> None:
     lead, worker = pods
+    clusters.sees(name, 2)  # a worker is Ready before it has joined; a lead ends only those that have
     _delete(clusters, lead)
     clusters.completed(name, "1")
     _delete(clusters, worker)

@@ -24,7 +24,7 @@ from fournos.kube.kinds import NAMESPACE, SECRET
 from fournos.multikueue import names
 from tests.e2e.jobs.conftest import WHERE
 from tests.fakes.flux_image import flux_image
-from tests.integration.multikueue.conftest import MANAGER_CONFIG, TARGET, Fleet, Site, create
+from tests.integration.multikueue.fleet import MANAGER_CONFIG, TARGET, Fleet, Site, create
 
 MANAGER = "fournos-test-manager"
 SYSTEMS = "frameworks,jobs,appwrappers,miniclusters"

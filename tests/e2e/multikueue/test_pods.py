@@ -10,7 +10,7 @@ from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.kube.kinds import POD
 from fournos.queueing.kinds import WORKLOAD
 from tests.fakes.flux_image import flux_image
-from tests.integration.multikueue.conftest import PIPELINE_RUN, TARGET, Fleet
+from tests.integration.multikueue.fleet import PIPELINE_RUN, TARGET, Fleet
 from tests.integration.multikueue.test_wrapped import has, submit
 
 BUSYBOX = "docker.io/library/busybox:1.36"

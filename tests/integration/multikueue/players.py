@@ -16,7 +16,7 @@ from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.release import release_quota
 from fournos.queueing.report import finish_patch
 from fournos.queueing.workload import generic_name
-from tests.integration.multikueue.conftest import Fleet, Site
+from tests.integration.multikueue.fleet import Fleet, Site
 
 ROUND = 0.05
 

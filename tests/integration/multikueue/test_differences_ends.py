@@ -14,7 +14,7 @@ from fournos.api.times import parse_time
 from fournos.kube.kinds import EVENT, JOB
 from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
-from tests.integration.multikueue.conftest import Fleet, typed
+from tests.integration.multikueue.fleet import Fleet, typed
 from tests.integration.multikueue.players import Players, report_status
 from tests.integration.multikueue.test_differences import twin
 from tests.integration.multikueue.test_dispatch import job, phase, submit, where, workload
@@ -42,14 +42,14 @@ async def test_kueue_deletes_what_the_manager_evicts(built_in: Fleet) -> None:
 # --- status --------------------------------------------------------------------------------------------
 
 
-async def changes(fleet: Fleet, *, pause: float = 0) -> tuple[bool, list[float]]:
+async def changes(fleet: Fleet, *, rounds: int, pause: float = 0) -> tuple[bool, list[float]]:
     """Whether the manager's own condition outlives the worker's updates, and the seconds of each."""
     await submit(fleet, "a")
     on = fleet.workers[await runs(fleet, "a")]
     audited = {"type": AUDITED, "status": "True", "reason": "Seen", "message": ""}
     await report_status(fleet.manager, FOO, "a", conditions=[audited])
     took = []
-    for number in range(3):
+    for number in range(rounds):
         await asyncio.sleep(pause)
         began = time.monotonic()
         await report_status(on, FOO, "a", round=number)
@@ -66,14 +66,14 @@ async def test_kueue_replaces_the_status(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
         # Each pass of Kueue's writes the Workload and so causes another, which on a slow machine would take
         # the next update along; one may come early all the same, with the pass that it makes every 10 s.
-        stays, took = await changes(built_in, pause=2)
+        stays, took = await changes(built_in, rounds=3, pause=2)
     assert not stays and median(took) > 0.7, took
 
 
 async def test_ours_mirrors_at_once_and_keeps_the_managers_fields(fleet: Fleet) -> None:
     fleet.start()
     async with Players(fleet, [FOO]).working():
-        stays, took = await changes(fleet)
+        stays, took = await changes(fleet, rounds=15)
     assert stays and min(took) < 0.7, took
 
 

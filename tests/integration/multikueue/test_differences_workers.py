@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from fournos.kube.resource import Key, Resource
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
-from tests.integration.multikueue.conftest import ROOT, Fleet, Site, create, typed, unreachable
+from tests.integration.multikueue.fleet import ROOT, Fleet, Site, create, typed, unreachable
 from tests.integration.multikueue.players import Players, workload_of
 from tests.integration.multikueue.test_differences import wins
 from tests.integration.multikueue.test_dispatch import submit, where, workload
@@ -34,8 +35,8 @@ from tests.integration.multikueue.test_faults import active_condition, other, re
 from tests.integration.multikueue.test_wrapped import minicluster
 from tests.integration.multikueue.test_wrapped import submit as submit_any
 
-KUEUES_TIMEOUT, OUR_TIMEOUT = 10, 4
-"""Seconds after which jobs of a lost worker are dispatched anew, as the fixtures set it."""
+KUEUES_TIMEOUT, OUR_TIMEOUT = 10, 8
+"""Seconds after which jobs of a lost worker are dispatched anew: Kueue's as its configuration sets it."""
 
 
 # --- without one kind's CRD ----------------------------------------------------------------------------
@@ -159,14 +160,15 @@ def hanging(cluster: Cluster) -> Iterator[None]:
         os.kill(cluster.record.processes["kube-apiserver"].pid, signal.SIGCONT)
 
 
-async def one_beside(fleet: Fleet) -> bool:
-    """Whether a job gets to w2 in the first seconds in which w1 hangs."""
+async def one_beside(fleet: Fleet, seconds: float) -> bool:
+    """Whether a job gets to w2 in the first `seconds` in which w1 hangs."""
     await fleet.connected()
     await submit(fleet, "a")
     await runs(fleet, "a")
     with hanging(fleet.workers["w1"].cluster):
         await submit(fleet, "b")
-        for _ in range(60):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
             if await fleet.workers["w2"].find(FOO, "b"):
                 return True
             await asyncio.sleep(0.1)
@@ -175,13 +177,13 @@ async def one_beside(fleet: Fleet) -> bool:
 
 async def test_kueue_waits_for_one_that_hangs(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
-        assert not await one_beside(built_in)
+        assert not await one_beside(built_in, 6)
 
 
 async def test_ours_does_not_wait(fleet: Fleet) -> None:
     fleet.start()
     async with Players(fleet, [FOO]).working():
-        assert await one_beside(fleet)
+        assert await one_beside(fleet, 30)
 
 
 # --- one that is away ----------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ async def test_kueue_counts_from_its_last_look(built_in: Fleet) -> None:
 
 async def test_ours_counts_from_the_loss(fleet: Fleet) -> None:
     """Over a restart, too, and though no worker is left."""
-    fleet.start()
+    fleet.start(WORKER_LOST_TIMEOUT_SEC=str(OUR_TIMEOUT))
     async with Players(fleet, [FOO]).working():
         submitted = await submit(fleet, "a")
         first = await runs(fleet, "a")
@@ -258,7 +260,7 @@ async def test_ours_counts_from_the_loss(fleet: Fleet) -> None:
         await fleet.until(noticed, "the loss is not noticed")
         began = await since(fleet, lost)
         fleet.stop()
-        fleet.start()
+        fleet.start(WORKER_LOST_TIMEOUT_SEC=str(OUR_TIMEOUT))
         assert (await given_up(fleet, submitted) - began).total_seconds() >= OUR_TIMEOUT
         assert await since(fleet, lost) == began, "a restart does not reset the clock"
         await fleet.rotate(other(first), kubeconfigs[other(first)] + "\n")

@@ -8,7 +8,7 @@ from bench.fleet import FOO
 from fournos.api.conditions import condition, is_true
 from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
-from tests.integration.multikueue.conftest import Fleet, Site
+from tests.integration.multikueue.fleet import Fleet, Site
 from tests.integration.multikueue.players import Players, foo, workload_name
 
 

@@ -20,7 +20,7 @@ from fournos.api.conditions import condition, is_true
 from fournos.kube.resource import Key
 from fournos.multikueue import names
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
-from tests.integration.multikueue.conftest import Fleet, insecure, typed
+from tests.integration.multikueue.fleet import Fleet, insecure, typed
 from tests.integration.multikueue.players import Players
 from tests.integration.multikueue.test_dispatch import job, phase, submit, where, workload
 
@@ -128,7 +128,7 @@ def other(worker: str) -> str:
 @can_drop
 async def test_a_cut_line(fleet: Fleet) -> None:
     """A short cut changes nothing; a long one moves the job; what was left behind is stopped on return."""
-    fleet.start()
+    fleet.start(WORKER_LOST_TIMEOUT_SEC="10")
     players = Players(fleet, [FOO])
     async with players.working():
         submitted = await submit(fleet, "a")
@@ -177,7 +177,7 @@ async def runs_on(fleet: Fleet, name: str, worker: str) -> bool:
 
 async def test_a_rotated_kubeconfig(fleet: Fleet) -> None:
     """An unusable one is refused with its reason, a good one connects anew; the job goes on."""
-    fleet.start(WORKER_LOST_TIMEOUT_SEC="300")
+    fleet.start()
     players = Players(fleet, [FOO])
     async with players.working():
         submitted = await submit(fleet, "a")
@@ -239,7 +239,7 @@ async def test_orphans_and_foreign_objects(fleet: Fleet) -> None:
 
 
 async def test_a_worker_restarts(fleet: Fleet) -> None:
-    fleet.start(WORKER_LOST_TIMEOUT_SEC="300")
+    fleet.start()
     players = Players(fleet, [FOO])
     async with players.working():
         submitted = await submit(fleet, "a")

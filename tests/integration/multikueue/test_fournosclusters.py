@@ -14,7 +14,7 @@ from fournos.kube.resource import uid_of
 from fournos.multikueue import names
 from fournos.multikueue.fournoscluster.build import secret_name
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
-from tests.integration.multikueue.conftest import KUEUE, Fleet, insecure, typed
+from tests.integration.multikueue.fleet import KUEUE, Fleet, insecure, typed
 
 
 @pytest.fixture

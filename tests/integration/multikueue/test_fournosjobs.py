@@ -16,7 +16,7 @@ from fournos.kube.resource import Key, Resource
 from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
 from tests.integration.jobs.executors import Executors
-from tests.integration.multikueue.conftest import PIPELINE_RUN, TARGET, Fleet, Site, create, typed
+from tests.integration.multikueue.fleet import PIPELINE_RUN, TARGET, Fleet, Site, create, typed
 
 PIPELINE = Resource("tekton.dev", "v1", "Pipeline", "pipelines")
 

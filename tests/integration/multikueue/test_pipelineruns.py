@@ -16,7 +16,7 @@ from fournos.kube.resource import Obj
 from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
 from tests.integration.jobs.executors import Executors, ended_run, over
-from tests.integration.multikueue.conftest import PIPELINE_RUN, Fleet, typed
+from tests.integration.multikueue.fleet import PIPELINE_RUN, Fleet, typed
 from tests.waiting import LIMIT
 
 COUNT = 100

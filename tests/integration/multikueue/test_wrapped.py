@@ -22,7 +22,7 @@ from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import pod
 from tests.integration.jobs.executors import completed_job
 from tests.integration.jobs.operator import Operator
-from tests.integration.multikueue.conftest import Fleet, Site, hired, typed, unreachable
+from tests.integration.multikueue.fleet import Fleet, Site, hired, typed, unreachable
 from tests.waiting import LIMIT
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "q"}
@@ -135,6 +135,8 @@ async def test_an_appwrapper_of_a_lost_worker(fleet: Fleet) -> None:
         (name,) = [name for name, site in fleet.workers.items() if site is first]
         good = first.cluster.kubeconfig_path.read_text()
         await fleet.rotate(name, unreachable(good))
+        fleet.stop()
+        fleet.start(WORKER_LOST_TIMEOUT_SEC="4")
 
         async def evicted() -> bool:
             (workload,) = await fleet.manager.all(WORKLOAD)
@@ -144,6 +146,8 @@ async def test_an_appwrapper_of_a_lost_worker(fleet: Fleet) -> None:
         await asyncio.sleep(3)
         (workload,) = await fleet.manager.all(WORKLOAD)
         assert is_true(workload, "Evicted") and is_true(workload, "QuotaReserved")
+        fleet.stop()
+        fleet.start()
         await fleet.rotate(name, good + "\n")
 
         async def admitted() -> bool:

@@ -10,7 +10,7 @@ import pytest
 from devcluster import Cluster
 from fournos.multikueue import names
 from tests.integration.jobs.operator import Operator
-from tests.integration.multikueue.conftest import Fleet, bring_up, hired, take_down
+from tests.integration.multikueue.fleet import Fleet, bring_up, hired, take_down
 
 CONFIG: dict[str, Any] = {
     "integrations": {

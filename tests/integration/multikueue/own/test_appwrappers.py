@@ -14,7 +14,7 @@ from fournos.kube.resource import Obj
 from fournos.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import pod
-from tests.integration.multikueue.conftest import Fleet, unreachable
+from tests.integration.multikueue.fleet import Fleet, unreachable
 from tests.integration.multikueue.test_wrapped import clean, finished, has, status, submit
 
 
@@ -84,6 +84,8 @@ async def test_a_lost_worker_gives_its_place_back(fleet: Fleet) -> None:
         await start(fleet)
         good = fleet.workers["w1"].cluster.kubeconfig_path.read_text()
         await fleet.rotate("w1", unreachable(good))
+        fleet.stop()
+        fleet.start(WORKER_LOST_TIMEOUT_SEC="4")
 
         async def queued() -> bool:
             own = await the_workload(fleet)
@@ -91,6 +93,8 @@ async def test_a_lost_worker_gives_its_place_back(fleet: Fleet) -> None:
 
         await fleet.until(queued, "it keeps its quota")
         assert (await status(fleet.manager, APPWRAPPER, "a"))["phase"] == "Running", "nobody has said else"
+        fleet.stop()
+        fleet.start()
         await fleet.rotate("w1", good + "\n")
 
         async def again() -> Any:
