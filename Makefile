@@ -7,6 +7,9 @@ VENV   ?= .venv
 PYTHON := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
+# Else each of the hundreds of processes that tests start compiles the sources anew, where this is set.
+unexport PYTHONDONTWRITEBYTECODE
+
 # yes: clusters that tests bring up stay for the next run.  no: none of this checkout's stays.
 KEEP_CLUSTERS ?= yes
 AROUND = $(PYTHON) -m devcluster around --keep=$(KEEP_CLUSTERS)

@@ -83,6 +83,9 @@ def _arguments() -> argparse.ArgumentParser:
     page = parts.add_parser("web", parents=[common], help="the page with many live jobs and open tabs")
     page.add_argument("--jobs", type=int, default=web.JOBS, metavar="10000")
     page.add_argument("--reads", type=int, default=web.READS, metavar="20", help="reads of each page (20)")
+    page.add_argument(
+        "--loads", type=int, default=web.LOADS, metavar="10", help="loads of each page in Chromium (10)"
+    )
     page.add_argument("--tabs", type=int, default=web.TABS, metavar="200", help="open tabs (200)")
     page.add_argument("--seconds", type=float, default=web.SECONDS, help="how long jobs change (10)")
     return parser
@@ -154,6 +157,7 @@ def _measure(options: argparse.Namespace) -> None:
                 options.cluster,
                 options.jobs,
                 reads=options.reads,
+                loads=options.loads,
                 tabs=options.tabs,
                 seconds=options.seconds,
                 keep=options.keep,

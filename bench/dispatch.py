@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 import devcluster
-from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, MANAGER_CONFIG, WORKER_CONFIG, make, typed
+from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, make, manager_config, typed, worker_config
 from bench.operator import ROOT, free_port
 from fournos.api.conditions import is_true
 from fournos.api.crd import crd
@@ -315,9 +315,9 @@ async def measure(cluster: str, sizes: list[int], *, keep: bool) -> list[Dispatc
 
     Raises DevclusterError, TimeoutError.
     """
-    manager = devcluster.ensure(f"{cluster}-manager", profile="control-plane", kueue_config=MANAGER_CONFIG)
+    manager = devcluster.ensure(f"{cluster}-manager", profile="control-plane", kueue_config=manager_config())
     workers = {
-        name: devcluster.ensure(f"{cluster}-{name}", profile="control-plane", kueue_config=WORKER_CONFIG)
+        name: devcluster.ensure(f"{cluster}-{name}", profile="control-plane", kueue_config=worker_config())
         for name in ("worker1", "worker2")
     }
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fournos.kube.client import Client
@@ -11,21 +12,6 @@ from fournos.multikueue.kinds import parse
 
 FOO = parse("Foo.v1.example.com")
 FRAMEWORKS = ("Foo.v1.example.com", "PipelineRun.v1.tekton.dev", "FournosJob.v1.fournos.dev")
-WORKER_CONFIG: dict[str, Any] = {
-    "integrations": {
-        "frameworks": ["batch/job", "workload.codeflare.dev/appwrapper"],
-        "externalFrameworks": list(FRAMEWORKS),
-    },
-}
-MANAGER_CONFIG: dict[str, Any] = {
-    **WORKER_CONFIG,
-    # For Kueue's own adapter: ours is measured and tested beside it.
-    "multiKueue": {
-        "externalFrameworks": [{"name": name} for name in FRAMEWORKS],
-        "workerLostTimeout": "10s",
-        "gcInterval": "5s",
-    },
-}
 FOO_CRD: Obj = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -60,6 +46,29 @@ FOO_CRD: Obj = {
         ],
     },
 }
+
+
+def worker_config(frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, Any]:
+    """Returns Kueue's configuration of a worker cluster that runs these kinds."""
+    return {
+        "integrations": {
+            "frameworks": ["batch/job", "workload.codeflare.dev/appwrapper"],
+            "externalFrameworks": list(frameworks),
+        },
+    }
+
+
+def manager_config(frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, Any]:
+    """Returns Kueue's configuration of a manager cluster that dispatches these kinds."""
+    return {
+        **worker_config(frameworks),
+        # For Kueue's own adapter: ours is measured and tested beside it.
+        "multiKueue": {
+            "externalFrameworks": [{"name": name} for name in frameworks],
+            "workerLostTimeout": "10s",
+            "gcInterval": "5s",
+        },
+    }
 
 
 def typed(resource: Resource, name: str, *, namespace: str = "", **parts: Any) -> dict[str, Any]:

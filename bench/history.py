@@ -207,6 +207,11 @@ async def _measure(name: str, url: str, jobs: int, files: _Sqlite | _Server) -> 
     return Filled(name, jobs, seconds, size, median(recorded), (*warm, *cold))
 
 
+def end_of(jobs: int) -> datetime:
+    """When the last of so many jobs has been submitted."""
+    return _START + timedelta(seconds=jobs * 40)
+
+
 async def fill(store: Store, jobs: int) -> None:
     """Inserts the rows as the store would write them, many together."""
     packed = [pack(_document()) for _ in range(50)]
@@ -261,7 +266,7 @@ async def _warm(store: Store, name: str, jobs: int) -> AsyncIterator[Reads]:
             taken.setdefault(what, []).append(await _timed(store.find(query)))
         run = make_run(source.randrange(jobs), jobs)
         taken.setdefault("a job", []).append(await _timed(_job_page(store, run.identity)))
-    until = _START + timedelta(seconds=jobs * 40)
+    until = end_of(jobs)
     for days in (7, 90):
         for _ in range(_SUMS):
             wanted = used(store, until - timedelta(days=days), until, namespaces=None, kinds=("FournosJob",))

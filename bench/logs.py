@@ -46,7 +46,7 @@ from fournos.runtime.clock import SystemClock
 _RUN = make_run(0, 1)
 _LINE = "epoch {0} step {0} throughput {1:.3f} tok/s latency_p99 {2:.1f} ms loss {3:.5f}"
 _READS = 200
-_SETTLED = 15.0
+SETTLED = 15.0
 """Seconds in which the first line of each stream is stored."""
 
 
@@ -131,10 +131,11 @@ def serve(folder: Path) -> None:
 
 
 @asynccontextmanager
-async def _server(folder: Path) -> AsyncIterator[Client]:
+async def log_server(folder: Path) -> AsyncIterator[Client]:
+    """A client of the server, which runs in a process of its own."""
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "bench.logs", "--serve", str(folder))
     try:
-        await _until((folder / "port").exists)
+        await until((folder / "port").exists)
         url = f"https://localhost:{(folder / 'port').read_text()}"
         credentials = Credentials(url, FixedIdentity(Proof()), ca=(folder / "ca.crt").read_bytes())
         async with Client(credentials, qps=10_000, burst=10_000) as client:
@@ -144,12 +145,13 @@ async def _server(folder: Path) -> AsyncIterator[Client]:
         await process.wait()
 
 
-async def _until(holds: Callable[[], bool]) -> None:
+async def until(holds: Callable[[], bool]) -> None:
     while not holds():  # noqa: ASYNC110 - another process brings it about
         await asyncio.sleep(0.05)
 
 
-def _rss() -> float:
+def resident() -> float:
+    """The resident memory of this process, in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
@@ -171,7 +173,7 @@ class _Bench:
         cpu, began = time.process_time(), time.perf_counter()
         over = replace(one, ended_at=datetime.now(UTC), exit_code=0)
         collector.follow(Key("bench", "job"), _RUN.identity, [over], self.client)
-        await _until(lambda: collector.known(_RUN.identity.uid)[one.id].done)
+        await until(lambda: collector.known(_RUN.identity.uid)[one.id].done)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - began
         (log,) = await LogRows(self.store).logs(_RUN.identity)
         assert log.lines == number, log
@@ -197,14 +199,14 @@ class _Bench:
         """Memory while containers print as fast as they are read."""
         collector = self.collector(LogLimits(10**10, 10**10), 100)
         task = asyncio.create_task(collector.run())
-        before, cpu, most = _rss(), time.process_time(), 0.0
+        before, cpu, most = resident(), time.process_time(), 0.0
         for number in range(containers):
             one = replace(_container("flood"), pod_uid=f"flood-{number}")
             collector.follow(Key("bench", "job"), _RUN.identity, [one], self.client)
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             await asyncio.sleep(0.2)
-            most = max(most, _rss())
+            most = max(most, resident())
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         cpu = time.process_time() - cpu
@@ -217,21 +219,20 @@ class _Bench:
         """Memory of so many open streams."""
         collector = self.collector(LogLimits(), number)
         task = asyncio.create_task(collector.run())
-        before, cpu = _rss(), time.process_time()
+        before, cpu = resident(), time.process_time()
         ones = [_container(f"quiet-{one}") for one in range(number)]
         collector.follow(Key("bench", "job"), _RUN.identity, ones, self.client)
-        await _until(lambda: collector.waiting_bytes == 0 and collector.streams == number)
-        await asyncio.sleep(_SETTLED)
-        print(
-            f"{number} streams: memory {before:.0f} → {_rss():.0f} MB, CPU {time.process_time() - cpu:.1f} s"
-        )
+        await until(lambda: collector.waiting_bytes == 0 and collector.streams == number)
+        await asyncio.sleep(SETTLED)
+        cpu = time.process_time() - cpu
+        print(f"{number} streams: memory {before:.0f} → {resident():.0f} MB, CPU {cpu:.1f} s")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
 async def measure(lines: int, streams: int, seconds: float) -> None:
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fournos-logs-"))
-    async with await Store.open(f"sqlite:///{folder / 'history.db'}") as store, _server(folder) as client:
+    async with await Store.open(f"sqlite:///{folder / 'history.db'}") as store, log_server(folder) as client:
         await store.record(Record(_RUN))
         bench = _Bench(folder, store, client)
         await bench.lines(lines)

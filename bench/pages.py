@@ -24,17 +24,19 @@ from typing import Any, Final, cast
 
 import aiohttp
 
-from bench.history import fill
+from bench.history import end_of, fill
 from bench.machine import memory
 from bench.operator import ROOT
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.client.asynchronous import AsyncClient
 from fournos.history.store import Store
 from fournos.insight.caches import Caches
+from fournos.jobs.names import CLUSTER_NODE_LABEL
 from fournos.kube.api import Api, Listing, WatchEvent
 from fournos.kube.errors import NoSuchResourceError, NotFoundError
 from fournos.kube.resource import Obj, Resource
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.runtime.memory import collect_seldom, keep_objects
 from fournos.web.assets import Assets
 from fournos.web.content import PageContent
 from fournos.web.identity.loopback import OwnRights
@@ -100,7 +102,8 @@ def _job(number: int) -> Obj:
     spec = {
         "owner": f"owner-{number % 200}",
         "pipeline": "fournos-full",
-        "hardware": {"gpuType": "h200", "gpuCount": 8},
+        "hardware": {"gpuType": "h200", "gpuCount": _gpus(number)},
+        **({"cluster": _pinned(number)} if _pinned(number) else {}),
         "executionEngine": {"forge": {"project": "llm-d", "args": args}},
         "env": {f"VARIABLE_{n}": f"https://example.test/{n}" for n in range(20)},
     }
@@ -118,6 +121,15 @@ def _name(number: int) -> str:
     return f"job-{number:05}"
 
 
+def _gpus(number: int) -> int:
+    return int(2 ** (number % 4))
+
+
+def _pinned(number: int) -> str:
+    """The cluster that one job in four asks for."""
+    return f"cluster-{number // 4 % _CLUSTERS}" if number % 4 == 1 else ""
+
+
 def _workload(number: int) -> Obj:
     name = _name(number)
     owner = {
@@ -127,8 +139,11 @@ def _workload(number: int) -> Obj:
         "uid": f"uid-{name}",
         "controller": True,
     }
-    container = {"name": "c", "image": "i", "resources": {"requests": {_GPUS: "8"}}}
-    pods = [{"name": "launcher", "count": 1, "template": {"spec": {"containers": [container]}}}]
+    container = {"name": "c", "image": "i", "resources": {"requests": {_GPUS: str(_gpus(number))}}}
+    pod: dict[str, Any] = {"containers": [container]}
+    if cluster := _pinned(number):
+        pod["nodeSelector"] = {CLUSTER_NODE_LABEL: cluster}
+    pods = [{"name": "launcher", "count": 1, "template": {"spec": pod}}]
     waiting = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "no room"}
     return _named(
         f"{name}-w",
@@ -219,13 +234,15 @@ async def measure(jobs: int, stored: int, reads: int, profile: str = "") -> tupl
         cluster = Cluster(objects(jobs), session)
         api = cast(Api, cluster)
         kinds = {kind: "" for kind in WATCHED if kind in cluster._objects or kind == FOURNOS_CLUSTER}
+        collect_seldom()
         async with Caches(api, kinds) as caches:
+            keep_objects()
             client = AsyncClient(api=api, namespace=NAMESPACE)
             viewer = Viewer("you", caches, client, OwnRights(api, time.monotonic), csrf="")
             assets = Assets()
             site = Site(
                 caches,
-                lambda: datetime.now(UTC),
+                lambda: end_of(stored) if stored else datetime.now(UTC),
                 jobs_namespace="",  # the stored runs are of thirty namespaces
                 clusters_namespace=NAMESPACE,
                 assets=assets,

@@ -9,34 +9,43 @@ from __future__ import annotations
 import argparse
 import asyncio
 import copy
-import os
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
+from bench.logs import SETTLED, log_server, resident, until
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import format_time
+from fournos.history.blobs import DirectoryBlobs
+from fournos.history.logs.collector import LogCollector
 from fournos.history.recorder.controller import recorder
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.recorder.journal import Journal
 from fournos.history.records import Record
 from fournos.history.settings import HistorySettings
+from fournos.history.store.logs import LogRows
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.kube.api import Api
+from fournos.kube.client import Client
 from fournos.kube.kinds import EVENT, NAMESPACE, POD
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.runtime.act import StepExecutor
+from fournos.runtime.clock import SystemClock
 from fournos.runtime.controller import Caches
 from fournos.runtime.reconcile import reconcile
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 TASKS = 3
+_RUNNING = 10
+"""One of so many live jobs runs."""
 NAMESPACE_NAME = "bench"
 
 
@@ -54,11 +63,16 @@ class _Clock:
 
 
 class _Server:
-    """Takes the status writes."""
+    """Takes the status writes, and has the logs that the client reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: Client | None = None) -> None:
         self.writes = 0
         self.jobs: dict[Key, Obj] = {}
+        self._client = client
+
+    async def log_stream(self, pod: Key, **asked: Any) -> AsyncGenerator[bytes, None]:
+        assert self._client is not None
+        return await self._client.log_stream(pod, **asked)
 
     async def patch(self, resource: Resource, key: Key, body: Obj, **_: Any) -> Obj:
         self.writes += 1
@@ -68,12 +82,20 @@ class _Server:
 
 
 class _Recorder:
-    def __init__(self, url: str) -> None:
-        self.clock, self.server = _Clock(), _Server()
+    def __init__(self, url: str, client: Client | None = None, blobs: Path | None = None) -> None:
+        """With a client it follows the logs of the jobs, and stores them in the directory `blobs`."""
+        self.clock, self.server = _Clock(), _Server(client)
         self.archive = DatabaseArchive(url)
         self.records = 0
+        self.logs = self._collector(blobs) if blobs is not None else None
         self.controller = recorder(
-            HistorySettings(), FOURNOS_JOB, self.archive, Journal(), self.clock, wrote=self._wrote
+            HistorySettings(),
+            FOURNOS_JOB,
+            self.archive,
+            Journal(),
+            self.clock,
+            wrote=self._wrote,
+            logs=self.logs,
         )
         self.watches = {watch.resource: watch for watch in self.controller.watches}
         stores = {r: Store(project=w.project, indexes=w.indexes) for r, w in self.watches.items()}
@@ -95,6 +117,15 @@ class _Recorder:
         )
         for n in range(6):
             self.put(RESOURCE_FLAVOR, {"metadata": {"name": f"cluster-{n}", "uid": f"f{n}"}, "spec": {}})
+
+    def _collector(self, blobs: Path) -> LogCollector:
+        async def rows() -> LogRows:
+            return LogRows(await self.archive.recording())
+
+        settings = HistorySettings()
+        return LogCollector(
+            rows, DirectoryBlobs(blobs), settings.log_limits, SystemClock(), streams=settings.log_streams
+        )
 
     def _wrote(self, record: Record, taken: bool) -> None:
         self.records += taken
@@ -279,11 +310,6 @@ def _task(name: str, number: int, step: Any) -> Iterator[tuple[float, list[tuple
     yield step(0.5), [(TASK_RUN, copy.deepcopy(found))]
 
 
-def _rss() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 async def cpu(jobs: int, directory: Path, *, pace: float) -> dict[str, float]:
     """Records whole lives, one after the other; returns CPU milliseconds, passes and writes per job.
 
@@ -312,21 +338,37 @@ async def cpu(jobs: int, directory: Path, *, pace: float) -> dict[str, float]:
 
 
 async def memory(jobs: int, directory: Path) -> dict[str, float]:
-    """Keeps so many live jobs, nine of ten pending; returns the resident memory in megabytes."""
-    found = _Recorder(f"sqlite:///{directory}/memory.db")
-    await found.work([Key("", "")])
-    empty = _rss()
-    for number in range(jobs):
-        found.clock.seconds = 0.0
-        changes = life(f"job-{number}")
-        steps = 10 if number % 10 == 0 else 4
-        for seconds, objects in (next(changes) for _ in range(steps)):
-            found.clock.seconds += seconds
-            await found.work([key for kind, obj in objects for key in found.put(kind, obj)])
-        found.server.jobs.clear()  # the API server's memory, not the recorder's
-    full = _rss()
-    await found.archive.close()
-    return {"empty_mb": empty / 2**20, "full_mb": full / 2**20}
+    """Keeps so many live jobs, nine of ten pending; returns the resident memory in megabytes.
+
+    The logs of the others are followed, as many at once as the settings allow.
+    """
+    async with log_server(directory) as client:
+        found = _Recorder(f"sqlite:///{directory}/memory.db", client, directory / "blobs")
+        assert found.logs is not None
+        streams = asyncio.create_task(found.logs.run())
+        await found.work([Key("", "")])
+        empty = resident()
+        for number in range(jobs):
+            await _live(found, number)
+        most = min(HistorySettings().log_streams, -(-jobs // _RUNNING))
+        await until(lambda: found.logs is not None and found.logs.streams >= most)
+        await asyncio.sleep(SETTLED)
+        full, used = resident(), found.logs.streams
+        streams.cancel()
+        await asyncio.gather(streams, return_exceptions=True)
+        await found.archive.close()
+    return {"empty_mb": empty, "full_mb": full, "streams": used}
+
+
+async def _live(found: _Recorder, number: int) -> None:
+    """A job that waits, or one of ten that runs."""
+    found.clock.seconds = 0.0
+    changes = life(f"job-{number}")
+    steps = 10 if number % _RUNNING == 0 else 4
+    for seconds, objects in (next(changes) for _ in range(steps)):
+        found.clock.seconds += seconds
+        await found.work([key for kind, obj in objects for key in found.put(kind, obj)])
+    found.server.jobs.clear()  # the API server's memory, not the recorder's
 
 
 def main() -> None:
@@ -338,7 +380,7 @@ def main() -> None:
         for what, pace in (("short", 0.01), ("long", 1.0)):
             for name, value in asyncio.run(cpu(given.jobs, Path(directory), pace=pace)).items():
                 print(f"{what:6} {name:22} {value:10.2f}")
-        for name, value in asyncio.run(memory(given.live, Path(directory))).items():
+        for name, value in uvloop.run(memory(given.live, Path(directory))).items():
             print(f"{name:22} {value:10.1f}")
 
 

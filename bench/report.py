@@ -23,6 +23,7 @@ from bench.history import Filled
 from bench.idle import Idle
 from bench.lifecycle import Round
 from bench.web import Page, p95_of
+from bench.web_paint import Look, Painted
 from fournos import __version__
 
 _MB = 1_000_000
@@ -65,6 +66,8 @@ JOB = Target("a job's page, p95", "ms", 20)
 
 SERVED = Target("any page, p95", "ms", 50)
 WEIGHT = Target("any page with all that it loads, compressed", "kB", 150)
+PAINT = Target("first contentful paint of any page, cold cache, p95", "ms", 500)
+SHIFT = Target("cumulative layout shift of any page", "", 0.05)
 DELAY = Target("status write → open tab, p95", "ms", 500)
 LIVE_CPU = Target("server CPU at ten changes a second", "% of a core", 20)
 PAGE_MEMORY = Target("server memory", "MB", 300)
@@ -234,6 +237,7 @@ def show_web(page: Page, console: Console) -> None:
         times = (f"{value * 1000:.0f} ms" for value in taken)
         table.add_row(one.path, str(one.status), *times, f"{one.bytes / 1000:.1f}", f"{one.whole / 1000:.1f}")
     console.print(table)
+    _show_painted(page.painted, console)
     table = Table(title="Ten status changes a second", title_justify="left")
     for heading in ("", "open", "delay, p50", "p95", "kB/s to each", "CPU", "CPU of each"):
         table.add_column(heading, justify="right")
@@ -257,11 +261,29 @@ def show_web(page: Page, console: Console) -> None:
         [
             (SERVED, max(p95_of(one.changed) for one in page.pages) * 1000),
             (WEIGHT, max(one.whole for one in page.pages) / 1000),
+            (PAINT, max(p95_of(_paints(one.cold)) for one in page.painted)),
+            (SHIFT, max(one.shift for one in page.painted)),
             (DELAY, p95_of(page.live.delays) * 1000),
             (LIVE_CPU, page.live.cpu_percent),
             (PAGE_MEMORY, page.rss / _MB),
         ],
     )
+
+
+def _paints(looks: Sequence[Look]) -> tuple[float, ...]:
+    return tuple(look.paint for look in looks)
+
+
+def _show_painted(painted: Sequence[Painted], console: Console) -> None:
+    table = Table(title="First contentful paint in Chromium", title_justify="left")
+    for heading in ("page", "answer, p50", "cold cache, p50", "p95", "warm, p50", "p95", "layout shift"):
+        table.add_column(heading, justify="left" if heading == "page" else "right")
+    for one in painted:
+        answers = tuple(look.answer for look in one.cold)
+        cold, warm = _paints(one.cold), _paints(one.warm)
+        taken = (median(answers), median(cold), p95_of(cold), median(warm), p95_of(warm))
+        table.add_row(one.path, *(f"{value:.0f} ms" for value in taken), f"{one.shift:.3f}")
+    console.print(table)
 
 
 def _targets(console: Console, measured: Sequence[tuple[Target, float]]) -> None:

@@ -1,4 +1,4 @@
-"""Measures the page: its server's time and CPU, what it weighs, and how fast a change is on open tabs.
+"""Measures the page: its server, its weight, its first paint, and how fast a change is on open tabs.
 
 Beside it, in the same run, a server that sends all objects to each open socket after a change.
 """
@@ -26,6 +26,7 @@ from bench.machine import memory
 from bench.operator import ROOT
 from bench.rig import GPU, NAMESPACE, job, rig
 from bench.web_live import ARRIVES, Arrived, Changes, Live, measure_live, share
+from bench.web_paint import Painted, measure_paint
 from bench.web_servers import PERSON
 from dev import resources
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
@@ -40,6 +41,8 @@ SECONDS: Final = 10.0
 SNAPSHOT_SOCKETS: Final = 2
 """More would need more than this machine has; what counts is the cost of each."""
 READS: Final = 20
+LOADS: Final = 10
+"""Loads of each page in a browser with an empty cache; each is followed by one with a full cache."""
 _TABS_EACH: Final = 20
 """Tabs of one person, as many as the server allows."""
 _CLUSTERS: Final = 20
@@ -67,6 +70,7 @@ class PageRead:
 class Page:
     jobs: int
     pages: tuple[PageRead, ...]
+    painted: tuple[Painted, ...]
     live: Live
     idle_cpu_percent: float
     rss: int
@@ -81,7 +85,9 @@ def p95_of(values: tuple[float, ...]) -> float:
     return quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
 
 
-async def measure(cluster: str, jobs: int, *, reads: int, tabs: int, seconds: float, keep: bool) -> Page:
+async def measure(
+    cluster: str, jobs: int, *, reads: int, loads: int, tabs: int, seconds: float, keep: bool
+) -> Page:
     """Measures both servers on one control plane without an operator."""
     crd = resources.load("deploy/crd/fournosclusters.yaml")
     async with rig(cluster, quotas={"cluster-0": 100}, keep=keep, extra=crd) as found:
@@ -92,11 +98,12 @@ async def measure(cluster: str, jobs: int, *, reads: int, tabs: int, seconds: fl
             shown = await site.waiting()
             changes = Changes(found.client, shown)
             pages = [await _read(site, changes, path, reads) for path in _paths()]
+            painted = await measure_paint(str(site.root), site.persons(loads), _paths(), loads)
             live, idle = await _page_live(site, changes, pid, tabs, seconds)
             rss, peak = memory(pid)
         async with _server("snapshots", kubeconfig) as (address, pid):
             snapshots = await _snapshots_live(address, changes, pid, seconds)
-    return Page(jobs, tuple(pages), live, idle, rss, peak, snapshots)
+    return Page(jobs, tuple(pages), tuple(painted), live, idle, rss, peak, snapshots)
 
 
 def _paths() -> list[str]:
@@ -172,12 +179,19 @@ class _Site:
         name = f"p{next(_PEOPLE) if person is None else person}"
         return aiohttp.ClientSession(
             self.root,
-            cookies={**self.cookies, PERSON: name},
+            cookies=self.of_person(name),
             cookie_jar=aiohttp.CookieJar(unsafe=True),
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=ARRIVES),
             auto_decompress=False,
         )
+
+    def of_person(self, name: str) -> dict[str, str]:
+        return {**self.cookies, PERSON: name}
+
+    def persons(self, number: int) -> list[dict[str, str]]:
+        """Returns the cookies of so many new persons."""
+        return [self.of_person(f"p{next(_PEOPLE)}") for _ in range(number)]
 
     async def text(self, path: str) -> str:
         async with self.session() as session:

@@ -15,6 +15,7 @@ from devcluster.progress import Progress
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.client.asynchronous import AsyncClient
+from fournos.insight.values import status_of
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import AlreadyExistsError
@@ -82,7 +83,8 @@ async def _ended(api: Client, created: list[Obj], progress: Progress) -> list[Ob
         async with asyncio.timeout(LIMIT):
             await _follow(api, created[0], progress)
             with progress.step("The other jobs end, and the history has all of them", usual="20 s"):
-                return [await _recorded(api, job) for job in created]
+                client = AsyncClient(api=api)
+                return list(await asyncio.gather(*(recorded(client, job) for job in created)))
     except TimeoutError:
         last = [await api.get(FOURNOS_JOB, key_of(job)) for job in created]
         states = [f"{key_of(job).name} {_state(job)}" for job in last]
@@ -92,18 +94,22 @@ async def _ended(api: Client, created: list[Obj], progress: Progress) -> list[Ob
 
 
 def _state(job: Obj) -> str:
-    status = job.get("status") or {}
-    recorded = "recorded" if status.get("archivedAt") else "not recorded"
-    return f"{status.get('phase')} ({recorded}): {status.get('message')}"
+    status = status_of(job)
+    stored = "recorded" if status.get("archivedAt") else "not recorded"
+    return f"{status.get('phase')} ({stored}): {status.get('message')}"
 
 
-async def _recorded(api: Client, job: Obj) -> Obj:
-    """Returns the job when its end is in the history."""
-    while True:
-        found = await api.get(FOURNOS_JOB, key_of(job))
-        if (found.get("status") or {}).get("archivedAt"):
-            return found
-        await asyncio.sleep(0.5)
+async def recorded(client: AsyncClient, job: Obj) -> Obj:
+    """Waits until the end of the job is in the history, and returns the job.
+
+    All jobs of a namespace share one watch.  Raises DevclusterError if the job is deleted before.
+    """
+    async with client.watches.follow(FOURNOS_JOB, job) as following:
+        while (found := following.object) is not None:
+            if status_of(found).get("archivedAt"):
+                return found
+            await following.change()
+    raise DevclusterError(f"FournosJob {key_of(job).name} was deleted before its end was recorded")
 
 
 async def _follow(api: Client, job: Obj, progress: Progress) -> Obj:
@@ -128,7 +134,7 @@ async def _follow(api: Client, job: Obj, progress: Progress) -> Obj:
 
 
 def _show(job: Obj, shown: tuple[str, str], elapsed: float, progress: Progress) -> tuple[str, str]:
-    status = job.get("status") or {}
+    status = status_of(job)
     now = (status.get("phase") or "", status.get("message") or "")
     if now != shown:
         cluster = f" on {status['cluster']}" if status.get("cluster") else ""
