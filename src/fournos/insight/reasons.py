@@ -152,7 +152,8 @@ def _running(facts: Facts, now: datetime) -> Explanation:
 def _ended(facts: Facts, now: datetime) -> Explanation:
     job, name, phase = facts.job, name_of(facts.job), phase_of(facts.job)
     ago = since((status_of(job).get("phaseTimes") or {}).get("finished"), now)
-    verdict = f"{name} does not wait, it has ended: {phase} {ago} ago."
+    on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""
+    verdict = f"{name} does not wait, it has ended: {phase}{on} {ago} ago{_run_length(job, now)}."
     if phase != "Failed":
         return Explanation(verdict, _messages(job) if phase == "Stopped" else ())
     broken = [
@@ -165,6 +166,14 @@ def _ended(facts: Facts, now: datetime) -> Explanation:
     return Explanation(
         verdict, (*_messages(job), *broken), (f"what was printed: fournos logs{which} {name}",)
     )
+
+
+def _run_length(job: Obj, now: datetime) -> str:
+    times = status_of(job).get("phaseTimes") or {}
+    if not times.get("running"):
+        return ""
+    which = "its last" if (status_of(job).get("attempt") or 1) > 1 else "a"
+    return f", after {which} run of {between(times['running'], times.get('finished'), now)}"
 
 
 # --- waiting for quota -----------------------------------------------------------------------------

@@ -110,6 +110,11 @@ def test_the_same_for_programs() -> None:
 SHARED = {"exclusive": False, "cluster": None}
 
 
+def ended_job(*, attempt: int) -> dict[str, Any]:
+    times = {"pending": ago(hours=2), "running": ago(minutes=90), "finished": ago(hours=1)}
+    return job("one", "Stopped", status={"phaseTimes": times, "cluster": "east", "attempt": attempt})
+
+
 @pytest.mark.parametrize(
     ("api", "expected"),
     [
@@ -204,6 +209,8 @@ SHARED = {"exclusive": False, "cluster": None}
             Api(job("one", "Succeeded", status={"phaseTimes": {"finished": ago(hours=1)}})),
             "does not wait, it has ended: Succeeded 1h ago.",
         ),
+        (Api(ended_job(attempt=1)), "it has ended: Stopped on east 1h ago, after a run of 30m."),
+        (Api(ended_job(attempt=2)), "it has ended: Stopped on east 1h ago, after its last run of 30m."),
     ],
 )
 def test_verdicts(api: Api, expected: str) -> None:
