@@ -136,19 +136,20 @@ def test_lock_then_unlock(scripts: bool, cluster: str, world: Hub, open_tab: Ope
     found = cluster_spec(world)
     assert (found["owner"], found["ttl"]) == ("dee", "4h"), found
     assert "dee" in tab.notice and "dee" in tab.text("#cluster-lock")
-    tab.press("Unlock")
+    tab.confirm("Unlock")
     assert not cluster_spec(world).get("owner")
     assert "No lock" in tab.text("#cluster-lock")
 
 
 def test_drain_then_end_the_drain(cluster: str, world: Hub, open_tab: OpenTab) -> None:
     tab = open_tab(cluster)
-    tab.press("Drain")
+    tab.confirm("Drain")
     assert cluster_spec(world)["drain"] == "Wait"
     tab.press("End the drain")
     assert not cluster_spec(world).get("drain")
-    tab.one("input[name=stop]").check()
-    tab.press("Drain")
+    form = tab.offer("Drain")
+    form.locator("input[name=stop]").check()
+    tab.press(form.locator("button:not([type])"))
     assert cluster_spec(world)["drain"] == "Stop"
     assert "shut down" in tab.notice
     tab.press("Count the GPUs again")

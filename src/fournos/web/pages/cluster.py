@@ -30,6 +30,10 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "details": fleet.details(cluster) if cluster else None,
         "waiting": [job for job in found.now.waiting if job.cluster == name],
         "may": await call.viewer.rights.may("patch", FOURNOS_CLUSTER, where, name=name),
+        "commands": {
+            verb: f"fournos cluster {verb} -n {where} {shlex.quote(name)}" for verb in ("unlock", "drain")
+        },
+        "jobs_namespace": site.jobs_namespace,
         # Hearth's commands know FournosClusters alone.
         "command": f"fournos cluster get -n {where} {shlex.quote(name)}" if cluster else "fournos top",
         "owner": call.viewer.client.owner,

@@ -21,7 +21,7 @@ HOSTILE = '"><script>alert(1)</script>'
 
 
 def with_lock() -> Api:
-    lock = {"state": "Held", "owner": "ben", "heldSince": ago(hours=1)}
+    lock = {"state": "Held", "owner": "ben", "heldSince": ago(hours=1), "waiting": ["two", "three"]}
     one = cluster_object("cluster-1", ("a100", 8), spec={"owner": "ben"}, status={"lock": lock})
     return Api(with_metadata(one), running("one", 2))
 
@@ -80,6 +80,22 @@ async def test_a_cluster_offers_what_the_person_may_do() -> None:
     assert 'action="/clusters/cluster-1/lock"' not in html
     refused = await shown(cluster.PAGE, call(with_lock(), path=path, rights=READ_ONLY))
     assert "<form" not in refused and "You may not lock or drain this cluster." in refused
+
+
+async def test_what_ends_a_lock_or_takes_no_more_jobs_asks_first() -> None:
+    api = with_lock()
+    html = await shown(cluster.PAGE, call(api, path={"name": "cluster-1"}))
+    found = text(html)
+    assert "ben loses the cluster. cluster-1 takes jobs of any owner again" in found
+    assert "waiting for that: 2 jobs." in found
+    assert "cluster-1 takes no more jobs. What runs there (1 job) ends by itself, or is shut down:" in found
+    assert 'data-copy="fournos cluster unlock -n hearth cluster-1"' in html
+    assert html.count('<details class="confirm"') == 2
+
+
+async def test_the_jobs_that_wait_behind_a_lock_are_links() -> None:
+    html = await shown(cluster.PAGE, call(with_lock(), path={"name": "cluster-1"}))
+    assert '<a href="/jobs/bench/two">two</a>, <a href="/jobs/bench/three">three</a>.' in html
 
 
 async def test_an_unknown_cluster_is_not_here() -> None:
