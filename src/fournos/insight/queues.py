@@ -36,6 +36,7 @@ class QueueEntry:
     since: str
     """The creation time of its Workload."""
     reason: str
+    """Why it waits, without its name, which stands beside it."""
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
@@ -113,4 +114,5 @@ def _entry(place: int, key: Key, priority: int, found: QueueFacts, now: datetime
     holders = without(found.holders, job)
     facts = replace(found.base, job=job, found=Children(workloads=(workload,)), holders=holders)
     owner = str(spec_of(job).get("owner") or "")
-    return QueueEntry(place, key.namespace, kind, name, owner, priority, since, explain(facts, now).verdict)
+    reason = explain(facts, now).verdict.removeprefix(f"{name} ")
+    return QueueEntry(place, key.namespace, kind, name, owner, priority, since, reason)
