@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
@@ -50,7 +50,10 @@ class Quota:
     """The quota that a Workload can use, compared with its requests."""
 
     lines: tuple[Line, ...]
-    """The lines of the eligible flavors, in the ClusterQueue's order of preference."""
+    """The lines of the eligible flavors, in the ClusterQueue's order of preference.
+
+    Where some can ever hold the requests, only of those.
+    """
     elsewhere: tuple[str, ...]
     """Flavors that its node selector excludes, but where it would fit now."""
     uncovered: tuple[str, ...]
@@ -147,7 +150,13 @@ class Quotas:
                 elif own and all(line.fits for line in own):
                     elsewhere.append(entry["name"])
         uncovered = tuple(sorted(set(asks) - covered))
-        return Quota(tuple(lines), tuple(elsewhere), uncovered, self._cohort, away)
+        found = Quota(tuple(lines), tuple(elsewhere), uncovered, self._cohort, away)
+        # A flavor without enough of one resource is not waited for, whatever is used of its others.
+        return (
+            replace(found, lines=tuple(line for line in lines if line.flavor in found.possible))
+            if found.possible
+            else found
+        )
 
 
 def closed_flavors(flavors: Iterable[Obj]) -> dict[str, str]:

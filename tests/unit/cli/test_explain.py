@@ -321,6 +321,22 @@ def test_a_cluster_that_takes_no_jobs_is_the_reason() -> None:
     assert "never" not in result.stdout
 
 
+def test_the_holder_of_a_cluster_without_that_hardware_is_not_waited_for() -> None:
+    queue = cluster_queue(
+        {
+            "cluster-1": {"fournos/gpu-a100": (0, 0), "fournos/cluster-slot": (100, 100)},
+            "cluster-2": {"fournos/gpu-a100": (8, 8), "fournos/cluster-slot": (100, 1)},
+        }
+    )
+    busy = job("three", "Running", status={"cluster": "cluster-2"}, created=ago(minutes=1))
+    asks = {"fournos/gpu-a100": "2", "fournos/cluster-slot": "1"}
+    api = world(pending(spec=SHARED), holder(), busy, workload(asks=asks), queue=queue)
+    found = json.loads(Program(api)("explain", "one", "-o", "json").stdout)
+    assert found["holders"] == ["bench/three"]
+    assert found["advice"][0] == "wait for the holder: fournos wait three"
+    assert {line["flavor"] for line in found["quota"]} == {"cluster-2"}
+
+
 def test_no_cluster_takes_jobs() -> None:
     api = world(pending(), workload(), flavors=tainted("cluster-1", "cluster-2"))
     assert verdict(api) == (

@@ -50,3 +50,18 @@ def test_a_bar_counts_the_workloads_that_find_too_little() -> None:
     assert (one.used, one.nominal, one.free, one.short) == (Decimal(7), Decimal(8), Decimal(1), 2)
     others = {(bar.flavor, bar.resource): bar.short for bar in found if bar.flavor != "cluster-1"}
     assert others["cluster-2", "fournos/gpu-a100"] == 0 and not any(others.values())
+
+
+def test_no_workload_waits_for_a_cluster_that_could_never_take_it() -> None:
+    queue = cluster_queue(
+        {
+            "cluster-1": {"fournos/gpu-a100": (0, 0), "fournos/cluster-slot": (100, 100)},
+            "cluster-2": {"fournos/gpu-a100": (8, 8), "fournos/cluster-slot": (100, 1)},
+        }
+    )
+    found = bars(
+        queue, tuple(FLAVORS), [workload("a", asks={"fournos/gpu-a100": "2", "fournos/cluster-slot": "1"})]
+    )
+    assert {(bar.flavor, bar.resource): bar.short for bar in found if bar.short} == {
+        ("cluster-2", "fournos/gpu-a100"): 1
+    }
