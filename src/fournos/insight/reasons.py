@@ -42,6 +42,8 @@ def explain(facts: Facts, now: datetime) -> Explanation:
             return _resolving(facts, now)
         case "Pending":
             return _pending(facts, now)
+        case "Admitted" if spec_of(job).get("lockOnly"):
+            return _held(job, now)
         case "Admitted":
             text = f"{name} has its cluster, {status_of(job).get('cluster')}; its run is being prepared."
             advice = (f"follow it: fournos watch {name}",)
@@ -127,6 +129,13 @@ def pod_problem(pod: Obj) -> str:
     return ""
 
 
+def _held(job: Obj, now: datetime) -> Explanation:
+    name, where = name_of(job), status_of(job).get("cluster")
+    length = since((status_of(job).get("phaseTimes") or {}).get("admitted"), now)
+    text = f"{name} does not wait, it has held {where} for {length}: nothing runs there until it ends."
+    return Explanation(text, advice=(f"give the cluster back: fournos stop {name}",))
+
+
 def _running(facts: Facts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
     length = since((status_of(job).get("phaseTimes") or {}).get("running"), now)
@@ -141,7 +150,7 @@ def _running(facts: Facts, now: datetime) -> Explanation:
     on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""
     doing = f": {', '.join(busy)}" if busy else ""
     return Explanation(
-        f"{name} does not wait, it runs{on} since {length}{doing}.",
+        f"{name} does not wait, it has run{on} for {length}{doing}.",
         _messages(job, "PipelineRunReady"),
         advice,
         cause=cause,

@@ -204,6 +204,17 @@ def ended_job(*, attempt: int) -> dict[str, Any]:
             Api(job("one", "Admitted", status={"cluster": "c1"})),
             "has its cluster, c1; its run is being prepared.",
         ),
+        (
+            Api(
+                job(
+                    "one",
+                    "Admitted",
+                    spec={"lockOnly": True},
+                    status={"cluster": "c1", "phaseTimes": {"admitted": ago(minutes=5)}},
+                )
+            ),
+            "does not wait, it has held c1 for 5m: nothing runs there until it ends.",
+        ),
         (Api(job("one", "Stopping")), "is being stopped: its run has to end before its quota is given back."),
         (
             Api(job("one", "Succeeded", status={"phaseTimes": {"finished": ago(hours=1)}})),
@@ -255,7 +266,7 @@ def test_a_running_job_and_a_pod_that_finds_no_node() -> None:
         run(),
         task_run("prepare", startTime=ago(minutes=1)),
     )
-    assert verdict(api) == "one does not wait, it runs since 2m: task prepare for 1m."
+    assert verdict(api) == "one does not wait, it has run for 2m: task prepare for 1m."
     stuck = pod("prepare", "step-x", state={})
     stuck["status"]["conditions"] = [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}

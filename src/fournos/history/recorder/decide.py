@@ -179,7 +179,7 @@ def _waits(seen: Observed, life: Life, now: datetime) -> Waits:
         now,
         life.submitted_at,
         _reason(seen, life, now),
-        life.started_at,
+        life.waited_until,
         life.ended_at,
         seen.gap,
         status_of(seen.obj).get("phaseTimes") or {},

@@ -44,6 +44,8 @@ class Life:
     submitted_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    waited_until: datetime | None
+    """The first start; of a job that only holds a cluster, which starts nothing, when it got it."""
 
 
 def life_of(seen: Observed) -> Life:
@@ -54,7 +56,15 @@ def life_of(seen: Observed) -> Life:
     if started is None:
         of_job = seen.resource == FOURNOS_JOB
         started = _not_before(_start(seen, seen.obj), submitted) if of_job else found.started_at
-    return Life(found.phase, submitted, started, found.ended_at)
+    return Life(found.phase, submitted, started, found.ended_at, started or _held_at(seen, submitted))
+
+
+def _held_at(seen: Observed, submitted: datetime) -> datetime | None:
+    """Returns when a job that only holds a cluster got it; None for any other object."""
+    job = seen.obj or {}
+    if seen.resource != FOURNOS_JOB or not spec_of(job).get("lockOnly"):
+        return None
+    return _not_before(moment((status_of(job).get("phaseTimes") or {}).get("admitted")), submitted)
 
 
 def _start(seen: Observed, job: Obj) -> datetime | None:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.history.fingerprint import fingerprint_of
+from fournos.history.recorder import archive
 from fournos.history.recorder.context import Observed
+from fournos.history.recorder.decide import decide
 from fournos.history.recorder.documents import documents_of, results_of
-from fournos.history.records import Document
+from fournos.history.recorder.journal import Stored
+from fournos.history.recorder.record import run_of
+from fournos.history.records import Document, Interval
+from fournos.history.settings import HistorySettings
+from fournos.insight.causes import Cause
 from fournos.insight.children import TASK_LABEL, Children
+from fournos.insight.facts import Facts as Waiting
 from fournos.jobs.names import RESULT_NAME
 from fournos.kube.resource import Key
+from fournos.runtime.decision import Facts
 
 
 def pod(name: str, owner: str, **labels: str) -> dict[str, Any]:
@@ -44,3 +54,29 @@ def test_a_job_that_ran_on_a_worker_has_its_results_in_its_status() -> None:
     assert [(kpi.kpi_id, kpi.value) for kpi in record.kpis] == [("throughput", 1520.5)]
     stored = documents_of(seen, fingerprint_of(job, None))[Document.OBJECT]
     assert stored["status"] == {"phase": "Succeeded"}, "they are stored as results"
+
+
+def test_a_lock_waits_until_it_holds_its_cluster() -> None:
+    begin, now = datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, 1, tzinfo=UTC)
+    job: dict[str, Any] = {
+        "metadata": {
+            "name": "job",
+            "namespace": "n",
+            "uid": "u",
+            "creationTimestamp": "2030-01-01T00:00:00Z",
+            "resourceVersion": "1",
+        },
+        "spec": {"lockOnly": True, "cluster": "c"},
+        "status": {
+            "phase": "Admitted",
+            "cluster": "c",
+            "phaseTimes": {"pending": "2030-01-01T00:00:05Z", "admitted": "2030-01-01T00:20:00Z"},
+        },
+    }
+    waiting = Interval(begin, None, Cause.LOCK, "another holds it")
+    held = Observed(Key("n", "job"), FOURNOS_JOB, cluster="x", obj=job, loaded_at=begin, facts=Waiting(job))
+    open_run = Stored(run_of(held, begin, None), (waiting,))
+    decision = decide(replace(held, stored=open_run), Facts(), now, settings=HistorySettings())
+    (record,) = [step.record for step in decision.steps if isinstance(step, archive.Write)]
+    (wait,) = record.waits
+    assert (wait.end, record.run.started_at) == (datetime(2030, 1, 1, 0, 20, tzinfo=UTC), None)
