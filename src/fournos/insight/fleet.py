@@ -202,5 +202,5 @@ def details(cluster: Obj) -> Details:
 
 def idle_locks(found: Iterable[ClusterCard]) -> tuple[ClusterCard, ...]:
     """The clusters that are held while nothing runs there, the longest held first."""
-    idle = (one for one in found if one.lock and one.lock.since and not one.running)
+    idle = (one for one in found if one.lock and one.lock.since and all(job.lock_only for job in one.running))
     return tuple(sorted(idle, key=lambda one: one.lock.since if one.lock else ""))

@@ -78,6 +78,8 @@ class JobLine:
     """The position in its queue, from 1; 0 if it runs or is not queued."""
     reason: str
     """Why it waits, or the message of a job that runs."""
+    lock_only: bool = False
+    """It only holds its cluster: nothing of it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +188,9 @@ def _holds(job: Obj) -> bool | None:
 
 
 def _since(job: Obj) -> str:
-    """When it began to run, or to wait."""
-    began = (status_of(job).get("phaseTimes") or {}).get("running") if _holds(job) else None
-    return str(began or created(job))
+    """When it began to run, or to hold its cluster, or to wait."""
+    times = (status_of(job).get("phaseTimes") or {}) if _holds(job) else {}
+    return str(times.get("running") or times.get("admitted") or created(job))
 
 
 def _job(job: Obj, entry: QueueEntry | None = None) -> JobLine:
@@ -205,6 +207,7 @@ def _job(job: Obj, entry: QueueEntry | None = None) -> JobLine:
         since=_since(job),
         place=entry.place if entry else 0,
         reason=entry.reason if entry else one_line(status.get("message")),
+        lock_only=bool(spec.get("lockOnly")),
     )
 
 

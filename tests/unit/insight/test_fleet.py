@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.insight.fleet import Lock, cards
+from fournos.insight.fleet import Lock, cards, idle_locks
 from fournos.insight.overview import overview
 from tests.unit.insight.test_overview import cluster, running
 
@@ -36,6 +36,19 @@ def test_a_held_lock_has_its_holder_and_its_end() -> None:
     found = card(spec={"owner": "ann"}, status={"lock": lock, "lockExpiresAt": "2030-01-01T14:00:00Z"})
     assert found.lock == Lock("Held", "ann", "2030-01-01T10:00:00Z", "2030-01-01T14:00:00Z", (), ("one",))
     assert found.state == "Lock held"
+
+
+def test_a_lock_is_idle_when_nothing_but_the_job_that_holds_it_is_there() -> None:
+    held = {"state": "Held", "owner": "ann", "heldSince": "2030-01-01T10:00:00Z"}
+    clusters = [
+        cluster(name, ("a100", 8), spec={"owner": "ann"}, status={"lock": held}) for name in ("c-1", "c-2")
+    ]
+    locks = [running(f"lock-{on}", 0, on=on) for on in ("c-1", "c-2")]
+    for one in locks:
+        one["spec"]["lockOnly"] = True
+    jobs = [*locks, running("work", 2, on="c-2")]
+    found = cards(clusters, overview(jobs, clusters, []))
+    assert [one.name for one in idle_locks(found)] == ["c-1"]
 
 
 def test_a_lock_that_the_operator_has_not_seen_is_requested() -> None:
