@@ -128,6 +128,18 @@ def test_open_regressions_come_first_with_noise_of_the_present_level() -> None:
     assert band is not None and 70 < band.low < 81 < band.high < 90
 
 
+async def test_a_series_of_few_runs_says_that_it_is_not_judged() -> None:
+    points = tuple(Point(f"here/{NS}/u{number}", at(number * 60), 100.0) for number in range(4))
+    series = (Series("throughput", "throughput", points, "tok/s", True),)
+    found = replace(trends(), series=series, report=judge(series))
+    async with visit(Verdicts(found)) as here:
+        html = await here.show(trends_page.PAGE, name="u39")
+    assert "Not judged yet: 3 comparable runs before the newest, of 10 needed" in html
+    assert "throughput of 4 runs, times in UTC" in html
+    async with visit(Verdicts(trends())) as here:
+        assert "Not judged yet" not in await here.show(trends_page.PAGE, name="u39")
+
+
 def test_an_acknowledged_regression_is_not_open() -> None:
     plain = trends()
     (finding,) = plain.report.findings

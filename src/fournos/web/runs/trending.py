@@ -9,8 +9,10 @@ from typing import Final
 from fournos.history.api.trends import Trends
 from fournos.history.plots import number
 from fournos.history.regressions.acknowledge import Acknowledgement
+from fournos.history.regressions.judge import Short
 from fournos.history.regressions.robust import band
 from fournos.history.regressions.series import Finding, Kind, Series, State
+from fournos.insight.values import count
 from fournos.web.charts.plot import Band, Line, Mark, Plot
 
 MOST: Final = 40
@@ -48,7 +50,8 @@ class Trend:
     better: str
     newest: str
     unit: str
-    runs: int
+    unjudged: str
+    """Why its newest run has no verdict; "" if it has one."""
     plot: Plot
     changes: Sequence[Change]
 
@@ -56,8 +59,9 @@ class Trend:
 def trend_rows(found: Trends) -> tuple[list[Trend], int]:
     """The series, those with changes first, and how many more there are."""
     changes = [_change(one, found) for one in found.report.findings]
+    short = {one.series: one for one in found.report.short}
     rows = [
-        _trend(one, [change for change in changes if change.finding.series == one.id])
+        _trend(one, [change for change in changes if change.finding.series == one.id], short.get(one.id))
         for one in found.series
         if one.points
     ]
@@ -84,7 +88,7 @@ def _change(finding: Finding, found: Trends) -> Change:
     )
 
 
-def _trend(series: Series, changes: Sequence[Change]) -> Trend:
+def _trend(series: Series, changes: Sequence[Change], short: Short | None) -> Trend:
     points = series.points
     places = {point.run: place for place, point in enumerate(points)}
     known = [one for one in changes if one.finding.run in places]
@@ -94,13 +98,17 @@ def _trend(series: Series, changes: Sequence[Change]) -> Trend:
     better = {True: "higher is better", False: "lower is better", None: ""}[series.higher_is_better]
     labels = ", ".join(f"{name}={value}" for name, value in sorted(series.labels.items()))
     plot = Plot(
-        f"{series.kpi_id} over {len(points)} runs",
+        f"{series.kpi_id} of {count(len(points), 'run')}, times in UTC",
         [Line(series.kpi_id, [(float(place), point.value) for place, point in enumerate(points)])],
         y_title=series.unit,
         band=Band(noise.low, noise.high) if noise else None,
         marks=[Mark(float(places[one.finding.run]), one.kind, one.text) for one in known],
         labels=[f"{point.at:%Y-%m-%d %H:%M}" for point in points],
     )
+    unjudged = ""
+    if short:
+        known = count(short.points, "comparable run")
+        unjudged = f"Not judged yet: {known} before the newest, of {short.needed} needed"
     return Trend(
-        series.kpi_id, labels, better, number(points[-1].value), series.unit, len(points), plot, changes
+        series.kpi_id, labels, better, number(points[-1].value), series.unit, unjudged, plot, changes
     )

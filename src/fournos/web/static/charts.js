@@ -89,7 +89,9 @@
             ...(given.labels.length ? { space: 80, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] } : {}),
             ...(given.xTitle ? {} : { size: 32 }),
             // Of a time only the date, or within one day only the hour: the legend has all of it.
-            values: (_, found) => found.map((value) => label(value).split(" ").at(oneDay ? -1 : 0)),
+            // Neighbours with the same text say it once.
+            values: (_, found) => found.map((value) => label(value).split(" ").at(oneDay ? -1 : 0))
+              .map((one, at, all) => (one === all[at - 1] ? "" : one)),
           },
           { ...axis, label: given.yTitle, labelSize: 20, size: 64 },
         ],
