@@ -159,6 +159,24 @@ async def test_a_failed_job_shows_its_first_error_and_its_tasks() -> None:
     assert f'action="/jobs/{NS}/one/stop"' not in html
 
 
+async def test_the_heading_does_not_repeat_the_reasons() -> None:
+    api = Api()
+    await a_run(api, ["x"])
+    for phase, heading in (("Failed", False), ("Succeeded", True)):
+        api.set("one", phase, phaseTimes=TIMES, message="1 of 3 tasks failed")
+        async with visit(api) as here:
+            html = await here.show(job.PAGE, name="one")
+        above, _, below = html.partition('id="job-actions"')
+        assert ("1 of 3 tasks failed" in above) is heading and "1 of 3 tasks failed" in below
+
+
+def test_a_lock_has_no_pipeline_and_what_ran_no_empty_fields() -> None:
+    lock = {"spec": {"pipeline": "fournos-full", "lockOnly": True, "cluster": "c"}}
+    assert "Pipeline" not in dict(job.header({**ended(), **lock}))
+    found = job.provenance({"fingerprint": {"model": "", "args": [], "gpu_count": 0, "engine": "mock"}})
+    assert found == [("fingerprint.gpu_count", "0"), ("fingerprint.engine", "mock")]
+
+
 async def test_a_job_that_is_gone_comes_from_the_history() -> None:
     api = Recording()
     stored = {

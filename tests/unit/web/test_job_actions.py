@@ -169,10 +169,10 @@ async def test_a_job_that_is_gone_is_not_stopped() -> None:
 @pytest.mark.parametrize(
     ("subject", "shown"),
     [
-        (about({}), ["Stop", "Stop now", "Delete", "Keep", "Let expire"]),
-        (about({"shutdown": "Stop"}, "Stopping"), ["Stop now", "Delete", "Keep", "Let expire"]),
-        (about({"shutdown": "Terminate"}, "Stopping"), ["Delete", "Keep", "Let expire"]),
-        (about({}, "Failed"), ["Retry", "Delete", "Keep", "Let expire"]),
+        (about({}), ["Stop", "Stop now", "Keep", "Let expire", "Delete"]),
+        (about({"shutdown": "Stop"}, "Stopping"), ["Stop now", "Keep", "Let expire", "Delete"]),
+        (about({"shutdown": "Terminate"}, "Stopping"), ["Keep", "Let expire", "Delete"]),
+        (about({}, "Failed"), ["Retry", "Keep", "Let expire", "Delete"]),
         (about({}, "Failed", live=False), ["Retry", "Keep", "Let expire", "Delete from the history"]),
     ],
 )

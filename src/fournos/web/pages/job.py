@@ -103,7 +103,7 @@ def header(job: Obj) -> list[tuple[str, str]]:
         ("Owner", spec.get("owner")),
         ("Cluster", cluster_of(job)),
         ("Hardware", hardware(job)),
-        ("Pipeline", spec.get("pipeline")),
+        ("Pipeline", None if spec.get("lockOnly") else spec.get("pipeline")),
         ("Project", next((one.get("project") for one in engine.values() if isinstance(one, Mapping)), None)),
         ("Attempt", status.get("attempt")),
         ("Display name", display_name(job) if display_name(job) != name_of(job) else None),
@@ -149,7 +149,7 @@ def _failure(job: Obj, found: Parts) -> Failure | None:
 def provenance(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Path and text of what ran; the whole Pipeline is in the YAML of the history's API."""
     short = {name: value for name, value in found.items() if name != "pipelineSpec"}
-    return [(path, text(value)) for path, value in leaves(short)]
+    return [(path, text(value)) for path, value in leaves(short) if value not in (None, "", [], {})]
 
 
 def as_yaml(job: Obj) -> str:

@@ -63,6 +63,15 @@ def _all(about: Subject) -> Iterator[Offer]:
             f"Retry {name}",
             f"fournos retry {words}",
         )
+    yield Offer(
+        "keep",
+        "Keep",
+        "The history never lets this run expire, with its logs, results and artifacts.",
+        f"Keep {name}",
+        "",
+        asks="Reason",
+    )
+    yield Offer("release", "Let expire", "A mark of Keep is taken away.", f"Let {name} expire", "")
     if about.live and not going:
         yield Offer(
             "delete",
@@ -73,15 +82,6 @@ def _all(about: Subject) -> Iterator[Offer]:
             f"fournos delete {words}",
             danger=True,
         )
-    yield Offer(
-        "keep",
-        "Keep",
-        "The history never lets this run expire, with its logs, results and artifacts.",
-        f"Keep {name}",
-        "",
-        asks="Reason",
-    )
-    yield Offer("release", "Let expire", "A mark of Keep is taken away.", f"Let {name} expire", "")
     if not about.live:
         yield Offer(
             "forget",
