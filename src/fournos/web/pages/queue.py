@@ -49,7 +49,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
 
 async def _estimates(call: Call, namespaces: Set[str]) -> dict[tuple[str, str, str], str]:
-    """Returns (namespace, kind, name) → when it starts, as far as a history is there to estimate from."""
+    """Returns (namespace, kind, name) → when it starts, of those for which the history knows enough."""
     found: dict[tuple[str, str, str], str] = {}
     rights = await call.viewer.rights.permission_class()
     for namespace in sorted(namespaces)[:_NAMESPACES]:
@@ -61,7 +61,8 @@ async def _estimates(call: Call, namespaces: Set[str]) -> dict[tuple[str, str, s
             async with asyncio.timeout(_PATIENCE):
                 estimates = await call.site.memo.get(("estimates", rights, namespace), _FRESH, ask)
             for one in estimates.jobs:
-                found[namespace, one.kind, one.name] = when(one.estimate.start, call.now)
+                if one.estimate.start is not None:
+                    found[namespace, one.kind, one.name] = when(one.estimate.start, call.now)
     return found
 
 

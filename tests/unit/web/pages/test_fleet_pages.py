@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from fournos.history.api.wire import body
+from fournos.history.estimates.models import Estimates, JobEstimate
+from fournos.history.estimates.simulate import Estimate, Range
 from fournos.insight.errors import FournosError
 from fournos.kube.errors import NotFoundError
 from fournos.web.errors import PageError
 from fournos.web.pages import cluster, fleet, queue
 from fournos.web.routes import Action, Done
 from tests.unit.cli.api import Api
-from tests.unit.cli.objects import ago, job
+from tests.unit.cli.objects import NOW, NS, ago, job
 from tests.unit.cli.test_explain import world
 from tests.unit.insight.test_overview import cluster as cluster_object
 from tests.unit.insight.test_overview import running
@@ -153,6 +158,25 @@ async def test_the_queue_shows_places_reasons_and_quota() -> None:
     assert "2 waiting, short of fournos/cluster-slot in cluster-1" in found
     assert "100 of 100 used, 2 wait" in found.replace(" ,", ",")
     assert html.index('id="entry-bench-FournosJob-a"') < html.index('id="entry-bench-FournosJob-b"')
+
+
+async def test_the_queue_has_a_column_of_starts_when_one_is_known() -> None:
+    def estimated(known: bool) -> Api:
+        start = Range(NOW + timedelta(hours=1), NOW + timedelta(hours=1)) if known else None
+        one = JobEstimate("FournosJob", "a", "bench", "uid-a", 1, Estimate(start, None, reason="no history"))
+        api = waiting("a", "b")
+        api.stored[f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates"] = body(
+            Estimates((one,)), Estimates
+        )
+        return api
+
+    assert "Starts" in (known := text(await shown(queue.PAGE, call(estimated(True))))) and "in 1h" in known
+    assert "Starts" not in text(await shown(queue.PAGE, call(estimated(False))))
+
+
+async def test_one_that_waits_waits() -> None:
+    found = text(await shown(queue.PAGE, call(waiting("a"))))
+    assert "100 of 100 used, 1 waits" in found.replace(" ,", ",")
 
 
 @pytest.mark.parametrize("first", ["2", "٣", "-1", "x", "99999999999999"])

@@ -36,10 +36,13 @@ async def test_an_object_shows_why_it_waits_and_the_command() -> None:
 
 async def test_without_a_history_the_jobs_that_are_there_are_counted() -> None:
     times = {"running": ago(hours=3), "finished": ago(hours=1)}
-    api = Api(job("one", "Succeeded", status={"cluster": "c", "phaseTimes": times}))
+    ran = job("one", "Succeeded", status={"cluster": "c", "phaseTimes": times})
+    api = Api(ran)
     found = text(await shown(usage.PAGE, call(api)))
     assert "4.0 GPU-hours in 1 run" in found and "the cluster has no history" in found
     assert "command line" not in found
+    busy = text(await shown(usage.PAGE, call(Api(ran, cluster("c", ("a100", 800))))))
+    assert "less than 0.1 % of the 134,400 that 800 GPUs have" in busy
     assert "No idle locks" in found
 
 
