@@ -59,6 +59,9 @@ _SIGNS: Final = (
 )
 """Patterns for the reasons and messages of the kubelet and of Tekton; the first match wins."""
 
+_LONGEST: Final = 500
+"""Characters of a termination message; the kubelet keeps up to 4096 bytes of a log's end."""
+
 _CONDITIONS: Final = {
     "Resolved": {"Failed": Category.RESOLVER, "CreateFailed": Category.INFRASTRUCTURE},
     "WorkloadAdmitted": {
@@ -119,7 +122,7 @@ def _first_task(run: Obj, found: Children) -> Failure | None:
     category, cause = _of_pod(pod) if pod is not None else (None, "")
     category = category or _sign(reason) or Category.BENCHMARK
     if category is Category.BENCHMARK:
-        cause = _of_steps(status_of(task).get("steps") or ())
+        cause = _of_steps(status_of(task).get("steps") or ()) or _said(pod, text or reason)
         category = _sign(cause) or category
     labels = task["metadata"].get("labels") or {}
     name = str(labels.get(TASK_LABEL) or name_of(task))
@@ -161,7 +164,26 @@ def _endings(steps: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         code = ended.get("exitCode")
         if code and ended.get("reason") != "Skipped":
             why = f" ({ended['reason']})" if ended.get("reason") not in (None, "Error", "Completed") else ""
-            yield f"step {step.get('name')} ended with exit code {code}{why}"
+            last = f"step {step.get('name')} ended with exit code {code}{why}"
+            own = _own_words(ended)
+            yield f"{own} ({last})" if own else last
+
+
+def _said(pod: Obj | None, verdict: str) -> str:
+    """The message with which a container of the pod failed, before Tekton's verdict; "" without one."""
+    for container in (status_of(pod).get("containerStatuses") or ()) if pod is not None else ():
+        ended = (container.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode") and (own := _own_words(ended)):
+            return f"{own} ({verdict})"
+    return ""
+
+
+def _own_words(ended: Mapping[str, Any]) -> str:
+    """The termination message that the program wrote; "" for Tekton's own, which is a JSON array."""
+    found = one_line(ended.get("message"))
+    if found.startswith("[{") and found.endswith("}]"):
+        return ""
+    return found if len(found) <= _LONGEST else f"{found[: _LONGEST - 1]}…"
 
 
 def _sign(text: str) -> Category | None:

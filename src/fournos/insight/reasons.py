@@ -10,6 +10,7 @@ from fournos.api.times import format_time
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
+from fournos.insight.failure import failure
 from fournos.insight.shortage import short
 from fournos.insight.startup import starting
 from fournos.insight.tasks import FAILED, RUNNING, tasks
@@ -165,15 +166,17 @@ def _ended(facts: Facts, now: datetime) -> Explanation:
     verdict = f"{name} does not wait, it has ended: {phase}{on} {ago} ago{_run_length(job, now)}."
     if phase != "Failed":
         return Explanation(verdict, _messages(job) if phase == "Stopped" else ())
+    first = failure(job, facts.found)
+    causes = {first.task: first.message} if first.task else {}
     broken = [
-        f"task {task.name}: {task.message}"
+        f"task {task.name}: {causes.get(task.name, task.message)}"
         for task in tasks(facts.found.run(job), facts.found.task_runs)
         if task.state == FAILED
     ]
     run = status_of(job).get("pipelineRun")
     which = "" if run else " --resolver"
     return Explanation(
-        verdict, (*_messages(job), *broken), (f"what was printed: fournos logs{which} {name}",)
+        verdict, (*broken, *_messages(job)), (f"what was printed: fournos logs{which} {name}",)
     )
 
 

@@ -48,6 +48,25 @@ def test_a_step_that_was_killed_names_the_reason() -> None:
     )
 
 
+def test_the_words_of_the_program_come_before_its_exit_code() -> None:
+    ended = {"exitCode": 1, "reason": "Error", "message": "RuntimeError: no GPU\nis free"}
+    own = of(
+        task_run("bench", **failed("Failed", "x", after=1, steps=[{"name": "run", "terminated": ended}]))
+    )
+    assert own.message == "RuntimeError: no GPU is free (step run ended with exit code 1)"
+    # Tekton writes results of its own in the same place.
+    result = {**ended, "message": '[{"key":"StartedAt","value":"2030-01-01T00:00:00Z","type":3}]'}
+    code = of(
+        task_run("bench", **failed("Failed", "x", after=1, steps=[{"name": "run", "terminated": result}]))
+    )
+    assert code.message == "step run ended with exit code 1"
+    pods = [pod("bench", "step-run", state={"terminated": ended})]
+    task = task_run(
+        "bench", **failed("Failed", '"step-run" exited with code 1', after=1, podName="one-bench-pod")
+    )
+    assert of(task, pods=pods).message == 'RuntimeError: no GPU is free ("step-run" exited with code 1)'
+
+
 @pytest.mark.parametrize(
     ("reason", "message", "category"),
     [

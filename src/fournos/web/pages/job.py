@@ -13,7 +13,6 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.differences import leaves
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
-from fournos.insight.failure import Category, Failure, failure
 from fournos.insight.overview import KINDS
 from fournos.insight.quota import rows as quota_rows
 from fournos.insight.reasons import explain
@@ -33,6 +32,7 @@ from fournos.kube.resource import Obj, Resource
 from fournos.web.charts.gantt import gantt
 from fournos.web.routes import Call, Page
 from fournos.web.runs.estimates import of_job
+from fournos.web.runs.failing import error_line, failed
 from fournos.web.runs.measured import shown_results
 from fournos.web.runs.offers import offers
 from fournos.web.runs.parts import part
@@ -60,8 +60,11 @@ async def gather(call: Call) -> Mapping[str, Any]:
     found, allowed, estimate = await asyncio.gather(
         parts(call, about), rights(call, about), of_job(call, about)
     )
-    explained = await part(_explained(call, about, found))
     job, recorded = about.raw, found.recorded.value
+    first = failed(job, found)
+    explained, line = await asyncio.gather(
+        part(_explained(call, about, found)), error_line(call, about, first)
+    )
     explanation = explained.value
     ledger = recorded.waits if recorded else ()
     drawn = [*waiting_lane(ledger), *lanes(job, attempts(job, found.tasks.value or {}), call.now)]
@@ -84,7 +87,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "explanation": explanation,
         "estimate": estimate,
         "quota": quota_rows(explanation.quota) if explanation and explanation.quota else (),
-        "failed": _failure(job, found),
+        "failed": first,
+        "error_line": line,
         "ended": is_terminal(job),
         "kept": kept,
         "parts": found,
@@ -133,17 +137,6 @@ async def _explained(call: Call, about: Subject, found: Parts) -> Explanation | 
     if found.children.value:
         facts = replace(facts, found=found.children.value)
     return explain(facts, call.now)
-
-
-def _failure(job: Obj, found: Parts) -> Failure | None:
-    """The first error of a job that failed; None for any other job."""
-    if phase_of(job) != "Failed":
-        return None
-    run = found.recorded.value.run if found.recorded.value else None
-    if run and run.failure in set(Category) and not (found.children.value and found.children.value.runs):
-        # What the recorder found while the dependents existed.
-        return Failure(Category(run.failure), one_line(run.message))
-    return failure(job, found.children.value) if found.children.value is not None else None
 
 
 def provenance(found: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,0 +1,83 @@
+"""Why a job failed: its category, and the line with which its first failed task ended."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, cast
+
+from fournos.client.errors import FournosError
+from fournos.client.jobs import AsyncJob
+from fournos.client.logs import LogLine
+from fournos.history.logs.first_failure import FailureScanner
+from fournos.insight.failure import Category, Failure, failure
+from fournos.insight.values import one_line, phase_of
+from fournos.kube.errors import KubeError
+from fournos.kube.resource import Obj
+from fournos.web.routes import Call
+from fournos.web.runs.lines import plain
+from fournos.web.runs.parts import part
+from fournos.web.runs.reading import Parts
+from fournos.web.runs.subject import Subject
+
+_TAIL: Final = 300
+"""The last lines of each container that are searched where the history has no log."""
+_FRESH: Final = timedelta(seconds=10)
+"""For so long an open tab does not look again for a line that it has not found."""
+_KEPT: Final = "first error"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The line as a live stream has read it."""
+
+    version: str
+    """The resourceVersion of the job."""
+    at: datetime
+    line: str
+
+
+def failed(job: Obj, found: Parts) -> Failure | None:
+    """The first error of a job that failed; None for any other job."""
+    if phase_of(job) != "Failed":
+        return None
+    run = found.recorded.value.run if found.recorded.value else None
+    if run and run.failure in set(Category) and not (found.children.value and found.children.value.runs):
+        # What the recorder found while the dependents existed.
+        return Failure(Category(run.failure), one_line(run.message))
+    return failure(job, found.children.value) if found.children.value is not None else None
+
+
+async def error_line(call: Call, about: Subject, first: Failure | None) -> str:
+    """The line of the log that shows why a benchmark failed; "" for other failures, or if it has none."""
+    if first is None or first.category is not Category.BENCHMARK:
+        return ""
+    version = str(about.raw["metadata"].get("resourceVersion"))
+    kept: _Kept | None = call.kept.get(_KEPT)
+    if kept and kept.version == version and (kept.line or call.now - kept.at < _FRESH):
+        return kept.line
+    line = plain((await part(_read(call, about, first.task))).value or "")
+    call.kept[_KEPT] = _Kept(version, call.now, line)
+    return line
+
+
+async def _read(call: Call, about: Subject, task: str) -> str:
+    """Raises FournosError and KubeError."""
+    history = call.viewer.client.history
+    try:
+        page = await history.log_page(about.uid, task=task, limit=0, namespace=about.namespace)
+        if page.failure is not None:
+            return page.failure.text
+    except (FournosError, KubeError):
+        pass  # the pods may still have it
+    scanner, number = FailureScanner(), 0
+    lines = AsyncJob(call.viewer.client, about.raw).logs(task=task or None, tail=_TAIL)
+    async with aclosing(cast(Any, lines)) as found:
+        async for line in cast(AsyncIterator[LogLine], found):
+            if not line.notice:
+                number += 1
+                scanner.feed(number, [line.text])
+    first = scanner.found()
+    return first[1] if first else ""
