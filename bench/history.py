@@ -35,6 +35,7 @@ _BATCH: Final = 2_000
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _CLUSTER: Final = "c0ffee00-0000-4000-8000-000000000000"
 _DOCUMENT_BYTES: Final = 7_500
+_MEASURED: Final = ("Throughput", "Latency")
 _PHASES: Final = ("Succeeded",) * 85 + ("Failed",) * 12 + ("Stopped",) * 3
 _LIVE: Final = 300
 _WARM, _COLD = 100, 3
@@ -92,7 +93,7 @@ def make_run(number: int, jobs: int) -> Run:
         phase=source.choice(("Pending", "Running")) if live else source.choice(_PHASES),
         message="PipelineRun completed: tasks completed: 5, skipped: 0",
         owner=f"owner-{_skewed(source, 200)}",
-        display_name=f"{source.choice(('Throughput', 'Latency'))} of build {source.randrange(5000)}",
+        display_name=f"{source.choice(_MEASURED)} of build {source.randrange(5000)} of a fleet",
         target=f"cluster-{_skewed(source, 40)}",
         pipeline=f"pipeline-{_skewed(source, 100)}",
         project=f"project-{_skewed(source, 20)}",
@@ -137,6 +138,8 @@ def queries(source: random.Random, jobs: int) -> dict[str, Query]:
         "namespace": replace(every, namespaces=(run.namespace_uid,)),
         "text, some": replace(every, text=f"build {source.randrange(5000)}"),
         "text, none": replace(every, text="no such text"),
+        # Half of the names have each of its trigrams.
+        "text, none, its trigrams in many": replace(every, text="cy of a fleet"),
         "owner and phase": replace(every, owners=(run.owner,), phases=("Stopped",)),
         "pipeline and label": replace(every, pipelines=(run.pipeline,), labels={"team": run.labels["team"]}),
         "owner and text": replace(every, owners=(run.owner,), text=str(run.name[-4:])),

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from fournos.history.records import Page, Query, Record, Run
-from fournos.history.store import Store, reach, reads
+from fournos.history.store import Store, reach, trigrams
 from fournos.history.store.entries import Lists
 from fournos.history.store.pages import page_statement
 from fournos.history.store.reach import Choice, Reach
@@ -116,6 +116,7 @@ def bound(monkeypatch: pytest.MonkeyPatch, tested: int, compared: int) -> None:
     monkeypatch.setattr(reach, "COMPARED", dict.fromkeys(reach.COMPARED, compared))
     monkeypatch.setattr(reach, "FOUND", tested)
     monkeypatch.setattr(reach, "FIRST", tested)
+    monkeypatch.setattr(trigrams, "RARE", 2 * tested)
 
 
 @pytest.mark.parametrize("entries", [2_000, 7], ids=["few runs", "many runs"])
@@ -157,7 +158,7 @@ async def test_any_query_finds_what_matches(
         ({"kinds": ("FournosJob",), "text": "job"}, Reach("text", at(0))),
         ({"text": "job"}, Reach("text", at(0))),
         # An index finds three characters: one run, or none.
-        ({"text": "JOB-6"}, Reach("trigrams")),
+        ({"text": "SELDOM"}, Reach("trigrams")),
         ({"text": "-6"}, Reach("text", at(0))),
         ({"pipelines": ("common",), "text": "nowhere"}, Reach("trigrams")),
         ({"text": "job", "since": at(3)}, Reach("text")),
@@ -176,11 +177,14 @@ async def test_a_page_reaches_as_far_as_few_entries_do(
         fields = {"pipeline": "rare" if rare else "common", "owner": "xyz"[number % 3]}
         target = "" if number == 3 else "most"
         labels = {"team": "b" if rare else "a"}
-        run = a_run(number, **fields, target=target, labels=labels, submitted_at=at(number))
+        shown = "seldom" if rare else "often"
+        run = a_run(
+            number, **fields, target=target, labels=labels, display_name=shown, submitted_at=at(number)
+        )
         await store.record(Record(run))
     query = Query(**{"namespaces": None, **filters})
-    found = await store.database.read(lambda connection: reads.reach(connection, query, has_trigrams=True))
-    assert found == wanted
+    found = await store.database.read(lambda connection: store.search.reach(connection, query))
+    assert replace(found, rare=()) == wanted
 
 
 async def test_a_page_without_enough_says_how_far_it_has_searched(
@@ -265,7 +269,7 @@ async def plan(store: Store, query: Query, leading: str) -> list[str]:
     """Returns the steps by which the database reads a page; `leading` "": the first filter that can lead."""
     dialect = store.database.dialect
     first = [leading, *Lists(query, dialect).leading(), "text" if query.text else "time"]
-    led = Choice(query, dialect, has_trigrams=False).known() or Reach(next(filter(None, first)))
+    led = Choice(query, dialect).known() or Reach(next(filter(None, first)))
     statement = page_statement(query, dialect, led)
     explain = "EXPLAIN QUERY PLAN" if dialect == "sqlite" else "EXPLAIN"
     async with store.reading() as connection:

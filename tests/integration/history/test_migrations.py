@@ -16,10 +16,9 @@ from sqlalchemy import Connection, LargeBinary, MetaData, text
 
 import fournos.history
 from fournos.history.records import Document, Interval, Record, Run
-from fournos.history.store import Store, StoreUsageError, migrate, reads, trigrams
+from fournos.history.store import Store, StoreUsageError, migrate, trigrams
 from fournos.history.store.backup import continue_numbers
 from fournos.history.store.database import Database, _engine, _parsed
-from fournos.history.store.reach import Reach
 from fournos.history.store.schema import metadata
 from fournos.insight.causes import Cause
 from tests.history import a_run, at, ended, everything
@@ -70,8 +69,8 @@ def fill(connection: Connection, revision: str) -> None:
 async def found_by_trigrams(store: Store, words: str) -> tuple[Run, ...]:
     """Returns the runs with a text in their names that the index finds."""
     query = everything(text=words)
-    leading = await store.database.read(lambda each: reads.reach(each, query, has_trigrams=True))
-    assert (store.database.has_trigrams, leading) == (True, Reach("trigrams"))
+    led = await store.database.read(lambda each: store.search.reach(each, query))
+    assert (store.search.has_trigrams, led.leading) == (True, "trigrams")
     return (await store.find(query)).runs
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.records import Query, Record, Run
-from fournos.history.store import Store, reach, reads
+from fournos.history.store import Store, reach, trigrams
 from fournos.history.store.backup import backup, restore
 from fournos.history.store.database import _engine, _parsed
 from fournos.history.store.pages import page_statement
@@ -92,13 +92,13 @@ async def test_it_finds_what_a_comparison_with_all_names_finds(
     bound(monkeypatch, entries, 2 * entries)
     source = random.Random(3)
     names = await filled(store, source)
+    without = Store(store.database)
+    without.search = replace(store.search, has_trigrams=False)
     await require_sound(store)
     found, led = 0, 0
     for _ in range(60):
         query = ask(source, names)
-        store.database.has_trigrams = False
-        wanted = await all_pages(store, query)
-        store.database.has_trigrams = True
+        wanted = await all_pages(without, query)
         assert await all_pages(store, query) == wanted, query
         found += bool(wanted)
         led += await leading(store, query) == "trigrams"
@@ -107,7 +107,7 @@ async def test_it_finds_what_a_comparison_with_all_names_finds(
 
 
 async def leading(store: Store, query: Query) -> str:
-    found = await store.database.read(lambda each: reads.reach(each, query, has_trigrams=True))
+    found = await store.database.read(lambda each: store.search.reach(each, query))
     return found.leading
 
 
@@ -128,13 +128,48 @@ async def test_a_text_that_many_have_is_compared(store: Store, monkeypatch: pyte
     assert await leading(store, everything(text="odd")) == "trigrams"
 
 
+async def test_trigrams_that_many_have_lead_where_few_have_all_of_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reach, "FOUND", 5)
+    for number in range(14):
+        name = "abcxyz" if number < 2 else "abc" if number % 2 else "xyz"
+        await store.record(Record(a_run(number, name=name)))
+    assert await leading(store, everything(text="abcxyz")) == "trigrams"
+    assert [run.name for run in (await store.find(everything(text="abcxyz"))).runs] == ["abcxyz"] * 2
+
+
+async def test_a_text_that_no_name_has_costs_a_page_no_more_where_all_have_its_trigrams(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound(monkeypatch, 4, 6)
+    for number in range(9):
+        await store.record(Record(a_run(number, name="abcd-bcda-cdab-dabc", submitted_at=at(number))))
+    query = everything(text="abcdabcd")
+    page = await store.find(query)
+    assert (page.runs, page.searched_until) == ((), at(2)), "the newest seven of nine"
+    assert await all_pages(store, query) == []
+    await store.record(Record(replace(a_run(0, name="abcdabcd-xyz"), resource_version=101)))
+    assert [run.name for run in await all_pages(store, query)] == ["abcdabcd-xyz"]
+
+
+async def test_the_index_is_asked_for_what_few_names_have(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trigrams, "RARE", 3)
+    for number in range(4):
+        await store.record(Record(a_run(number, name=f"common{'xyz' if number < 2 else ''}")))
+    found = await store.database.read(lambda each: store.search.reach(each, everything(text="MONXYZ")))
+    assert found == Reach("trigrams", rare=("nxy", "onx", "xyz"))
+
+
 @pytest.mark.parametrize("other", [{}, {"owners": ("a",)}], ids=["alone", "with an owner"])
 async def test_a_page_is_read_by_the_index(store: Store, other: dict[str, tuple[str, ...]]) -> None:
     dialect = store.database.dialect
     await store.record(Record(a_run(1)))
     cursor = (await store.find(everything(limit=1))).cursor
     for query in (everything(text="seldom", **other), everything(text="seldom", cursor=cursor, **other)):
-        statement = page_statement(query, dialect, Reach("trigrams"))
+        statement = page_statement(query, dialect, Reach("trigrams", rare=("sel", "dom")))
         async with store.reading() as connection:
             if dialect == "postgresql":
                 await connection.execute(text("SET LOCAL enable_seqscan = off"))
@@ -195,7 +230,7 @@ async def test_without_the_right_to_an_extension_all_names_are_compared(url: str
 
 async def require_plain(url: str) -> None:
     async with await Store.open(url) as store:
-        assert not store.database.has_trigrams
+        assert not store.search.has_trigrams
         await store.record(Record(a_run(1)))
         assert (await store.find(everything(text="JOB-1"))).runs == (a_run(1),)
         await erase(store, DirectoryBlobs(Path("/nonexistent")), [a_run(1).identity], at(0))

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, FromClause, Select, and_, func, literal, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, FromClause, Select, and_, literal, or_, select, true, tuple_
 
 from fournos.history.records import Query
 from fournos.history.store import trigrams
 from fournos.history.store.errors import StoreQueryError
 from fournos.history.store.schema import FILTERS, ID, Time, in_the_row, labels, microseconds, runs, time_of
-from fournos.history.store.text import folded, indexed
+from fournos.history.store.text import indexed
 
 TEXT: Final = "text"
 TRIGRAMS: Final = "trigrams"
@@ -85,18 +85,13 @@ class Lists:
         """Returns the filters that can lead, the one that usually leaves the fewest runs first."""
         return [name for name in _ORDER if self._can_lead(name)]
 
-    @property
-    def has_trigrams(self) -> bool:
-        """Whether there is a text, and one that an index of trigrams finds."""
-        return trigrams.usable(self._query.text, self._dialect)
-
     def _can_lead(self, name: str) -> bool:
         if name == LABELS:
             return bool(self._query.labels)
         return 0 < len(self._values.get(name, ())) <= MERGED
 
-    def entries(self, name: str) -> Iterator[Entries]:
-        """Yields the lists of a filter, one for each of its values."""
+    def entries(self, name: str, rare: Sequence[str] = ()) -> Iterator[Entries]:
+        """Yields the lists of a filter, one for each of its values; `rare`: the trigrams of `TRIGRAMS`."""
         if name == LABELS:
             label, value = min(self._query.labels.items())
             time, number = _LABEL.c.submitted_at, _LABEL.c.run_id
@@ -104,7 +99,7 @@ class Lists:
             yield Entries(time, number, (*mine, *self._window(time, number)))
             return
         if name == TRIGRAMS:
-            found = trigrams.entries(self._query.text, self._dialect)
+            found = trigrams.entries(self._query.text, rare, self._dialect)
             window = self._window(found.c.submitted_at, found.c.id)
             yield Entries(found.c.submitted_at, found.c.id, tuple(window))
             return
@@ -117,10 +112,7 @@ class Lists:
             yield Entries(_RUN.c.submitted_at, _RUN.c.id, (equal, *bounds))
 
     def keys(self, name: str) -> Iterator[Select[Any]]:
-        """Yields the statements of the keys in a filter's lists; of `TRIGRAMS` those of all times."""
-        if name == TRIGRAMS:
-            yield trigrams.numbers(self._query.text, self._dialect)
-            return
+        """Yields the statements of the keys in a filter's lists."""
         for one in self.entries(name):
             yield select(one.number).where(*one.conditions)
 
@@ -179,9 +171,7 @@ class Lists:
         return and_(time == entries.time, number == entries.number)
 
     def _matches(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
-        if self._dialect == "postgresql":
-            return func.strpos(column, folded(self._query.text)) > 0  # a third faster than LIKE
-        return trigrams.contains(column, self._query.text)
+        return trigrams.matches(column, self._query.text, self._dialect)
 
     def _window(self, time: ColumnElement[Any], number: ColumnElement[Any]) -> Iterator[ColumnElement[bool]]:
         """Yields the bounds of the page's order."""

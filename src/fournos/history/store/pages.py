@@ -48,7 +48,7 @@ def _positions(query: Query, dialect: str, reach: Reach) -> Select[Any]:
             .limit(query.limit + 1)
         )
 
-    branches = [branch(entries) for entries in lists.entries(reach.leading)]
+    branches = [branch(entries) for entries in lists.entries(reach.leading, reach.rare)]
     if len(branches) == 1:
         return branches[0]
     merged = union_all(*(select(one.subquery()) for one in branches)).subquery()

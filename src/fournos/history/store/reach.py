@@ -12,19 +12,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Select, case, func, literal, select
+from sqlalchemy import Select, func, literal, select
 
 from fournos.history.records import Query
+from fournos.history.store import trigrams
 from fournos.history.store.entries import TEXT, TIME, TRIGRAMS, Entries, Lists
 
 _FEW: Final = frozenset({"uid", "name"})
 """Filters that leave few runs, whatever their value."""
 TESTED: Final = {"sqlite": 8_000, "postgresql": 4_000}
 """Dialect → how often one page looks an entry up in another index at most: that takes some milliseconds."""
-COMPARED: Final = {"sqlite": 60_000, "postgresql": 40_000}
+COMPARED: Final = {"sqlite": 50_000, "postgresql": 40_000}
 """Dialect → names that one page compares with a text at most: about ten milliseconds."""
 FOUND: Final = 4_000
-"""Runs with a text that one page reads and sorts at most: that takes some milliseconds."""
+"""Runs with the trigrams of a text that one page reads and compares at most: that takes some milliseconds."""
 FIRST: Final = 4_000
 """Names that are compared before an index is asked for a text: where these fill a page, it has too many."""
 
@@ -36,39 +37,66 @@ class Reach:
     leading: str
     until: datetime | None = None
     """Runs submitted before this time are not searched; None: all are."""
+    rare: tuple[str, ...] = ()
+    """The trigrams by which `TRIGRAMS` finds the text."""
 
 
 class Choice:
-    """The choice of the leading filter, by one or two statements that count."""
+    """The choice of the leading filter, by one to four statements that count."""
 
-    def __init__(self, query: Query, dialect: str, *, has_trigrams: bool) -> None:
+    def __init__(self, query: Query, dialect: str) -> None:
         self._lists = Lists(query, dialect)
+        self._dialect = dialect
         self._text, self._page = bool(query.text), query.limit
-        self._leading = self._lists.leading()
+        self.leading: Sequence[str] = self._lists.leading()
+        """Filters that can lead, and are counted together."""
+        self.trigrams: Sequence[str] = trigrams.of(query.text, dialect)
+        """Trigrams of the text, which are counted if each filter has too many entries."""
         # An entry is looked up in the index of each filter that does not lead.
         self._tested = max(1, TESTED[dialect] // max(1, self._lists.tests - 1))
         self._compared = COMPARED[dialect]
-        self.rounds = [self._leading] if self._leading else []
-        """Filters that are counted together; the next ones only if each of these has too many entries."""
-        if has_trigrams and self._lists.has_trigrams:
-            self.rounds.append([TRIGRAMS])
 
     def known(self) -> Reach | None:
         """Returns the reach that needs no look at the database; None if it needs one."""
         if not self._lists.tests:
             return Reach(TIME)
-        if self._leading and (self._lists.tests == 1 or self._leading[0] in _FEW):
-            return Reach(self._leading[0])
+        if self.leading and (self._lists.tests == 1 or self.leading[0] in _FEW):
+            return Reach(self.leading[0])
         return None
 
-    def counts(self, names: Sequence[str]) -> Select[Any]:
-        """Returns the statement of the filters' numbers of entries, each up to its bound."""
-        return select(*map(self._count, names))
+    def counts(self) -> Select[Any]:
+        """Returns the statement of the leading filters' numbers of entries, of each list up to the bound."""
+        return select(*map(self._count, self.leading))
 
-    def fewest(self, names: Sequence[str], counts: Sequence[int]) -> Reach | None:
+    def fewest(self, counts: Sequence[int]) -> Reach | None:
         """Returns the filter with the fewest entries; None if each has too many for one page."""
-        count, name = min(zip(counts, names, strict=True), key=lambda pair: pair[0])
-        return Reach(name) if count < self._bound(name) else None
+        count, name = min(zip(counts, self.leading, strict=True), key=lambda pair: pair[0])
+        return Reach(name) if count < self._tested else None
+
+    def numbers(self) -> Select[Any]:
+        """Returns the statement of how many names have each of the trigrams; it has no rows if a page is
+        filled by the first names with the text."""
+        first = self._lists.named(FIRST).subquery()
+        named = select(func.count().label("number")).select_from(first).subquery()
+        counted = trigrams.numbers(self.trigrams, self._dialect)
+        joined = counted.join(named, named.c.number <= self._page)
+        return select(counted.c.number).select_from(joined).order_by(counted.c.place)
+
+    def rarest(self, numbers: Sequence[float]) -> Reach | None:
+        """Returns the reach by those trigrams that few names have, if there are any.
+
+        Whether few enough names have all of them is to be counted (`found`), unless `is_few`.
+        """
+        rare = trigrams.rare(self.trigrams, numbers)
+        return Reach(TRIGRAMS, rare=rare) if rare else None
+
+    def found(self, rare: Sequence[str]) -> Select[Any]:
+        """Returns the statement of the number of runs with all these trigrams, up to the bound."""
+        return select(_number(trigrams.keys(rare, self._dialect).limit(self._room)))
+
+    def is_few(self, number: float) -> bool:
+        """Returns whether a page has room for so many runs with the trigrams."""
+        return number < self._room
 
     def ends(self) -> Select[Any]:
         """Returns the statement of the times at which the first entries of each list end."""
@@ -90,7 +118,7 @@ class Choice:
 
     def _candidates(self) -> list[tuple[str, Entries, int]]:
         """Returns the lists, each with its filter and the entries of it that a page has room for."""
-        wanted = [(name, self._tested) for name in self._leading]
+        wanted = [(name, self._tested) for name in self.leading]
         if self._text:
             wanted.append((TEXT, self._compared))
         found = []
@@ -100,15 +128,12 @@ class Choice:
         return found
 
     def _count(self, name: str) -> Any:
-        """Returns the number of a filter's entries; of each of its lists up to the bound."""
-        bound = self._bound(name)
-        number = sum((_number(one.limit(bound)) for one in self._lists.keys(name)), literal(0))
-        if name != TRIGRAMS:
-            return number
-        return case((_number(self._lists.named(FIRST)) > self._page, bound), else_=number)
+        return sum((_number(one.limit(self._tested)) for one in self._lists.keys(name)), literal(0))
 
-    def _bound(self, name: str) -> int:
-        return min(FOUND, self._tested) if name == TRIGRAMS else self._tested
+    @property
+    def _room(self) -> int:
+        """Runs with the trigrams that a page has room for."""
+        return min(FOUND, self._tested)
 
     def _end(self, entries: Entries, skipped: int) -> Any:
         return (

@@ -1,19 +1,14 @@
-"""The reads of runs, each within one transaction."""
+"""The reads of one run, and of what belongs to it, each within one transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, select
 
-from fournos.history.records import Detail, Document, Identity, Interval, KeepMark, Page, Query, Run
+from fournos.history.records import Document, Identity, Interval, KeepMark, Run
 from fournos.history.store import rows
-from fournos.history.store.entries import cursor_of
-from fournos.history.store.pages import page_statement, require_valid
-from fournos.history.store.reach import Choice, Reach
 from fournos.history.store.schema import documents, keeps, runs, waits
 from fournos.history.store.text import unpack
 
@@ -25,36 +20,6 @@ _MARK: Final = select(keeps.c.by, keeps.c.at, keeps.c.reason).where(keeps.c.run_
 _DOCUMENTS: Final = select(documents.c.name, documents.c.data).where(
     documents.c.run_id == bindparam("number"), documents.c.name.in_(bindparam("names", expanding=True))
 )
-
-
-def find(connection: Connection, query: Query, *, has_trigrams: bool) -> Page:
-    """Returns a page of the runs that match.  Raises StoreQueryError for a query that is not valid."""
-    found, until = _page(connection, query, has_trigrams)
-    shown = tuple(map(rows.run_of, found[: query.limit]))
-    if len(found) > query.limit:
-        last = found[query.limit - 1]
-        return Page(shown, cursor_of(last.submitted_at, last.id))
-    if until is None:
-        return Page(shown)
-    return Page(shown, cursor_of(until, 0), until if len(found) < query.limit else None)
-
-
-def detail(
-    connection: Connection, query: Query, wanted: Iterable[Document], *, has_trigrams: bool
-) -> Detail | None:
-    """Returns the newest run that matches, with its ledger and these documents."""
-    found, until = _page(connection, query, has_trigrams)
-    while not found and until is not None:
-        found, until = _page(connection, replace(query, cursor=cursor_of(until, 0)), has_trigrams)
-    if not found:
-        return None
-    number = found[0].id
-    return Detail(
-        rows.run_of(found[0]),
-        waits_of(connection, number),
-        documents_of(connection, number, wanted),
-        mark_of(connection, number),
-    )
 
 
 def get(connection: Connection, identity: Identity) -> Run | None:
@@ -95,27 +60,3 @@ def batch(
     columns = rows.columns(connection.dialect.name)
     found = connection.execute(select(*columns).where(*conditions).order_by(*order).limit(limit)).all()
     return found, list(map(rows.run_of, found))
-
-
-def reach(connection: Connection, query: Query, *, has_trigrams: bool) -> Reach:
-    """Returns by which filter the page is read, and how far it searches."""
-    choice = Choice(query, connection.dialect.name, has_trigrams=has_trigrams)
-    if (known := choice.known()) is not None:
-        return known
-    for names in choice.rounds:
-        few = choice.fewest(names, connection.execute(choice.counts(names)).one())
-        if few is not None:
-            return few
-    return choice.furthest(connection.execute(choice.ends()).one())
-
-
-def _page(
-    connection: Connection, query: Query, has_trigrams: bool
-) -> tuple[Sequence[Row[Any]], datetime | None]:
-    """Returns the rows of a page and one more if there is one, and the time at which the search ended."""
-    dialect = connection.dialect.name
-    require_valid(query, dialect)
-    if query.namespaces == ():
-        return (), None
-    found = reach(connection, query, has_trigrams=has_trigrams)
-    return connection.execute(page_statement(query, dialect, found)).all(), found.until

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -17,6 +16,7 @@ from fournos.history.store import reads, rows, writes
 from fournos.history.store.database import BUSY_SECONDS, INSERT, Database, open_database
 from fournos.history.store.results_schema import baselines
 from fournos.history.store.schema import blobs, keeps, runs
+from fournos.history.store.search import Search
 from fournos.history.store.text import indexed, message
 
 _BATCH: Final = 500
@@ -32,6 +32,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.search = Search(database.dialect, database.has_trigrams)
 
     @classmethod
     async def open(cls, url: str, *, writable: bool = True, busy_seconds: float = BUSY_SECONDS) -> Store:
@@ -75,17 +76,11 @@ class Store:
 
         Raises StoreQueryError for a query that is not valid.
         """
-        has_trigrams = self.database.has_trigrams
-        return await self.database.read(
-            lambda connection: reads.find(connection, query, has_trigrams=has_trigrams)
-        )
+        return await self.database.read(lambda connection: self.search.find(connection, query))
 
     async def detail(self, query: Query, documents: Iterable[Document] = ()) -> Detail | None:
         """Returns the newest run that matches, with its waiting ledger and these documents, in one read."""
-        query, has_trigrams = replace(query, limit=1), self.database.has_trigrams
-        return await self.database.read(
-            lambda connection: reads.detail(connection, query, documents, has_trigrams=has_trigrams)
-        )
+        return await self.database.read(lambda connection: self.search.detail(connection, query, documents))
 
     async def waits(self, identity: Identity) -> tuple[Interval, ...]:
         """Returns the waiting ledger of a run, oldest first."""
