@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from typing import Annotated, Any, Final, cast
 
 import typer
@@ -24,7 +25,8 @@ from fournos.insight.errors import NoLogError
 from fournos.insight.log_sources import Wanted
 from fournos.insight.values import is_terminal
 from fournos.insight.workers import KUEUE_NAMESPACE, Manager, on_worker
-from fournos.kube.resource import uid_of
+from fournos.kube.api import Api
+from fournos.kube.resource import Obj, uid_of
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -77,40 +79,59 @@ async def logs(
     Those of a job that a worker cluster runs are read there, with a kubeconfig for logs, or else with that of
     its MultiKueueCluster.
     """
+    _refuse_contradictions(
+        follow=follow, task=task, resolver=resolver, tail=tail, from_line=from_line, first_error=first_error
+    )
+    selected: dict[str, Any] = {"task": task or "", "attempt": attempt, "resolver": resolver}
+    async with cli.session() as session:
+        printer, history = Printer(cli), history_of(session)
+        if first_error:
+            await _first_error(printer, history, name, selected)
+        elif from_line:
+            await show(history.logs(name, first=from_line, follow=follow, **selected), printer)
+        else:
+            stored = partial(history.logs, tail=tail, **selected)
+            try:
+                job = await find_job(cli, session, name)
+            except Fail as missing:
+                await show(lines_or(missing, stored(name)), printer)
+                return
+            wanted = Wanted(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)
+            try:
+                await _of_pods(cli, session.api, job, wanted, printer, follow=follow, tail=tail)
+            except NoLogError as error:
+                await show(lines_or(error, stored(uid_of(job))), printer)
+
+
+def _refuse_contradictions(
+    *,
+    follow: bool,
+    task: str | None,
+    resolver: bool,
+    tail: int | None,
+    from_line: int | None,
+    first_error: bool,
+) -> None:
     if resolver and task:
         raise Fail("--resolver and --task exclude one another", fix="leave one out")
     if first_error and (follow or tail is not None):
         raise Fail("--first-error reads what is stored", fix="leave out --follow and --tail")
     if from_line and tail is not None:
         raise Fail("--from-line and --tail exclude one another", fix="leave one out")
-    async with cli.session() as session, AsyncExitStack() as stack:
-        selected: dict[str, Any] = {"task": task or "", "attempt": attempt, "resolver": resolver}
-        printer = Printer(cli)
-        if first_error:
-            await _first_error(printer, history_of(session), name, selected)
-            return
-        if from_line:
-            stored = history_of(session).logs(name, first=from_line, follow=follow, **selected)
-            await show(stored, printer)
-            return
-        try:
-            job = await find_job(cli, session, name)
-        except Fail as missing:
-            await show(lines_or(missing, history_of(session).logs(name, tail=tail, **selected)), printer)
-            return
-        api = session.api
+
+
+async def _of_pods(
+    cli: Cli, api: Api, job: Obj, asked: Wanted, printer: Printer, *, follow: bool, tail: int | None
+) -> None:
+    """Prints what the job's pods print, on the worker cluster that runs it.  Raises NoLogError."""
+    async with AsyncExitStack() as stack:
         if is_dispatched(job):
             namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
             manager = Manager(api, cli.world.dial, cli.world.now, namespace)
             api, job = await stack.enter_async_context(on_worker(manager, job))
-        asked = Wanted(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)
         wanted = asked.in_phase_of(job, follow=follow)
         reader = followed_lines if follow and not is_terminal(job) else printed_lines
-        try:
-            await show(reader(api, job, wanted, tail), printer)
-        except NoLogError as error:
-            stored = history_of(session).logs(uid_of(job), tail=tail, **selected)
-            await show(lines_or(error, stored), printer)
+        await show(reader(api, job, wanted, tail), printer)
 
 
 _BEFORE: Final = 10
