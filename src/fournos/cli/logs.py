@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
-from functools import partial
 from typing import Annotated, Any, Final, cast
 
 import typer
@@ -90,7 +89,10 @@ async def logs(
         elif from_line:
             await show(history.logs(name, first=from_line, follow=follow, **selected), printer)
         else:
-            stored = partial(history.logs, tail=tail, **selected)
+
+            def stored(run: str) -> AsyncIterator[LogLine]:
+                return history.logs(run, tail=tail, **selected)
+
             try:
                 job = await find_job(cli, session, name)
             except Fail as missing:

@@ -26,6 +26,8 @@ _TAIL: Final = 300
 """The last lines of each container that are searched where the history has no log."""
 _FRESH: Final = timedelta(seconds=10)
 """For so long an open tab does not look again for a line that it has not found."""
+_WAITED: Final = 1.0
+"""Seconds that the page waits for a log; a later line is in its next rendering."""
 _KEPT: Final = "first error"
 
 
@@ -58,7 +60,7 @@ async def error_line(call: Call, about: Subject, first: Failure | None) -> str:
     kept: _Kept | None = call.kept.get(_KEPT)
     if kept and kept.version == version and (kept.line or call.now - kept.at < _FRESH):
         return kept.line
-    line = plain((await part(_read(call, about, first.task))).value or "")
+    line = plain((await part(_read(call, about, first.task), patience=_WAITED)).value or "")
     call.kept[_KEPT] = _Kept(version, call.now, line)
     return line
 

@@ -107,8 +107,8 @@ def _trend(series: Series, changes: Sequence[Change], short: Short | None) -> Tr
     )
     unjudged = ""
     if short:
-        known = count(short.points, "comparable run")
-        unjudged = f"Not judged yet: {known} before the newest, of {short.needed} needed"
+        runs = count(short.points, "comparable run")
+        unjudged = f"Not judged yet: {runs} before the newest, of {short.needed} needed"
     return Trend(
         series.kpi_id, labels, better, number(points[-1].value), series.unit, unjudged, plot, changes
     )
