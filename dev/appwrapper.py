@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,6 +21,7 @@ import yaml
 
 from dev.engine import find_engine
 from dev.image import ROOT, Image, operator_image, sample_image
+from dev.rollout import await_rollout
 from devcluster import Cluster, DevclusterError
 from devcluster.cluster import start
 from devcluster.existing import kubectl_program
@@ -189,9 +191,7 @@ def deploy() -> None:
     folder = os.environ.get("DEPLOY", "deploy/appwrapper")
     rendered = IMAGE.sub(tag, kubectl("kustomize", folder, show=False))
     kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=rendered)
-    kubectl(
-        "-n", NAMESPACE, "rollout", "status", "deployment/appwrapper-controller-manager", "--timeout=150s"
-    )
+    await_rollout(partial(kubectl, "-n", NAMESPACE, show=False), "appwrapper-controller-manager", limit=150)
     await_kueue()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import yaml
 
 from dev import resources
 from dev.image import ROOT, Image
+from dev.rollout import await_rollout
 from devcluster import Cluster, DevclusterError
 
 HOME = "fournos-history"
@@ -38,14 +40,12 @@ def deploy(cluster: Cluster, image: Image | str, *, limit: int = 120) -> None:
     found = objects(tag)
     resources.apply(cluster, [one for one in found if one["kind"] == "Namespace"])
     resources.apply(cluster, [one for one in found if one["kind"] != "Namespace"])
-    words = ("--namespace", HOME)
+    kubectl = partial(resources.kubectl, cluster, "--namespace", HOME)
     try:
-        for command in (
-            ("rollout", "status", "deployment/fournos-history"),
-            # The API server forwards requests to it.
-            ("wait", "--for=condition=Available", "apiservice/v1.history.fournos.dev"),
-        ):
-            resources.kubectl(cluster, *words, *command, f"--timeout={limit}s", limit=limit + 10)
+        await_rollout(kubectl, "fournos-history", limit=limit)
+        # The API server forwards requests to it.
+        words = ("wait", "--for=condition=Available", "apiservice/v1.history.fournos.dev")
+        kubectl(*words, f"--timeout={limit}s", limit=limit + 10)
     except DevclusterError as error:
-        output = resources.kubectl(cluster, *words, "logs", "deployment/fournos-history", "--tail=20")
+        output = kubectl("logs", "deployment/fournos-history", "--tail=20")
         raise DevclusterError(f"The history does not become ready: {error}\n{output}") from None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from dev import resources
 from dev.image import ROOT, Image
+from dev.rollout import await_rollout
 from devcluster import Cluster, DevclusterError
 
 TEMPLATE = "fournos-resolve-template"
@@ -66,20 +68,10 @@ def deploy(
         objects(tag, secrets_namespace=secrets_namespace, replicas=replicas, history=history),
         namespace=namespace,
     )
-    words = ("--namespace", namespace)
+    kubectl = partial(resources.kubectl, cluster, "--namespace", namespace)
     try:
-        resources.kubectl(
-            cluster,
-            *words,
-            "rollout",
-            "status",
-            "deployment/fournos",
-            f"--timeout={limit}s",
-            limit=limit + 10,
-        )
+        await_rollout(kubectl, "fournos", limit=limit)
     except DevclusterError as error:
-        pods = resources.kubectl(cluster, *words, "get", "pods", "-l", "app.kubernetes.io/name=fournos")
-        output = resources.kubectl(
-            cluster, *words, "logs", "-l", "app.kubernetes.io/name=fournos", "--tail=20", "--prefix"
-        )
+        pods = kubectl("get", "pods", "-l", "app.kubernetes.io/name=fournos")
+        output = kubectl("logs", "-l", "app.kubernetes.io/name=fournos", "--tail=20", "--prefix")
         raise DevclusterError(f"The operator does not become ready: {error}\n{pods}\n{output}") from None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import yaml
 
 from dev.history import HOME, without_storage
+from dev.rollout import await_rollout
 from tests.e2e.hub import ROOT, Hub
 
 BUSYBOX = "docker.io/library/busybox:1.36"
@@ -29,7 +31,7 @@ def deployed(hub: Hub, image: str) -> Iterator[None]:
     assert container["image"].startswith(PUBLISHED)
     text = yaml.safe_dump_all(without_storage(found, image))
     hub.kubectl("apply", "--server-side", "-f", "-", stdin=text)
-    hub.kubectl("rollout", "status", "deployment/fournos-history", "-n", HOME, "--timeout=180s")
+    await_rollout(partial(hub.kubectl, "-n", HOME), "fournos-history", limit=180)
     hub.until(
         lambda: "True" in _available(hub),
         lambda: hub.kubectl("logs", "-n", HOME, "deployment/fournos-history"),

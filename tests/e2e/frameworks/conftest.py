@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from dev import resources
 from dev.image import ROOT, operator_image
+from dev.rollout import await_rollout
 from devcluster import Cluster, ensure
 from devcluster.progress import Progress
 from devcluster.state import require
@@ -88,9 +90,8 @@ def hub(cluster: Cluster) -> Iterator[Hub]:
     whole = [*manifests(image.tag), *queue()]
     resources.apply(cluster, [item for item in whole if item["kind"] == "Namespace"])
     resources.apply(cluster, [item for item in whole if item["kind"] != "Namespace"])
-    words = ("-n", OPERATOR, "rollout", "status", f"deployment/{OPERATOR}", "--timeout=240s")
     found = Hub(cluster.kubeconfig_path, NAMESPACE)
-    resources.kubectl(cluster, *words, limit=250)
+    await_rollout(partial(found.kubectl, "-n", OPERATOR), OPERATOR, limit=240)
     yield found
     # A webhook that nobody answers would refuse every queued run of others.
     found.kubectl("delete", "mutatingwebhookconfiguration", OPERATOR)

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from dev.image import operator_image
+from dev.rollout import await_rollout
 from dev.setup import prepare
 from devcluster.progress import Progress
 from tests.e2e.hub import ROOT, Hub
@@ -48,7 +49,7 @@ def place() -> tuple[Path, str]:
             container["image"] = operator.tag
             container["env"].append({"name": "FOURNOS_MINICLUSTER_END_GRACE_SEC", "value": END_GRACE})
     hub.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(objects))
-    hub.run("rollout", "status", "deployment/operator-controller-manager", "--timeout=180s")
+    await_rollout(hub.run, "operator-controller-manager", limit=180)
     return cluster.kubeconfig_path, flux.tag
 
 
