@@ -199,6 +199,7 @@ async def test_what_failed_begins_with_the_error_of_the_task_itself() -> None:
         html = (await here.show(job.PAGE, name="one")).split("What failed")[1].split("Timeline")[0]
     assert html.index("RuntimeError: &lt;no&gt; GPU") < html.index("exited with code 1")
     assert html.index("exited with code 1") < html.index("Tasks Completed: 1")
+    assert html.count("exited with code 1") == 1, "the reasons repeat the error"
 
 
 async def test_what_failed_is_the_line_that_the_history_has_found() -> None:

@@ -13,6 +13,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.differences import leaves
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
+from fournos.insight.failure import Failure
 from fournos.insight.overview import KINDS
 from fournos.insight.quota import rows as quota_rows
 from fournos.insight.reasons import explain
@@ -89,6 +90,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "quota": quota_rows(explanation.quota) if explanation and explanation.quota else (),
         "failed": first,
         "error_line": line,
+        "because": unsaid(explanation, first, line),
         "ended": is_terminal(job),
         "kept": kept,
         "parts": found,
@@ -137,6 +139,12 @@ async def _explained(call: Call, about: Subject, found: Parts) -> Explanation | 
     if found.children.value:
         facts = replace(facts, found=found.children.value)
     return explain(facts, call.now)
+
+
+def unsaid(found: Explanation | None, first: Failure | None, line: str) -> list[str]:
+    """What supports the verdict, without what stands above it already as the first error."""
+    said = tuple(filter(None, (line, first.message if first else "")))
+    return [one for one in (found.because if found else ()) if not one.endswith(said)]
 
 
 def provenance(found: Mapping[str, Any]) -> list[tuple[str, str]]:
