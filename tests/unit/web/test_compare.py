@@ -20,6 +20,7 @@ from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.web.errors import PageError
 from fournos.web.pages import compare as compare_page
+from fournos.web.pages import jobs as jobs_page
 from fournos.web.pages import trends as trends_page
 from fournos.web.runs.comparing import MOST, asked, curves, kpi_rows
 from fournos.web.runs.trending import trend_rows
@@ -91,6 +92,17 @@ async def test_the_comparison_page() -> None:
     assert "<b>two" not in html
     assert f"fournos compare -n {NS} u1 u2" in html
     assert "&amp;across=yes" in html, "runs of different fingerprints can be judged all the same"
+
+
+async def test_of_the_marks_of_the_list_the_oldest_run_is_the_reference() -> None:
+    api = Api()
+    found = compared(subject("old", 100), subject("new", 60))
+    api.stored[f"{RUNS}/u1/results/comparison?with=u2&across=false"] = body(found, Comparison)
+    marked = [("order", "newest"), ("job", f"{NS}/u2"), ("job", f"{NS}/u1")]
+    async with visit(api) as here:
+        html = await here.show(compare_page.PAGE, marked)
+        assert '<input type="hidden" name="order" value="newest">' in await here.show(jobs_page.PAGE)
+    assert ">old</a> (reference)" in html
 
 
 async def test_one_job_asks_for_another() -> None:
@@ -202,6 +214,7 @@ async def test_what_the_buttons_write() -> None:
         ):
             done = await act(here.call(name="u39"), form)
             assert done.location == f"/trends/{NS}/u39"
+            assert "fournos" not in done.notice or f" -n {NS} " in done.notice
         with pytest.raises(PageError, match="shown with the change"):
             await trends_page.acknowledge(here.call(name="u39"), {"run": "u20", "reason": " "})
     assert api.written == [

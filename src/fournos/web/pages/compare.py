@@ -17,6 +17,8 @@ from fournos.web.runs.subject import address
 async def gather(call: Call) -> Mapping[str, Any]:
     query = call.query
     given = query.getall("job", []) if isinstance(query, MultiMapping) else []
+    if query.get("order") == "newest":  # the marks of the list of jobs: the oldest run is the reference
+        given = given[::-1]
     client = call.viewer.client
     wanted, across = asked(given, await home(call)), query.get("across") == "yes"
     if len(wanted.jobs) < 2:

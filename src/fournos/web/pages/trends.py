@@ -51,10 +51,10 @@ def _here(call: Call) -> str:
 
 
 async def pin(call: Call, form: Mapping[str, str]) -> Done:
-    history = call.viewer.client.history
-    run = (await history.run(call.path["name"], namespace=call.path["namespace"])).run
+    history, namespace = call.viewer.client.history, call.path["namespace"]
+    run = (await history.run(call.path["name"], namespace=namespace)).run
     await history.pin(run, reason=form.get("reason", "").strip()[:1024])
-    return Done(_here(call), f"{run.name} is the baseline: fournos baseline pin {run.name}")
+    return Done(_here(call), f"{run.name} is the baseline: fournos baseline pin -n {namespace} {run.name}")
 
 
 async def unpin(call: Call, form: Mapping[str, str]) -> Done:

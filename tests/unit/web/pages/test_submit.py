@@ -83,6 +83,9 @@ async def test_the_preview_has_the_yaml_and_the_command() -> None:
     assert "1 job would be submitted." in text(html)
     assert "fournos -n bench submit --name one --set owner=ann --set pipeline=fournos-full" in text(html)
     assert "project: llmd" in html
+    above, form = html.split('<form id="new-job"')
+    assert 'form="new-job" name="do" value="submit"' in above and "Submit 1 job" in above, "no need to scroll"
+    assert 'value="submit"' in form
 
 
 async def test_the_preview_has_the_estimate_of_the_history() -> None:
