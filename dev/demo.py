@@ -60,21 +60,27 @@ def run(where: Where, progress: Progress, *, pushed: str = "") -> int:
 
 def _next_steps(cluster: Cluster, where: Where, ran: Ran, address: str) -> str:
     name, again = ran.followed, (*ran.others, ran.followed)[0]
+    fournos = ".venv/bin/fournos"
+    steps = (
+        (f"{fournos} list", "the jobs"),
+        (f"{fournos} get {name}", "one of them, with what it measured"),
+        (f"{fournos} compare {name} {again} {ran.slow}", "three beside each other"),
+        (f"{fournos} trend {name}", "its KPIs over all comparable runs"),
+        (f"{fournos} explain demo-waiting", "why a job waits"),
+        (f"{fournos} submit -f dev/sample-job.yaml", "another one; from ten on, changes are judged"),
+        (f"kubectl get fournosjobs,workloads,pipelineruns -n {where.namespace}", "what Kubernetes sees"),
+        ("make test", "everything that continuous integration checks"),
+        ("make dev-teardown", "remove the cluster, and the page with it"),
+    )
+    width = max(len(command) for command, _ in steps)
+    lines = "\n".join(f"  {command:<{width}}  {what}" for command, what in steps)
     return f"""
 All of it in a browser, until the cluster ends; the address holds a token, and whoever knows it acts as you:
   {address}
 
 What next
   export KUBECONFIG={cluster.kubeconfig_path} FOURNOS_NAMESPACE={where.namespace}
-  .venv/bin/fournos list                                       the jobs
-  .venv/bin/fournos get {name}                             one of them, with what it measured
-  .venv/bin/fournos compare {name} {again} {ran.slow}    three beside each other
-  .venv/bin/fournos trend {name}                           its KPIs over all comparable runs
-  .venv/bin/fournos explain demo-waiting                       why a job waits
-  .venv/bin/fournos submit -f dev/sample-job.yaml              another one; from ten on, changes are judged
-  kubectl get fournosjobs,workloads,pipelineruns -n {where.namespace}      what Kubernetes sees
-  make test                                                    everything that continuous integration checks
-  make dev-teardown                                            remove the cluster, and the page with it
+{lines}
 """
 
 
