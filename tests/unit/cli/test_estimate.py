@@ -70,7 +70,7 @@ def test_would_it_start_now() -> None:
     found = Api(job("one"))
     found.stored = {PATH: body(WouldStart(True, "cluster-1", FOUND), WouldStart)}
     result = Program(found)("estimate", *SUBMIT)
-    assert result.stdout.startswith("It would start now on cluster-1. Starts in 5m")
+    assert result.stdout.startswith("It would start now on cluster-1. Ends in 1h")
     assert found.raw_requests == [("POST", PATH)]
     assert json.loads(Program(found)("estimate", *SUBMIT, "-o", "json").stdout)["now"] is True
     assert Program(found)("estimate", "one", *SUBMIT).exit_code != 0

@@ -36,7 +36,7 @@ def test_one_sentence() -> None:
 
 def test_a_job_that_is_not_submitted() -> None:
     assert answer(WouldStart(True, "c-1", Estimate(within(0, 0), None, reason="x")), NOW) == (
-        "It would start now on c-1. Starts in 0s; no estimate of the end: x."
+        "It would start now on c-1. No estimate of the end: x."
     )
     assert answer(WouldStart(False, "", Estimate(within(5, 9), None, reason="x")), NOW).startswith(
         "It would wait. Starts in 5m (90%: 9m)"
