@@ -6,12 +6,15 @@ import asyncio
 import importlib
 import json
 import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, LargeBinary, MetaData, text
 
 import fournos.history
@@ -99,6 +102,29 @@ async def test_opening_again_changes_nothing(url: str) -> None:
         await store.record(Record(FULL))
     async with await Store.open(url) as store:
         assert await store.get(FULL.identity) == FULL
+
+
+def test_the_files_of_the_revisions_are_named_by_them_in_their_order() -> None:
+    scripts = ScriptDirectory(str(Path(migrate.__file__).parent / "migrations"))
+    walked = [each.revision for each in scripts.walk_revisions()]
+    assert migrate.revisions() == walked[::-1]
+
+
+@pytest.mark.parametrize("writable", [True, False], ids=["writer", "reader"])
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_alembic_is_not_loaded_where_no_revision_is_missing(url: str, writable: bool) -> None:
+    await (await Store.open(url)).close()
+    program = f"""
+import asyncio, sys
+from fournos.history.store import Store
+async def opened():
+    await (await Store.open({url!r}, writable={writable})).close()
+asyncio.run(opened())
+print(*(name for name in ("alembic", "mako", "pygments") if name in sys.modules))
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE)
+    assert (await process.communicate())[0].split() == []
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)

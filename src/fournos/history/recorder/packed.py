@@ -42,7 +42,7 @@ class _Recent:
             self._objects.popitem(last=False)
 
 
-_RECENT: Final = _Recent(1024)
+_RECENT: Final = _Recent(256)
 
 
 def packing(*, spec: Iterable[str] = (), status: Iterable[str] = ()) -> Callable[[Obj], Obj]:

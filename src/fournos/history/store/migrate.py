@@ -1,19 +1,19 @@
-"""Brings the tables up to date, by Alembic and the revisions in `migrations`."""
+"""Brings the tables up to date, by Alembic and the revisions in `migrations`.
+
+Alembic takes 8 MB, so it is imported only where a revision is missing.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, column, inspect, select, table, text
 
 from fournos.history.store.errors import StoreUsageError
 
 _SCRIPTS: Final = Path(__file__).parent / "migrations"
+_VERSION: Final = table("alembic_version", column("version_num"))
 _ADVISORY_LOCK: Final = 0x666F75726E6F73  # "fournos"
 
 
@@ -23,14 +23,14 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
         # Several replicas may start together.  The lock ends with the transaction.
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
     _refuse_newer(connection)
-    if current(connection) != ScriptDirectory(str(_SCRIPTS)).get_current_head():
-        command.upgrade(_config(connection), revision)
+    if current(connection) != revisions()[-1]:
+        _run(connection, revision)
 
 
 def require_head(connection: Connection) -> None:
     """Raises StoreUsageError if the tables are not those of this version."""
     _refuse_newer(connection)
-    if current(connection) != ScriptDirectory(str(_SCRIPTS)).get_current_head():
+    if current(connection) != revisions()[-1]:
         raise StoreUsageError(
             "The history's database was written by an earlier version: start `fournos run --enable history` "
             "of this version once, which brings it up to date"
@@ -39,12 +39,15 @@ def require_head(connection: Connection) -> None:
 
 def current(connection: Connection) -> str | None:
     """Returns the revision of the tables; None for an empty database."""
-    return MigrationContext.configure(connection).get_current_revision()
+    if not inspect(connection).has_table(_VERSION.name):
+        return None
+    found: str | None = connection.scalar(select(_VERSION.c.version_num))
+    return found
 
 
 def revisions() -> list[str]:
-    """Returns all revisions, the oldest first."""
-    return [each.revision for each in ScriptDirectory(str(_SCRIPTS)).walk_revisions()][::-1]
+    """Returns all revisions, the oldest first: the names of the files begin with them."""
+    return sorted(path.name.partition("_")[0] for path in (_SCRIPTS / "versions").glob("[0-9]*_*.py"))
 
 
 def _refuse_newer(connection: Connection) -> None:
@@ -56,8 +59,11 @@ def _refuse_newer(connection: Connection) -> None:
         )
 
 
-def _config(connection: Connection) -> Config:
+def _run(connection: Connection, revision: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    return config
+    command.upgrade(config, revision)
