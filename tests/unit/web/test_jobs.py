@@ -12,7 +12,6 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import parse_time
-from fournos.client.errors import FournosError
 from fournos.history.api.wire import body
 from fournos.history.records import Page as RunPage
 from fournos.history.records import Run
@@ -83,11 +82,40 @@ def test_filters_of_live_jobs(query: dict[str, str], matches: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [{"label": "team"}, {"label": "a!=b"}, {"since": "yesterday"}, {"phase": "Odd"}]
+    "query",
+    [
+        {"label": "team"},
+        {"label": "a!=b"},
+        {"since": "yesterday"},
+        {"since": "0001-01-01T00:00+14:00"},
+        {"until": "2030-02-30"},
+        {"phase": "Odd"},
+    ],
 )
-def test_a_filter_that_cannot_be_read_is_refused(query: dict[str, str]) -> None:
-    with pytest.raises((PageError, FournosError)):
-        filters.read(query)
+def test_a_filter_that_cannot_be_read_filters_nothing_and_the_others_do(query: dict[str, str]) -> None:
+    found = filters.read({"owner": "ann", **query})
+    assert list(found.wrong) == list(query)
+    assert found.fields == {"owner": "ann", **query} and found.command == ""
+    one, other = job("llama-1"), job("llama-2", owner="bob")
+    assert found.match(one, filters.names(one)) and not found.match(other, filters.names(other))
+
+
+def test_the_last_day_there_is_has_an_end() -> None:
+    assert filters.read({"until": "9999-12-31"}).wrong == {}
+
+
+async def test_a_wrong_filter_is_marked_and_the_page_stays() -> None:
+    api = Api()
+    await submitted(api, "one")
+    async with visit(api) as here:
+        html = await here.show(jobs.PAGE, {"since": "<foo>", "owner": "ann", "label": "a"})
+        other = await here.show(jobs.PAGE, {"since": "<foo>", "owner": "bob"})
+    field = html.split('name="since"')[1].split("</label>")[0]
+    assert 'value="&lt;foo&gt;"' in field and 'aria-invalid="true" aria-describedby="wrong-since"' in field
+    assert 'id="wrong-since"' in field and "is no date. Write it like 2026-03-31" in field
+    assert "not filtered by Labels and From" in html and ">one</a>" in html
+    assert "aria-invalid" not in html.split('name="until"')[1]
+    assert 'name="owner" value="bob"' in other and ">one</a>" not in other
 
 
 def test_the_command_lists_the_same() -> None:

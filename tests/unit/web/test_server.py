@@ -72,7 +72,7 @@ async def test_what_exists_is_not_known_to_those_without_a_right() -> None:
 async def test_an_error_names_the_person_and_lets_them_log_out() -> None:
     async with stage(whole=True) as site:
         await site.login("t-ben")
-        for path, status in ((f"/jobs/{NS}/one", 403), ("/jobs?since=never", 422)):
+        for path, status in ((f"/jobs/{NS}/one", 403), ("/jobs?after=never", 422)):
             found, text = await site.get(path)
             assert found == status, path
             assert '<span class="user" title="The person whose rights count">ben</span>' in text

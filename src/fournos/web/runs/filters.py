@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from multidict import MultiMapping
 
 from fournos.api.phase import Phase
+from fournos.client.errors import FournosError
 from fournos.insight.selection import matches, wanted_phases
 from fournos.insight.values import NEW, created, display_name, moment, name_of
 from fournos.kube.resource import Obj
-from fournos.web.errors import PageError
 
 PHASES: Final = ("active", NEW, *(phase.value for phase in Phase))
 """The choices of the form; "active" means all phases that are not terminal."""
 _DAY: Final = 10
 """Characters of a date without a time."""
+_TITLES: Final = {"phase": "Phase", "label": "Labels", "since": "From", "until": "To"}
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,13 @@ class Filters:
     """Submitted at or after this time."""
     end: datetime | None = None
     """Submitted before this time."""
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    """Field → the sentence about a value that is not valid: it filters nothing."""
+
+    @property
+    def ignored(self) -> str:
+        """The titles of the fields that filter nothing."""
+        return " and ".join(_TITLES[name] for name in self.wrong)
 
     @property
     def fields(self) -> dict[str, str]:
@@ -57,7 +67,7 @@ class Filters:
     @property
     def command(self) -> str:
         """The command line that lists the same; "" for what it cannot filter."""
-        if self.text or self.begin or self.end:
+        if self.text or self.begin or self.end or self.wrong:
             return ""
         options = [
             *(f"--phase {one}" for one in ([self.phase] if self.phase else [])),
@@ -90,18 +100,39 @@ def names(job: Obj) -> str:
 
 
 def read(query: MultiMapping[str] | Mapping[str, str]) -> Filters:
-    """Reads the fields of the form.  Raises PageError and FournosError for a value that is not valid."""
+    """Reads the fields of the form; a value that is not valid filters nothing, and is in `wrong`."""
     given: dict[str, Any] = {
         name: query.get(name, "").strip()
         for name in ("phase", "owner", "cluster", "label", "text", "since", "until")
     }
+    wrong: dict[str, str] = {}
+
+    def valid(name: str, reading: Callable[[str], T], otherwise: T) -> T:
+        try:
+            return reading(given[name])
+        except _WrongError as error:
+            wrong[name] = str(error)
+            return otherwise
+
     return Filters(
         **given,
-        labels=_labels(given["label"]),
-        phases=wanted_phases([given["phase"]]),
-        begin=_time("From", given["since"]),
-        end=_time("To", given["until"], whole_day=True),
+        phases=valid("phase", _phases, frozenset()),
+        labels=valid("label", _labels, {}),
+        begin=valid("since", _time, None),
+        end=valid("until", _end, None),
+        wrong=wrong,
     )
+
+
+class _WrongError(Exception):
+    """The text is the sentence for the field."""
+
+
+def _phases(text: str) -> frozenset[str]:
+    try:
+        return wanted_phases([text])
+    except FournosError as error:
+        raise _WrongError(f"{text!r} is no phase. Choose one of the list.") from error
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -109,21 +140,27 @@ def _labels(text: str) -> dict[str, str]:
     for one in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = one.partition("=")
         if not equals or not name or name.endswith("!"):
-            raise PageError(
-                422, "Not a filter", f"{one!r} is no label", "Write name=value, several with commas."
-            )
+            raise _WrongError(f"{one!r} is no label. Write name=value, several with commas.")
         found[name] = value
     return found
 
 
-def _time(what: str, text: str, *, whole_day: bool = False) -> datetime | None:
+def _time(text: str) -> datetime | None:
     if not text:
         return None
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
-        raise PageError(
-            422, "Not a filter", f"{what}: {text!r} is no date", "Write it like 2026-03-31."
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _WrongError(
+            f"{text!r} is no date. Write it like 2026-03-31, or with a time like 2026-03-31T14:30Z."
         ) from None
-    found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    return found + timedelta(days=1) if whole_day and len(text) == _DAY else found
+
+
+def _end(text: str) -> datetime | None:
+    """The time before which jobs were submitted: a date includes its whole day."""
+    found = _time(text)
+    if found is None or len(text) != _DAY:
+        return found
+    # After the last day that there is nothing follows.
+    return found + timedelta(days=1) if found.date() < date.max else None
