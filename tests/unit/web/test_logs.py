@@ -150,6 +150,23 @@ async def test_the_page_without_scripts() -> None:
         assert "<option>bench</option>" in found
 
 
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ({}, ""),
+        ({"task": "bench", "attempt": "1"}, " --task bench --attempt 1"),
+        ({"task": "a b"}, " --task &#39;a b&#39;"),
+        ({"resolver": "yes", "task": "bench"}, " --resolver"),
+    ],
+)
+async def test_the_command_prints_the_lines_that_are_chosen(query: dict[str, str], options: str) -> None:
+    api = Api()
+    await a_run(api, ["x"])
+    async with visit(api) as here:
+        html = await here.show(logs.PAGE, query, name="one")
+    assert f"<code>fournos logs -f -n {NS} one{options}</code>" in html
+
+
 async def test_the_page_leads_to_the_first_error() -> None:
     api = Api()
     await a_run(api, ["ok"] * 41 + ["ValueError: no"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -91,7 +92,15 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "follows": about.live and not is_terminal(about.raw),
         "followed": FOLLOWED,
         "lines": LINES,
+        "command": command(about, wanted),
     }
+
+
+def command(about: Subject, wanted: Selection) -> str:
+    """The command line that prints the lines that are chosen; people copy it, so names are quoted."""
+    chosen = ["--resolver"] if wanted.resolver else ["--task", wanted.task] if wanted.task else []
+    chosen += ["--attempt", str(wanted.attempt)] if wanted.attempt else []
+    return shlex.join(["fournos", "logs", "-f", "-n", about.namespace, name_of(about.raw), *chosen])
 
 
 async def _tasks(call: Call, about: Subject) -> list[str]:
@@ -193,7 +202,6 @@ PAGE: Final = Page(
     gather=gather,
     in_nav=False,
     shared=False,
-    command="fournos logs -f -n {namespace} {name}",
 )
 STREAMS: Final = (
     Stream(name="log lines", path="/jobs/{namespace}/{name}/logs/stream", open=open_stream, of=FOURNOS_JOB),
