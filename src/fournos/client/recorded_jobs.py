@@ -22,20 +22,28 @@ class RecordedJob:
     run: RunDetail
 
 
+async def read_recorded_job(history: AsyncHistory, name: str, *, namespace: str | None = None) -> RecordedJob:
+    """Returns the newest job of this name, or the one of this UID.
+
+    Raises FournosError: MissingError if there is no such job, NoHistoryError if the cluster has no history.
+    """
+    from fournos.history.records import Document
+
+    found = await history.run(name, kind=FOURNOS_JOB.kind, namespace=namespace)
+    return RecordedJob(await history.document(found.run, Document.OBJECT), found)
+
+
 async def recorded_job(
     history: AsyncHistory, name: str, *, namespace: str | None = None, ended: bool = False
 ) -> RecordedJob | None:
-    """Returns the newest job of this name; None if the history does not have it or cannot be read.
+    """As `read_recorded_job`, but None if the history does not have the job or cannot be read.
 
-    With `ended` a job whose end was not recorded is None, too.  Raises NoHistoryError if the cluster has no
-    history.
+    With `ended` a job whose end was not recorded is None, too.  Raises NoHistoryError.
     """
-    from fournos.history.records import Document, Ending
+    from fournos.history.records import Ending
 
     try:
-        found = await history.run(name, kind=FOURNOS_JOB.kind, namespace=namespace)
-        if ended and found.run.ending is Ending.OPEN:
-            return None
-        return RecordedJob(await history.document(found.run, Document.OBJECT), found)
+        found = await read_recorded_job(history, name, namespace=namespace)
     except (MissingError, NotAllowedError, UnreachableError):
         return None
+    return None if ended and found.run.run.ending is Ending.OPEN else found

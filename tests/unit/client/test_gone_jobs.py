@@ -10,6 +10,8 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient, Client, DeletedError, JobFailed, KeyConflict, MissingError, NoLogError
+from fournos.client.errors import NoHistoryError
+from fournos.client.recorded_jobs import read_recorded_job, recorded_job
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
 from fournos.history.logs.models import FailingLine, LogPage, LogPart, StoredLine
@@ -59,6 +61,19 @@ async def test_the_same_key_after_the_ttl_is_the_same_job(api: Api) -> None:
     with pytest.raises(KeyConflict):
         await client.submit({**SPEC, "hardware": {"gpuType": "a100", "gpuCount": 4}}, key="build-7")
     assert (await client.submit(SPEC, key="build-8")).uid != job.uid
+
+
+async def test_a_recorded_job_is_read_by_name_and_an_error_says_why_it_is_not(api: Api) -> None:
+    client = AsyncClient(api=api, namespace=NS)
+    with pytest.raises(NoHistoryError):
+        await read_recorded_job(client.history, "one")
+    job = await client.submit(SPEC, name="one")
+    await delete(api, job.raw, "Failed")
+    found = await read_recorded_job(client.history, "one")
+    assert (found.job["status"]["phase"], found.run.run.identity.uid) == ("Failed", job.uid)
+    with pytest.raises(MissingError):
+        await read_recorded_job(client.history, "two")
+    assert await recorded_job(client.history, "two") is None
 
 
 async def test_a_live_job_comes_from_the_cluster(api: Api) -> None:

@@ -7,7 +7,8 @@ from urllib.parse import quote, urlencode
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError, MissingError, NoHistoryError
-from fournos.history.records import Document, Run
+from fournos.client.recorded_jobs import read_recorded_job
+from fournos.history.records import Run
 from fournos.insight.source import Source
 from fournos.insight.values import name_of
 from fournos.kube.errors import ForbiddenError, KubeError, NotFoundError
@@ -70,12 +71,8 @@ async def subject(call: Call, *, source: Source | None = None) -> Subject:
 
 
 async def _recorded(call: Call, key: Key, uid: str, first: KubeError) -> Subject:
-    history = call.viewer.client.history
     try:
-        run = (await history.run(uid or key.name, kind=FOURNOS_JOB.kind, namespace=key.namespace)).run
-        if key.name not in (run.name, run.identity.uid):
-            raise PageError(404, "Not here", f"{uid} is not the job {key.name}.", "See the list of all jobs.")
-        return Subject(await history.document(run, Document.OBJECT), live=False, run=run)
+        found = await read_recorded_job(call.viewer.client.history, uid or key.name, namespace=key.namespace)
     except NoHistoryError:
         fix = "The cluster has no history, which would show jobs that are gone."
         raise PageError(
@@ -87,3 +84,7 @@ async def _recorded(call: Call, key: Key, uid: str, first: KubeError) -> Subject
         if isinstance(first, ForbiddenError):
             raise first from None
         raise error
+    run = found.run.run
+    if key.name not in (run.name, run.identity.uid):
+        raise PageError(404, "Not here", f"{uid} is not the job {key.name}.", "See the list of all jobs.")
+    return Subject(found.job, live=False, run=run)
