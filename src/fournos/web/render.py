@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -49,6 +50,10 @@ class Frame:
 LONGEST_CELL: Final = 400
 """Characters of a text in a list; the page of the object has all of it."""
 
+_BREAKS: Final = re.compile(r"(?<=[-./@_:])(?=[^-./@_:])")
+_LONGEST_PART: Final = 24
+"""Characters: the width that a part of a name may force on a column."""
+
 
 class Renderer:
     """Renders pages."""
@@ -61,7 +66,13 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= {"time": time, "or_dash": or_dash, "cell": cell, "plural": plural}
+        self._environment.filters |= {
+            "time": time,
+            "or_dash": or_dash,
+            "cell": cell,
+            "words": words,
+            "plural": plural,
+        }
         self._environment.globals["asset"] = assets.url
         self._rows = RenderedRows()
 
@@ -96,6 +107,19 @@ def cell(value: object) -> object:
     """Cuts a text for one of many rows: a page of a hundred must not grow with what each row holds."""
     text = str(or_dash(value))
     return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
+
+
+def words(value: object) -> Markup:
+    """A name for one of many rows, which a line may break at its punctuation, and copies unbroken.
+
+    A part that is longer than a narrow column still breaks anywhere, as all text does.
+    """
+    text = str(cell(value))
+    parts = [part for part in _BREAKS.split(text) if part]
+    broken = Markup("<wbr>").join(parts)
+    if len(parts) < 2 or max(map(len, parts)) > _LONGEST_PART:
+        return broken
+    return Markup('<span class="words">{}</span>').format(broken)
 
 
 def plural(number: int, noun: str) -> str:

@@ -67,4 +67,6 @@ async def shown(page: Page, asked: Call) -> str:
 
 def text(html: str) -> str:
     """Returns the text of HTML on one line."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html)).strip()
+    return re.sub(
+        r"\s+", " ", re.sub(r"<[^>]*>", " ", re.sub(r"<wbr>|</?span class=\"words\">", "", html))
+    ).strip()
