@@ -17,16 +17,18 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import insert, text
 
-from devcluster.postgres import Postgres
 from fournos.history.records import Document, Ending, Identity, Interval, Query, Record, Run
 from fournos.history.store import Store, maintenance, rows, schema
 from fournos.history.store.text import pack
 from fournos.history.store.usage import used
 from fournos.insight.causes import Cause
+
+if TYPE_CHECKING:
+    from devcluster.postgres import Postgres
 
 JOBS: Final = 200_000
 FEW: Final = 1_000
@@ -154,6 +156,9 @@ async def measure(jobs: int = JOBS) -> list[Filled]:
 
 
 async def _both(jobs: int) -> list[Filled]:
+    # Other benchmarks take jobs from here, and count what they import as memory.
+    from devcluster.postgres import Postgres
+
     found = []
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fournos-history-"))
     try:
