@@ -16,7 +16,7 @@ from fournos.clusters.rules import DEFINITION, RULES
 from fournos.kube.client import Client
 from fournos.kube.errors import ConflictError, InvalidError, NotFoundError
 from fournos.kube.kinds import SECRET
-from fournos.kube.resource import Key
+from fournos.kube.resource import Key, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from tests.integration.clusters.conftest import SLOT, ClusterStage, set_gpus_of_node
 from tests.integration.kube.test_fleet import can_drop, dropped, proxied
@@ -87,11 +87,12 @@ async def test_the_life_of_a_cluster(hub: ClusterStage, gpu_node: str, kubeconfi
     await hub.until(has_reason, "the blocked Workload does not say why")
 
     # A restart changes nothing about the lock.
-    before = await hub.status(name)
+    before, held = await hub.status(name), await hub.client.get(FOURNOS_JOB, lock)
     hub.stop()
     hub.start()
-    await asyncio.sleep(3)
+    await acts(hub, name, gpu_node, 5)
     after = await hub.status(name)
+    assert uid_of(await hub.client.get(FOURNOS_JOB, lock)) == uid_of(held)
     assert {k: after[k] for k in ("ownerSetAt", "lockExpiresAt", "locked")} == {
         k: before[k] for k in ("ownerSetAt", "lockExpiresAt", "locked")
     }
@@ -136,8 +137,10 @@ async def test_the_life_of_a_cluster(hub: ClusterStage, gpu_node: str, kubeconfi
     with pytest.raises(NotFoundError):
         await hub.client.get(RESOURCE_FLAVOR, Key("", name))
     assert await hub.quotas() == {}
-    await asyncio.sleep(2)
-    assert await hub.gone(name)
+    later = f"{hub.name}-b"
+    await hub.add(later, kubeconfig)
+    await acts(hub, later, gpu_node, 6)
+    assert await hub.gone(name) and name not in await hub.quotas()
     assert b"client-key-data" not in hub.log.read_bytes()
 
 
@@ -181,6 +184,10 @@ async def test_locks_preempt_nothing_and_are_not_preempted(
     async def admitted(key: Key) -> bool:
         return is_true(await hub.client.get(WORKLOAD, key), "Admitted")
 
+    async def refused(key: Key, why: str) -> bool:
+        found = condition(await hub.client.get(WORKLOAD, key), "QuotaReserved") or {}
+        return why in found.get("message", "")
+
     # Whoever runs, however unimportant, is not pushed out by a lock that is requested.
     humble, mighty = Key(hub.name, "humble"), Key(hub.name, "mighty")
     await hub.client.create(WORKLOAD, workload_of(humble, name, priority=-10))
@@ -196,13 +203,21 @@ async def test_locks_preempt_nothing_and_are_not_preempted(
         return found.get("status") == "False"
 
     await hub.until(waits, "the lock is not queued")
-    await asyncio.sleep(2)
+    # Kueue goes on to whoever comes after the lock; the operator looks at the cluster, too.
+    second = Key(hub.name, "second")
+    await hub.client.create(WORKLOAD, workload_of(second, name, priority=-10))
+    await hub.until(lambda: admitted(second), "the next is not admitted")
+    await hub.client.delete(WORKLOAD, second)
+    await acts(hub, name, gpu_node, 3)
     assert await admitted(humble) and await slots(100), "nothing but its priority keeps the lock back"
     await hub.edit(name, drain="Wait")
     await hub.until(lambda: slots(0), "a drained cluster has slots")
     # Draining keeps newcomers out, however important, so that the lock comes next.
     await hub.client.create(WORKLOAD, workload_of(mighty, name, priority=1000))
-    await asyncio.sleep(2)
+    await hub.until(
+        lambda: refused(mighty, "fournos.dev/unavailable"), "Kueue has not looked at the newcomer"
+    )
+    await acts(hub, name, gpu_node, 4)
     assert await admitted(humble) and not await admitted(mighty)
     assert not (await hub.status(name)).get("locked")
     await hub.client.delete(WORKLOAD, humble)
@@ -213,7 +228,9 @@ async def test_locks_preempt_nothing_and_are_not_preempted(
     await hub.until(locked, "the lock is not held when the last has ended")
     # A held lock stays, whoever comes; without the draining nothing but its priority protects it.
     await hub.edit(name, drain=None)
-    await asyncio.sleep(3)
+    short = f"insufficient unused quota for {SLOT} in flavor {name}"
+    await hub.until(lambda: refused(mighty, short), "the newcomer is not looked at again")
+    await acts(hub, name, gpu_node, 5)
     assert await locked() and await admitted(lock) and not await admitted(mighty)
     await hub.edit(name, owner="")
     await hub.until(lambda: admitted(mighty), "who waited is not admitted after the unlock")
@@ -252,11 +269,17 @@ async def test_a_dead_cluster_closes_and_heals(
         await hub.until(lambda: slots({unreachable: 100, well: 100}), "it does not heal")
 
         # A discovery that finds nothing, once: the quota stands, and falls only if that lasts.
+        usual = (condition(await hub.cluster(well), "GPUDiscovered") or {})["reason"]
         await set_gpus_of_node(hub.client, gpu_node, 0)
-        await asyncio.sleep(0.7)
+
+        async def discovered(reason: str) -> bool:
+            found = condition(await hub.cluster(well), "GPUDiscovered") or {}
+            return found.get("reason") == reason
+
+        await hub.until(lambda: discovered("Shrinking"), "it is not seen that the GPUs are gone")
         assert (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
         await set_gpus_of_node(hub.client, gpu_node, 8)
-        await asyncio.sleep(3)
+        await hub.until(lambda: discovered(usual), "it is not seen that they are back")
         assert (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
 
 
@@ -299,6 +322,16 @@ async def test_fifty_at_once_while_another_client_edits_the_queue(
     assert len(kept) == 50, "edits of the other writer were lost"
     print(f"50 clusters discovered in {took:.1f} s, 50 edits in {its_time:.1f} s")
     assert took < 6 * its_time
+
+
+async def acts(hub: ClusterStage, cluster: str, node: str, gpus: int) -> None:
+    """Returns when the operator has acted on the cluster: on a change of its node that is made now."""
+    await set_gpus_of_node(hub.client, node, gpus)
+
+    async def counted() -> bool:
+        return (await hub.quotas()).get(cluster, {}).get("fournos/gpu-l40s") == gpus
+
+    await hub.until(counted, f"the operator does not act on {cluster}")
 
 
 def content_of(kubeconfig: Path) -> str:
