@@ -12,7 +12,7 @@ import pytest
 
 from fournos.api.rules import Violation
 from fournos.kube.client import Client
-from fournos.kube.kinds import CONFIG_MAP, SECRET, VALIDATING_WEBHOOKS
+from fournos.kube.kinds import CONFIG_MAP, MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.runtime.decision import Facts, LiveGet, MayCreate, Present, Unknown
 from fournos.runtime.webhook.accepted_paths import segment_of, segments_in
@@ -93,18 +93,28 @@ async def test_the_configuration_is_stored_as_it_was_written(
     client: Client, namespace: str, replicas: Replicas
 ) -> None:
     """Else every look at it would find a difference, and write."""
-    hooks = [webhook(namespace, admit, conditions=(("none", "false"),), timeout=7, failure_policy="Ignore")]
+    hooks = [
+        webhook(namespace, admit, conditions=(("none", "false"),), timeout=7, failure_policy="Ignore"),
+        webhook(namespace, stamp, kind="mutating", name="stamp.fournos.dev", path="/stamp", timeout=7),
+    ]
     rotator = await replicas.start(hooks)
-    found = await client.get(VALIDATING_WEBHOOKS, Key("", f"fournos-{namespace}"))
+    key = Key("", f"fournos-{namespace}")
+    found = await client.get(VALIDATING_WEBHOOKS, key)
     bundle = base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"])
     (segment,) = segments_in(found, hooks)
     assert segment
-    (wanted,) = configurations(
-        hooks, rotator._target, owner=namespace, bundle=bundle, segment=segment
-    ).values()
-    assert found["webhooks"] == wanted["webhooks"]
-    await asyncio.sleep(1)
-    after = await client.get(VALIDATING_WEBHOOKS, Key("", f"fournos-{namespace}"))
+    wanted = configurations(hooks, rotator._target, owner=namespace, bundle=bundle, segment=segment)
+    assert found["webhooks"] == wanted[VALIDATING_WEBHOOKS, key.name]["webhooks"]
+    # What spoils the other one causes a look at both.
+    (spoiled,) = (await client.get(MUTATING_WEBHOOKS, key))["webhooks"]
+    await client.patch(MUTATING_WEBHOOKS, key, {"webhooks": [{**spoiled, "timeoutSeconds": 3}]})
+
+    async def mended() -> bool:
+        (one,) = (await client.get(MUTATING_WEBHOOKS, key))["webhooks"]
+        return bool(one["timeoutSeconds"] == 7)
+
+    await until(mended, "the other configuration is not corrected")
+    after = await client.get(VALIDATING_WEBHOOKS, key)
     assert after["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
 
 

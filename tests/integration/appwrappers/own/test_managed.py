@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fournos.api.kinds import APPWRAPPER
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, controller_of, uid_of
@@ -63,8 +61,11 @@ async def test_on_the_worker_it_waits_for_its_workload(stage: AppWrapperStage) -
     labels = {"kueue.x-k8s.io/prebuilt-workload-name": "late"}
     await stage.submit("early", pod("early"), labels=labels)
     await stage.phase("early", "Suspended")
-    await asyncio.sleep(1)
-    assert (await stage.client.list(WORKLOAD, namespace=stage.namespace)).items == []
+    await stage.submit("next", pod("next"))
+    await stage.phase("next", "Succeeded")  # by then the other one would have got a Workload, too
+    assert await stage.workloads("next") and not await stage.workloads("early")
+    before = await stage.get(APPWRAPPER, "early")
+    assert before["status"]["phase"] == "Suspended" and before["spec"]["suspend"] is True
     body = stage.whole("Workload", "late", spec={"queueName": QUEUE, "podSets": []})
     body["metadata"]["namespace"] = stage.namespace
     template = {"spec": pod("early")["spec"]}
