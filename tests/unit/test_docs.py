@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+NAMED = re.compile(r"`((?:src|tests|dev|devcluster|bench)/[\w/]+\.py)(?:::(\w+))?`")
+"""A file of Python, and a test in it."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -45,6 +47,15 @@ def test_an_example_would_be_accepted(document: Any) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_and_tests_that_are_named_exist(page: Path) -> None:
+    for path, test in NAMED.findall(page.read_text(encoding="utf-8")):
+        assert (ROOT / path).is_file(), f"{page.name} names {path}"
+        assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), (
+            f"{path} has no {test}"
+        )
 
 
 def test_make_targets_exist() -> None:
