@@ -51,14 +51,15 @@ async def test_kueue_deactivates_a_running_job(stage: JobStage) -> None:
     await stage.phase(name, "Running")
     await stage.patch(WORKLOAD, name, {"spec": {"active": False}})
     await stage.until(lambda: _is_stop_requested(stage, name), "the run is not told to stop")
-    await asyncio.sleep(1)
+    await stage.submit("other")  # to its end the operator and Kueue act on it
+    await stage.phase("other", "Succeeded")
     assert is_true(await stage.get(WORKLOAD, name), "QuotaReserved"), "released before the run has ended"
     stage.executors.finish(name)
     status = await stage.phase(name, "Pending")
     assert "Deactivated" in status["message"]
     assert not is_true(await stage.get(WORKLOAD, name), "QuotaReserved")
     await stage.patch(WORKLOAD, name, {"spec": {"active": True}})
-    await stage.good_end({name: "Succeeded"}, runs=[name, f"{name}-r2"])
+    await stage.good_end(dict.fromkeys((name, "other"), "Succeeded"), runs=[name, f"{name}-r2", "other"])
     attempts = (await stage.status(name))["attempts"]
     assert [a["outcome"] for a in attempts] == ["Evicted", "Succeeded"]
 
@@ -72,14 +73,23 @@ async def test_kueue_preempts_a_running_job(stage: JobStage) -> None:
     await stage.phase("low", "Running")
     await stage.submit("high", **alone, priority="faults-high")
     await stage.until(lambda: _is_stop_requested(stage, "low"), "the run is not told to stop")
-    await asyncio.sleep(1)
-    assert await stage.used() == names.SLOTS_PER_CLUSTER
+    # The operator acts on the next job; Kueue takes it after the one that waits for the preemption.
+    await stage.submit("other", cluster="faults-2")
+    await stage.phase("other", "Pending", "Admitted", "Running", "Succeeded")
+    assert is_true(await stage.get(WORKLOAD, "low"), "QuotaReserved")
+    await stage.until(partial(_all_taken, stage), "the slots are not counted")
     assert (await stage.status("high"))["phase"] == "Pending", "runs beside one that has not stopped"
     stage.executors.finish("low")
     await stage.phase("high", "Running")
     assert (await stage.phase("low", "Pending"))["attempts"][0]["outcome"] == "Evicted"
     stage.executors.finish("high")
-    await stage.good_end(dict.fromkeys(("low", "high"), "Succeeded"), runs=["high", "low", "low-r2"])
+    await stage.good_end(
+        dict.fromkeys(("low", "high", "other"), "Succeeded"), runs=["high", "low", "low-r2", "other"]
+    )
+
+
+async def _all_taken(stage: JobStage) -> bool:
+    return await stage.used() >= names.SLOTS_PER_CLUSTER
 
 
 async def _is_stop_requested(stage: JobStage, run: str) -> bool:
