@@ -169,6 +169,7 @@ def test_with_kind_nothing_native_is_built(nothing_native: Path, monkeypatch: py
         return demo_jobs.Ran("a", "b", ("c",)), jobs
 
     monkeypatch.setattr(demo.operator, "deploy", lambda *arguments, **options: None)
+    monkeypatch.setattr(demo.history, "await_rollout", lambda *arguments, **options: None)
     monkeypatch.setattr(demo_jobs, "run", run_jobs)
     monkeypatch.setattr(demo.page, "deploy", lambda *arguments: "http://127.0.0.1:1/open/token")
     assert demo.run(where, QUIET) == 0
