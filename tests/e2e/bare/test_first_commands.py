@@ -74,11 +74,11 @@ def test_the_page_of_the_demonstration_shows_a_fleet_at_work(machine: Machine) -
     first = f"{NAMESPACE}/{job}"
     root = address.partition("/open/")[0]
     for path, shown in (
-        ("/queue", "demo-waiting waits for cluster-1, which demo-lock has locked."),
+        ("/queue", "waits for cluster-1, which demo-lock has locked."),
         ("/jobs", job),
         (f"/jobs/{first}", "throughput"),
         (f"/jobs/{first}/logs", f"Running {job} of {NAMESPACE}"),
-        (f"/trends/{first}", "throughput over"),
+        (f"/trends/{first}", "throughput of"),
         ("/usage", "perf-team"),
         ("/submit", f"as {job}"),
         ("/kinds", "PipelineRun"),
