@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
-from devcluster.kubectl import wait_until
+from devcluster.kubectl import rolled_out, wait_until
 
 
 def await_rollout(kubectl: Callable[..., str], name: str, *, limit: float) -> None:
@@ -26,12 +25,3 @@ def await_rollout(kubectl: Callable[..., str], name: str, *, limit: float) -> No
         every=0.5,
         evidence=lambda: json.dumps(json.loads(kubectl(*words)).get("status")),
     )
-
-
-def rolled_out(deployment: dict[str, Any]) -> bool:
-    """Returns whether the controller has seen this generation, and only its pods are there and available."""
-    status = deployment.get("status") or {}
-    wanted = deployment["spec"]["replicas"]
-    counts = (status.get(field, 0) for field in ("replicas", "updatedReplicas", "availableReplicas"))
-    seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
-    return seen and all(count == wanted for count in counts)

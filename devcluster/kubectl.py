@@ -63,15 +63,16 @@ class Kubectl:
             items = self.json("-n", namespace, "get", "deployments", limit=20)["items"]
         except CommandFailedError:
             return False
-        return bool(items) and all(_available(item) for item in items)
+        return bool(items) and all(rolled_out(item) for item in items)
 
 
-def _available(deployment: dict[str, Any]) -> bool:
-    status = deployment.get("status", {})
-    if status.get("observedGeneration") != deployment["metadata"]["generation"]:
-        return False
+def rolled_out(deployment: dict[str, Any]) -> bool:
+    """Returns whether the controller has seen this generation, and only its pods are there and available."""
+    status = deployment.get("status") or {}
     wanted = deployment["spec"].get("replicas", 1)
-    return bool(status.get("updatedReplicas", 0) >= wanted and status.get("availableReplicas", 0) >= wanted)
+    counts = (status.get(field, 0) for field in ("replicas", "updatedReplicas", "availableReplicas"))
+    seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    return seen and all(count == wanted for count in counts)
 
 
 def await_established(

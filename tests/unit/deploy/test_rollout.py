@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from dev.rollout import await_rollout, rolled_out
+from dev.rollout import await_rollout
 from devcluster import DevclusterError
+from devcluster.kubectl import rolled_out
 
 LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
 
