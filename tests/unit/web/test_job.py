@@ -13,7 +13,6 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import parse_time
 from fournos.history.api.wire import body
 from fournos.history.artifacts.rules import Artifact
-from fournos.history.logs.models import FailingLine, LogPage
 from fournos.history.records import Interval
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.insight.causes import Cause
@@ -176,52 +175,6 @@ def test_a_lock_has_no_pipeline_and_what_ran_no_empty_fields() -> None:
     assert "Pipeline" not in dict(job.header({**ended(), **lock}))
     found = job.provenance({"fingerprint": {"model": "", "args": [], "gpu_count": 0, "engine": "mock"}})
     assert found == [("fingerprint.gpu_count", "0"), ("fingerprint.engine", "mock")]
-
-
-async def a_failed_task(api: Api, lines: list[str]) -> None:
-    await a_run(api, lines)
-    verdict = {
-        "type": "Succeeded",
-        "status": "False",
-        "reason": "Failed",
-        "message": '"step-run" exited with code 1',
-    }
-    bench = Key(NS, "one-bench")
-    status = {"podName": "one-bench-pod", "completionTime": TIMES["finished"], "conditions": [verdict]}
-    api.server.patch(TASK_RUN, bench, {"status": status}, subresource="status")
-    api.set("one", "Failed", phaseTimes=TIMES, message="Tasks Completed: 1 (Failed: 1)")
-
-
-async def test_what_failed_begins_with_the_error_of_the_task_itself() -> None:
-    api = Api()
-    await a_failed_task(api, ["ok", "RuntimeError: <no> GPU", "bye"])
-    async with visit(api) as here:
-        html = (await here.show(job.PAGE, name="one")).split("What failed")[1].split("Timeline")[0]
-    assert html.index("RuntimeError: &lt;no&gt; GPU") < html.index("exited with code 1")
-    assert html.index("exited with code 1") < html.index("Tasks Completed: 1")
-    assert html.count("exited with code 1") == 1, "the reasons repeat the error"
-
-
-async def test_what_failed_is_the_line_that_the_history_has_found() -> None:
-    api = Api()
-    await a_failed_task(api, ["another line"])
-    uid = api.job("one")["metadata"]["uid"]
-    page = LogPage((), (), 9, None, FailingLine(7, "bench", "step-run", 1, "fatal: no such model"), True)
-    api.stored[f"{RUNS}/{uid}/logs?from=1&limit=0&task=bench"] = body(page, LogPage)
-    async with visit(api) as here:
-        html = (await here.show(job.PAGE, name="one")).split("What failed")[1].split("Timeline")[0]
-    assert html.index("fatal: no such model") < html.index("exited with code 1")
-    assert "another line" not in html
-
-
-async def test_an_open_tab_looks_for_the_failing_line_once() -> None:
-    api, kept = Api(), dict[str, Any]()
-    await a_failed_task(api, ["RuntimeError: first"])
-    async with visit(api) as here:
-        for _ in range(2):
-            data = await job.PAGE.gather(here.call(kept=kept, name="one"))
-            assert data["error_line"] == "RuntimeError: first"
-            api.server.logs[Key(NS, "one-bench-pod")] = ["RuntimeError: other"]
 
 
 async def test_a_job_that_is_gone_comes_from_the_history() -> None:
