@@ -1,7 +1,7 @@
 """TCP connections: how many are open, and which of them end to make room.
 
 A connection is idle while no request of it is handled: during the handshake, while its head comes slowly,
-before the next request, and while its answer is not taken.  Anybody can open idle connections, so they are
+before the next request, and while its answer is not taken.  Any client can open idle connections, so they are
 bounded in number, in time and in bytes; the oldest one of the address that has the most makes room.
 A connection whose request is handled is counted and not ended: requests have limits of their own.
 """

@@ -90,7 +90,7 @@ def test_following_from_the_resolver_on_to_the_tasks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "arguments", "told"),
+    ("api", "arguments", "expected"),
     [
         (Api(job("one", "Pending")), (), "one is Pending: no task has begun"),
         (Api(job("one", "Failed")), (), "ended before a task began"),
@@ -100,10 +100,10 @@ def test_following_from_the_resolver_on_to_the_tasks() -> None:
         (with_pods(), ("--attempt", "2"), "pods of one are gone"),
     ],
 )
-def test_nothing_to_print_is_explained(api: Api, arguments: tuple[str, ...], told: str) -> None:
+def test_nothing_to_print_is_explained(api: Api, arguments: tuple[str, ...], expected: str) -> None:
     result = Program(api)("logs", "one", *arguments)
     assert (result.exit_code, result.stdout) == (5, "")
-    assert told in result.stderr
+    assert expected in result.stderr
     assert "Fix: " in result.stderr
 
 
@@ -182,13 +182,13 @@ def test_it_is_followed_from_a_line_on_through_the_attempts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (("--from-line", "1", "--tail", "3"), "exclude one another"),
         (("--first-error", "-f"), "reads what is stored"),
         (("--first-error", "--tail", "3"), "reads what is stored"),
     ],
 )
-def test_what_does_not_go_together(words: tuple[str, ...], told: str) -> None:
+def test_what_does_not_go_together(words: tuple[str, ...], expected: str) -> None:
     result = Program(Api(job("one")))("logs", "one", *words)
-    assert result.exit_code == Exit.USAGE and told in result.stderr
+    assert result.exit_code == Exit.USAGE and expected in result.stderr

@@ -24,9 +24,9 @@ async def test_where_a_dispatched_job_runs(client: AsyncClient, api: Api) -> Non
     at(api, "Ready", "on w2", nominatedClusterNames=None, clusterName="w2", conditions=[quota])
     await running
     assert (where.worker, where.remote_name, where.message) == ("w2", f"{NS}/run", "on w2")
-    told = await where.explain()
-    assert told.verdict == "PipelineRun/run is Running."
-    assert "Worker: w2" in told.because
+    explained = await where.explain()
+    assert explained.verdict == "PipelineRun/run is Running."
+    assert "Worker: w2" in explained.because
     end = condition("Finished", reason="Failed", message="exit 1")
     at(api, "Ready", clusterName="w2", conditions=[quota, end])
     with pytest.raises(ObjectFailed, match="exit 1"):

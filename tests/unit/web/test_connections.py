@@ -123,7 +123,9 @@ async def ask(served: Served, client: socket.socket | None = None) -> bytes:
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", HEAD, HEAD + b"Cookie: a"])
-async def test_hundreds_of_connections_that_ask_nothing_keep_nobody_out(served: Served, sent: bytes) -> None:
+async def test_hundreds_of_connections_that_ask_nothing_shut_out_no_client(
+    served: Served, sent: bytes
+) -> None:
     for _ in range(40):
         for _ in range(10):
             served.connect(sent)
@@ -133,7 +135,7 @@ async def test_hundreds_of_connections_that_ask_nothing_keep_nobody_out(served: 
     await until(lambda: len(served.table._known) <= MOST, "the descriptors of ended connections stay open")
 
 
-async def test_a_handshake_that_is_not_finished_keeps_nobody_out() -> None:
+async def test_a_handshake_that_is_not_finished_shuts_out_no_client() -> None:
     served = Served()
     pair = make_pair(["localhost"], datetime.now(UTC), timedelta(days=1))
     async with served.serve(server_context(pair.certificate, pair.key)):

@@ -106,7 +106,7 @@ async def test_a_broken_body_is_refused() -> None:
 
 @pytest.mark.parametrize("path", ["/logout", "/act/x", "/names"])
 async def test_without_a_session_a_form_is_not_waited_for(path: str) -> None:
-    """Else anybody could keep requests in work."""
+    """Else any client could keep requests in work."""
     async with stage() as site:
         found = await raw(site, f"POST {path} HTTP/1.1", b"Content-Length: 100\r\n\r\n")
         assert found.split()[1] in (b"303", b"401", b"405")

@@ -48,7 +48,7 @@ async def test_what_a_tab_may_show_no_longer_is_replaced_by_the_reason() -> None
         site.job("another")
         await asyncio.wait_for(ann.task, 60)
         await until(lambda: "another" in ben.text)
-        # The tab connects again: nobody else gets its error.
+        # The tab connects again: no other tab gets its error.
         again = await reader(site, "t-ann")
         await until(lambda: "You may not see this" in again.text)
         assert "secret" not in again.text and "You may not see this" not in ben.text
