@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.locks import file_lock
-from devcluster.paths import GO_SOURCES, versioned_cache
+from devcluster.paths import GO_SOURCES
 from devcluster.progress import Progress
 from devcluster.shell import run, stream
 from devcluster.system import ensure_go
-
-KUBERNETES_VERSION = "v1.34.4"
+from devcluster.versions import Versions
 
 _TEKTON = "github.com/tektoncd/pipeline"
 _KUEUE = "sigs.k8s.io/kueue"
@@ -49,9 +48,13 @@ PROGRAMS = (
 
 @dataclass(frozen=True)
 class Built:
-    """The directories of this version's programs and manifests."""
+    """The directories of the programs and manifests of a set of versions."""
 
-    root: Path
+    versions: Versions
+
+    @property
+    def root(self) -> Path:
+        return self.versions.cache()
 
     @property
     def bin(self) -> Path:
@@ -76,9 +79,9 @@ class Built:
         return programs and self.tekton_config.is_dir() and self.kueue_manifests.is_file()
 
 
-def ensure_built(progress: Progress) -> Built:
-    """Builds the missing programs of this version. With a complete cache it needs no Go toolchain."""
-    built = Built(versioned_cache())
+def ensure_built(progress: Progress, versions: Versions) -> Built:
+    """Builds the missing programs of these versions. With a complete cache it needs no Go toolchain."""
+    built = Built(versions)
     if built.complete:
         return built
     built.bin.mkdir(parents=True, exist_ok=True)
@@ -87,27 +90,27 @@ def ensure_built(progress: Progress) -> Built:
     ):
         if built.complete:  # another process built it while this one waited for the lock
             return built
-        go = ensure_go(progress)
-        _download(go, progress)
+        go = ensure_go(progress, versions.go)
+        _download(go, versions, progress)
         for program in PROGRAMS:
             if not (built.bin / program.file).is_file():
-                _build(go, program, built.bin, progress)
+                _build(go, program, built, progress)
         _keep_manifests(go, built)
     return built
 
 
-def _environment(go: Path) -> dict[str, str]:
-    # The user's GOFLAGS must not change what go.mod pins. GOTOOLCHAIN=local prevents the download of a second
+def _environment(go: Path, versions: Versions) -> dict[str, str]:
+    # The user's GOFLAGS must not change what is pinned. GOTOOLCHAIN=local prevents the download of a second
     # toolchain.
     return {
         "CGO_ENABLED": "0",
-        "GOFLAGS": "-mod=readonly",
+        "GOFLAGS": f"-mod=readonly -modfile={versions.module_file}",
         "GOTOOLCHAIN": "local",
         "PATH": f"{go.parent}:{os.environ.get('PATH', '')}",
     }
 
 
-def _download(go: Path, progress: Progress) -> None:
+def _download(go: Path, versions: Versions, progress: Progress) -> None:
     with progress.step("Fetching Go modules", usual="60 s, 0 s when cached") as step:
 
         def count(line: str) -> None:
@@ -119,17 +122,18 @@ def _download(go: Path, progress: Progress) -> None:
             on_line=count,
             limit=1800,
             cwd=GO_SOURCES,
-            env=_environment(go),
+            env=_environment(go, versions),
         )
 
 
-def _build(go: Path, program: Program, target: Path, progress: Progress) -> None:
+def _build(go: Path, program: Program, built: Built, progress: Progress) -> None:
     version = "k8s.io/component-base/version"
-    major, minor = KUBERNETES_VERSION.lstrip("v").split(".")[:2]
+    kubernetes = built.versions.kubernetes
+    major, minor = kubernetes.lstrip("v").split(".")[:2]
     # Without gitVersion the server reports v0.0.0, and clients refuse features.
-    flags = f"-s -w -X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major}"
+    flags = f"-s -w -X {version}.gitVersion={kubernetes} -X {version}.gitMajor={major}"
     flags += f" -X {version}.gitMinor={minor} -X {version}.gitTreeState=clean"
-    temporary = target / f".{program.file}.new"
+    temporary = built.bin / f".{program.file}.new"
     with progress.step(f"Building {program.what}", usual=program.usual) as step:
         compiled = 0
 
@@ -143,18 +147,17 @@ def _build(go: Path, program: Program, target: Path, progress: Progress) -> None
             on_line=count,
             limit=_BUILD_LIMIT,
             cwd=GO_SOURCES,
-            env=_environment(go),
+            env=_environment(go, built.versions),
         )
-        temporary.replace(target / program.file)
+        temporary.replace(built.bin / program.file)
 
 
 def _keep_manifests(go: Path, built: Built) -> None:
     """Copies Tekton's manifests and renders Kueue's: a warm cache then needs neither Go nor its modules."""
 
     def module(name: str) -> Path:
-        listed = run(
-            [go, "list", "-m", "-f", "{{.Dir}}", name], limit=120, cwd=GO_SOURCES, env=_environment(go)
-        )
+        environment = _environment(go, built.versions)
+        listed = run([go, "list", "-m", "-f", "{{.Dir}}", name], limit=120, cwd=GO_SOURCES, env=environment)
         return Path(listed.stdout.strip())
 
     built.tekton_config.parent.mkdir(parents=True, exist_ok=True)

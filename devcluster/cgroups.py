@@ -1,7 +1,4 @@
-"""The cgroup under which a cluster's kubelet creates its pods' groups, on cgroup version 1 and 2.
-
-Version 1 and the hybrid layout are tested. Version 2 follows the kernel's documentation and is untested.
-"""
+"""The cgroup under which a cluster's kubelet creates its pods' groups, on cgroup version 1 and 2."""
 
 from __future__ import annotations
 
@@ -17,6 +14,13 @@ _V2_CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
 def version(root: Path = ROOT) -> int:
     """Returns 2 if the unified hierarchy is mounted at the root, else 1."""
     return 2 if (root / "cgroup.controllers").exists() else 1
+
+
+def controllers(root: Path = ROOT) -> frozenset[str]:
+    """Returns the controllers that groups below the root can have."""
+    if version(root) == 2:
+        return frozenset((root / "cgroup.controllers").read_text().split())
+    return frozenset(name for entry in _hierarchies(root) for name in entry.name.split(","))
 
 
 def make(name: str, root: Path = ROOT) -> None:
@@ -84,4 +88,6 @@ def find(name: str, root: Path = ROOT) -> list[Path]:
 
 
 def _hierarchies(root: Path) -> list[Path]:
+    if not root.is_dir():
+        return []
     return sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink())

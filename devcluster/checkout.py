@@ -53,7 +53,7 @@ def notice(found: Sequence[Record]) -> str:
     if not here:
         return ""
     width = max(len(record.spec.name) for record in here)
-    rows = [f"  {record.spec.name:{width}}  {record.spec.profile}" for record in here]
+    rows = [f"  {record.spec.name:{width}}  {record.spec.versions}  {record.spec.profile}" for record in here]
     counted = "1 cluster" if len(here) == 1 else f"{len(here)} clusters"
     return "\n".join(
         [

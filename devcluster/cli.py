@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 import yaml
 
-from devcluster import checkout, cli_image, cluster, state
+from devcluster import checkout, cli_image, cluster, endings, state
 from devcluster.archive import tags_of
 from devcluster.binaries import ensure_built
 from devcluster.errors import DevclusterError
@@ -19,6 +19,7 @@ from devcluster.images import ensure_images
 from devcluster.native import build as build_all
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec, Profile, ProviderName
+from devcluster.versions import DEFAULT, SETS, VARIABLE, Versions
 
 _HELP = """\
 Real Kubernetes clusters on this machine, for development and tests: Kubernetes, Tekton and Kueue.
@@ -39,6 +40,10 @@ First steps:
 app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.add_typer(cli_image.app, name="image")
 
+VersionsOption = Annotated[
+    str,
+    typer.Option(envvar=VARIABLE, help=f"Set of versions: {', '.join(SETS)} (docs/devcluster.md)."),
+]
 Name = Annotated[str, typer.Argument(help="The cluster's name: lower-case letters, digits, hyphens.")]
 
 
@@ -81,6 +86,7 @@ def up(
     recreate: Annotated[
         bool, typer.Option("--recreate", help="Remove a cluster of that name first.")
     ] = False,
+    versions: VersionsOption = DEFAULT,
 ) -> None:
     """Bring a cluster up. One that is up already is left as it is; a broken one is removed first."""
     spec = ClusterSpec(
@@ -92,6 +98,7 @@ def up(
         controllers=controllers,
         kubeconfig=str(kubeconfig.resolve()) if kubeconfig else None,
         install=install,
+        versions=versions,
     )
     made = cluster.start(spec, progress=Progress(), recreate=recreate)
     typer.echo(made.kubeconfig_path)
@@ -129,7 +136,7 @@ def around(
 @app.command(name="list")
 def list_clusters() -> None:
     """List the clusters of this machine."""
-    rows = [("NAME", "PROFILE", "PROVIDER", "STATE", "KUBECONFIG")]
+    rows = [("NAME", "VERSIONS", "PROFILE", "PROVIDER", "STATE", "KUBECONFIG")]
     for name in state.names():
         record = state.require(name)
         condition = (
@@ -139,7 +146,8 @@ def list_clusters() -> None:
             if record.phase == "ready"
             else "starting or cut short"
         )
-        rows.append((name, record.spec.profile, record.spec.provider, condition, str(record.kubeconfig)))
+        spec = record.spec
+        rows.append((name, spec.versions, spec.profile, spec.provider, condition, str(record.kubeconfig)))
     _print_columns(rows)
 
 
@@ -197,24 +205,27 @@ def load(
 @app.command()
 def build(
     binaries_only: Annotated[bool, typer.Option("--binaries-only", help="Make no images.")] = False,
+    versions: VersionsOption = DEFAULT,
 ) -> None:
     """Build programs and images into the cache, and start nothing."""
     progress = Progress()
+    wanted = Versions.named(versions)
     if binaries_only:
-        built = ensure_built(progress)
+        built = ensure_built(progress, wanted)
     else:
-        built, _ = build_all(progress)
+        built, _ = build_all(progress, wanted)
         ensure_images(built, progress)
     typer.echo(built.root)
 
 
 def main() -> None:
-    """Runs the command line. A DevclusterError ends it with the error's message and exit code 1."""
-    try:
+    """Runs the command line. An error ends it with a sentence and exit code 1."""
+
+    def command() -> int:
         app(prog_name="python -m devcluster")
-    except DevclusterError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(1)
+        return 0
+
+    sys.exit(endings.run(command))
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

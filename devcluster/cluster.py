@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from devcluster.kind import KindProvider
 from devcluster.locks import file_lock
 from devcluster.native import NativeProvider
 from devcluster.network import Network
-from devcluster.paths import sources_hash
 from devcluster.progress import Progress
 from devcluster.provider import ComponentStatus, Provider
 from devcluster.spec import ClusterSpec, Profile, ProviderName
@@ -123,7 +122,7 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
     An unhealthy cluster of that name is removed first. Raises DevclusterError if a healthy cluster of another
     shape has the name, unless `recreate`.
     """
-    shape = spec.shape(sources_hash())
+    shape = spec.shape()
     with file_lock(state.lock_path(spec.name), limit=_BUSY_LIMIT, what=f"Cluster {spec.name}"):
         found = state.load(spec.name)
         if found is not None:
@@ -132,8 +131,11 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
                 progress.print(f"Cluster {spec.name} is up already.")
                 return Cluster(found)
             if running and not recreate:
+                other = "other settings than these"
+                if found.spec.versions != spec.versions:
+                    other = f"the versions {found.spec.version_set}, not {spec.version_set}"
                 raise DevclusterError(
-                    f"Cluster {spec.name} is up with other settings than these",
+                    f"Cluster {spec.name} is up with {other}",
                     hint=f"Add --recreate, or run `python -m devcluster down {spec.name}` first.",
                 )
             if not running:
@@ -150,7 +152,7 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
         except KeyboardInterrupt:
             provider_of(record).down(record, progress)
             raise
-        progress.print(f"Cluster {spec.name} is up: {record.kubeconfig}")
+        progress.print(f"Cluster {spec.name} is up, versions {spec.version_set}: {record.kubeconfig}")
         return Cluster(record)
 
 
@@ -194,7 +196,11 @@ def ensure(
     controllers: str | None = None,
     progress: Progress | None = None,
 ) -> Cluster:
-    """Returns the cluster of this name if it is healthy and has this shape, otherwise a new one."""
+    """Returns the cluster of this name if it is healthy and has this shape, otherwise a new one.
+
+    If a control plane differs in Kueue's configuration alone, only its Kueue is started anew.
+    """
+    progress = progress or Progress()
     spec = ClusterSpec(
         name=name,
         profile=profile,
@@ -202,9 +208,29 @@ def ensure(
         kueue_config=dict(kueue_config or {}),
         controllers=controllers,
     )
-    found = state.load(name)
-    same = found is not None and found.shape == spec.shape(sources_hash())
-    return start(spec, progress=progress or Progress(), recreate=not same)
+    with file_lock(state.lock_path(name), limit=_BUSY_LIMIT, what=f"Cluster {name}"):
+        found = state.load(name)
+        if found is not None and differs_in_kueue_alone(found, spec) and healthy(found):
+            _configure_kueue(found, spec, progress)
+    same = found is not None and found.shape == spec.shape()
+    return start(spec, progress=progress, recreate=not same)
+
+
+def differs_in_kueue_alone(found: Record, spec: ClusterSpec) -> bool:
+    """Whether a cluster becomes that of `spec` when its Kueue, a process, is started anew."""
+    return (
+        found.shape == replace(spec, kueue_config=found.spec.kueue_config).shape()
+        and found.shape != spec.shape()
+        and "kueue" in found.processes
+    )
+
+
+def _configure_kueue(found: Record, spec: ClusterSpec, progress: Progress) -> None:
+    found.spec, found.shape, found.phase = spec, spec.shape(), "starting"
+    found.save()  # if this is cut short, the cluster counts as broken
+    NativeProvider().configure_kueue(found, progress)
+    found.phase = "ready"
+    found.save()
 
 
 def down(name: str, *, progress: Progress | None = None) -> bool:

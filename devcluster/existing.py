@@ -10,11 +10,11 @@ from devcluster.binaries import Built
 from devcluster.errors import DevclusterError, NotSupportedError
 from devcluster.install import POD_COMPONENTS, await_part
 from devcluster.kubectl import Kubectl
-from devcluster.paths import versioned_cache
 from devcluster.progress import Progress
 from devcluster.provider import ComponentStatus
 from devcluster.spec import PARTS
 from devcluster.state import Record
+from devcluster.versions import chosen
 
 
 class ExistingProvider:
@@ -38,7 +38,7 @@ class ExistingProvider:
                     hint=f"Add --install to install it, or --without {part} to go without.",
                 )
             with progress.step(f"Installing {part}", usual="60 s"):
-                upstream.apply_release(kubectl, part)
+                upstream.apply_release(kubectl, part, spec.version_set)
             await_part(kubectl, part, progress, limit=300)
         # Flattened, because a kubeconfig may name files relative to its own directory.
         record.kubeconfig.touch(mode=0o600)
@@ -78,7 +78,7 @@ class ExistingProvider:
 
 def kubectl_program() -> list[str]:
     """Returns the built kubectl, else the one on PATH. Raises NotSupportedError if there is neither."""
-    built = Built(versioned_cache())
+    built = Built(chosen())
     if (built.bin / "hyper").is_file():
         return built.kubectl
     found = shutil.which("kubectl")

@@ -1,13 +1,17 @@
-"""Installs Tekton and Kueue as pods and waits until both are ready, including their webhooks."""
+"""Installs Tekton and Kueue as pods, or Kueue as a process, and waits until they are ready, with webhooks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from devcluster import components, manifests, namespaces
+from devcluster.binaries import Built
+from devcluster.components import Layout
 from devcluster.errors import ComponentFailedError
 from devcluster.kubectl import Kubectl, await_established, wait_until
 from devcluster.manifests import KUEUE_NAMESPACE
 from devcluster.progress import Progress
+from devcluster.state import Record
 
 TEKTON_NAMESPACE = "tekton-pipelines"
 POD_COMPONENTS = {
@@ -32,9 +36,9 @@ spec: {}
 """
 
 
-def apply_part(kubectl: Kubectl, part: str, manifests: str, progress: Progress) -> None:
+def apply_part(kubectl: Kubectl, part: str, objects: str, progress: Progress) -> None:
     with progress.step(f"Applying {part}", usual="5 s"):
-        kubectl.apply(manifests)
+        kubectl.apply(objects)
         # A component that starts next may run API discovery only once, at its start.
         await_established(kubectl.words(), environment=kubectl.environment)
 
@@ -64,6 +68,26 @@ def await_part(
             raise
         except Exception as error:
             raise ComponentFailedError(part, str(error), log_tail=_diagnosis(kubectl, namespace)) from None
+
+
+def start_kueue(
+    record: Record,
+    layout: Layout,
+    kubectl: Kubectl,
+    built: Built,
+    *,
+    meanwhile: Callable[[], None],
+) -> None:
+    """Starts Kueue as a process with the configuration of the record's spec.
+
+    Returns when the API server reaches its webhook.  Raises DevclusterError.
+    """
+    rendered = built.kueue_manifests.read_text()
+    (record.directory / "kueue.yaml").write_text(
+        manifests.kueue_process_configuration(rendered, record.spec.kueue_config, layout.pki)
+    )
+    namespaces.start(record, "kueue", components.kueue_process(layout))
+    await_webhook(kubectl, "kueue", limit=90, meanwhile=meanwhile)
 
 
 def await_webhook(

@@ -54,7 +54,7 @@ class KindProvider:
         for part in PARTS:
             if spec.has(part):
                 with progress.step(f"Installing {part}", usual="60 s"):
-                    upstream.apply_release(kubectl, part)
+                    upstream.apply_release(kubectl, part, spec.version_set)
                 await_part(kubectl, part, progress, limit=300)
         record.phase = "ready"
         record.save()

@@ -80,15 +80,23 @@ def await_established(
 ) -> None:
     """Waits until the API server serves every CustomResourceDefinition; `kubectl` is the command to run.
 
+    Each must be in the discovery, too, which follows the condition some time later: `kubectl apply` and the
+    components that start next find kinds there.
+
     `kubectl wait` is not used: it fails at once on a definition that was just created and has no condition
     yet (".status.conditions accessor error").  Raises DevclusterError.
     """
-    path = '{range .items[*]}{.status.conditions[?(@.type=="Established")].status}{"\\n"}{end}'
-    words = [*kubectl, "get", "customresourcedefinitions", "-o", f"jsonpath={path}"]
+    conditions = '{.status.conditions[?(@.type=="Established")].status}'
+    path = f'{{range .items[*]}}{{.metadata.name}} {conditions} {{.spec.versions[*].served}}{{"\\n"}}{{end}}'
+    definitions = [*kubectl, "get", "customresourcedefinitions", "-o", f"jsonpath={path}"]
 
     def established() -> bool:
-        result = run(words, limit=30, check=False, env=environment)
-        return result.returncode == 0 and set(result.stdout.splitlines()) == {"True"}
+        rows = [line.split() for line in run(definitions, limit=30, env=environment).stdout.splitlines()]
+        if not rows or not all(row[1:2] == ["True"] for row in rows):
+            return False
+        # It fails if an aggregated API does not answer, and lists all others.
+        discovery = run([*kubectl, "api-resources", "-o", "name"], limit=30, check=False, env=environment)
+        return {row[0] for row in rows if "true" in row[2:]} <= set(discovery.stdout.splitlines())
 
     wait_until("definitions of resources established", established, limit=limit)
 
@@ -104,11 +112,18 @@ def wait_until(
 ) -> None:
     """Waits until `ready` returns True. `meanwhile` may raise to end the wait early (a process died).
 
-    Raises DevclusterError, with `evidence`, after `limit` seconds.
+    A DevclusterError of `ready` is no end: an API server that just started, or has much to do, refuses
+    requests for a while.  Raises DevclusterError after `limit` seconds, with `evidence` or that last error.
     """
     deadline = time.monotonic() + limit
-    while not ready():
+    while True:
+        refused = ""
+        try:
+            if ready():
+                return
+        except DevclusterError as error:
+            refused = str(error)
         meanwhile()
         if time.monotonic() > deadline:
-            raise DevclusterError(f"{what}: not within {limit:.0f} s", evidence=evidence())
+            raise DevclusterError(f"{what}: not within {limit:.0f} s", evidence=evidence() or refused)
         time.sleep(every)

@@ -14,8 +14,6 @@ import yaml
 from devcluster.components import DNS_SERVICE_IP, DOMAIN, KUEUE_HEALTH_PORT, KUEUE_WEBHOOK_PORT
 from devcluster.errors import DevclusterError
 
-TEKTON_VERSION = "v1.9.0"
-KUEUE_VERSION = "v0.15.2"
 KUEUE_NAMESPACE = "kueue-system"
 BUSYBOX_IMAGE = "docker.io/library/busybox:1.36"
 KUEUE_IMAGE = "docker.io/local/kueue:1"
@@ -55,25 +53,24 @@ def tekton_image(program: str) -> str:
     return f"docker.io/local/tekton-{program}:1"
 
 
-def localise_tekton(text: str) -> str:
+def localise_tekton(text: str, version: str) -> str:
     """Returns Tekton's source manifests with local images and the version that a release build fills in."""
     text = re.sub(
         r"ko://github\.com/tektoncd/pipeline/cmd/(\w+)", lambda found: tekton_image(found.group(1)), text
     )
     text = re.sub(r"cgr\.dev/chainguard/busybox@sha256:\w+", BUSYBOX_IMAGE, text)
-    return text.replace('"devel"', f'"{TEKTON_VERSION}"')
+    return text.replace('"devel"', f'"{version}"')
 
 
-def tekton(config: Path) -> str:
+def tekton(config: Path, version: str) -> str:
     """Returns all manifests of Tekton Pipelines, as YAML text."""
-    return localise_tekton("\n---\n".join(path.read_text() for path in tekton_files(config)))
+    return localise_tekton("\n---\n".join(path.read_text() for path in tekton_files(config)), version)
 
 
-def tekton_definitions(config: Path) -> str:
+def tekton_definitions(config: Path, version: str) -> str:
     """Returns only Tekton's CRDs. Without its webhook there is no conversion between versions."""
-    objects = parse(
-        localise_tekton("\n---\n".join(p.read_text() for p in sorted(config.glob("300-crds/*.yaml"))))
-    )
+    files = sorted(config.glob("300-crds/*.yaml"))
+    objects = parse(localise_tekton("\n---\n".join(file.read_text() for file in files), version))
     for each in objects:
         each["spec"].pop("conversion", None)
     return dump(objects)

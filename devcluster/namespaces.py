@@ -18,7 +18,7 @@ from pathlib import Path
 
 from devcluster.errors import ComponentFailedError
 from devcluster.network import Network
-from devcluster.shell import tail_file
+from devcluster.shell import UMASK, tail_file
 from devcluster.state import ProcessRef, Record, alive, reference
 
 MARKER = "FOURNOS_DEVCLUSTER"
@@ -147,6 +147,7 @@ def _launch(record: Record, component: str, argv: Sequence[str]) -> ProcessRef:
             cwd="/",
             start_new_session=True,
             env={**_plain_environment(), **mark(record)},
+            umask=UMASK,
         )
     # The child outlives this object by design. A set return code keeps Python from warning about it.
     process.returncode = 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from devcluster import cgroups, components, kernel, manifests, namespaces, network, pki, system
@@ -13,29 +15,36 @@ from devcluster.binaries import Built, ensure_built
 from devcluster.components import Layout
 from devcluster.errors import CommandFailedError, ComponentFailedError, DevclusterError
 from devcluster.images import ensure_images
-from devcluster.install import POD_COMPONENTS, apply_part, await_part, await_webhook
+from devcluster.install import POD_COMPONENTS, apply_part, await_part, start_kueue
 from devcluster.kubectl import Kubectl, wait_until
 from devcluster.locks import file_lock
 from devcluster.network import NETWORK_LOCK, Network
-from devcluster.paths import versioned_cache
 from devcluster.progress import Progress
 from devcluster.provider import ComponentStatus
 from devcluster.shell import run, tail_file
 from devcluster.state import Record, alive, names
 from devcluster.state import load as load_record
 from devcluster.teardown import tear_down
+from devcluster.versions import Versions, chosen
 
 
 class NativeProvider:
     """See Provider. Needs Linux and root."""
 
     def up(self, record: Record, progress: Progress) -> None:
-        system.require_native()
-        built, archives = build(progress, node=record.spec.profile == "full")
+        node = record.spec.profile == "full"
+        prepare(progress, node=node)
+        built, archives = build(progress, record.spec.version_set, node=node)
         _claim_network(record)
         _Start(record, built, archives, progress).run()
         record.phase = "ready"
         record.save()
+
+    def configure_kueue(self, record: Record, progress: Progress) -> None:
+        """Starts the Kueue of a control plane anew, with the configuration that its record has now."""
+        namespaces.stop(record, "kueue")
+        built = ensure_built(progress, record.spec.version_set)
+        _Start(record, built, {}, progress).start_kueue()
 
     def down(self, record: Record, progress: Progress) -> None:
         with progress.step(f"Taking {record.spec.name} down", usual="2 s"):
@@ -77,12 +86,24 @@ class NativeProvider:
         return _kubectl(record).words()
 
 
-def build(progress: Progress, *, node: bool = True) -> tuple[Built, dict[str, Path]]:
+def prepare(progress: Progress, *, node: bool = True) -> None:
+    """Installs packages and loads kernel modules. Raises NotSupportedError if no cluster can run here."""
+    system.require_native()
+    system.ensure_packages(_packages(node), progress)
+    kernel.prepare(progress, node=node)
+
+
+def build(
+    progress: Progress, versions: Versions | None = None, *, node: bool = True
+) -> tuple[Built, dict[str, Path]]:
     """Builds the programs and, for a cluster with a node, the images, before `up` starts any process."""
-    wanted = [system.BASE_PACKAGES, system.NODE_PACKAGES] if node else [system.BASE_PACKAGES]
-    system.ensure_packages(wanted, progress)
-    built = ensure_built(progress)
+    system.ensure_packages(_packages(node), progress)
+    built = ensure_built(progress, versions or chosen())
     return built, ensure_images(built, progress) if node else {}
+
+
+def _packages(node: bool) -> list[dict[str, str]]:
+    return [system.BASE_PACKAGES, *([system.NODE_PACKAGES] if node else [])]
 
 
 def import_archive(record: Record, archive: Path) -> None:
@@ -193,7 +214,7 @@ class _Start:
         inside = namespaces.enter(self.record)
         kernel.switch_on(inside, "net/ipv4/ip_forward")
         # Services between pods of one node need bridged packets to pass iptables.
-        if kernel.load_bridge_filter(self.progress):
+        if kernel.Kernel().has(kernel.BRIDGE_FILTER):
             kernel.switch_on(inside, "net/bridge/bridge-nf-call-iptables")
 
     def _start_control_plane(self) -> None:
@@ -217,12 +238,9 @@ class _Start:
         namespaces.start(self.record, "containerd", components.containerd(self.layout))
         probe = [*namespaces.enter(self.record), "ctr", "--address", components.CONTAINERD_SOCKET, "version"]
         self._await("containerd", lambda: run(probe, limit=20, check=False).returncode == 0, limit=60)
-        for name in self._wanted_images():
-            import_archive(self.record, self.archives[name])
-
-    def _wanted_images(self) -> list[str]:
-        spec = self.record.spec
-        return [name for name in self.archives if spec.has(name.partition("-")[0])]
+        for name, archive in self.archives.items():
+            if self.record.spec.has(name.partition("-")[0]):
+                import_archive(self.record, archive)
 
     def _start_node(self, imported: Future[None]) -> None:
         with self.progress.step("Loading images into the node", usual="10 s"):
@@ -239,7 +257,7 @@ class _Start:
         spec = self.record.spec
         parts = {}
         if spec.has("tekton"):
-            parts["tekton"] = manifests.tekton(self.built.tekton_config)
+            parts["tekton"] = manifests.tekton(self.built.tekton_config, spec.version_set.tekton)
         if spec.has("kueue"):
             parts["kueue"] = manifests.kueue(self.built.kueue_manifests.read_text(), spec.kueue_config)
         for part, text in parts.items():
@@ -250,28 +268,30 @@ class _Start:
     def _install_processes(self) -> None:
         spec = self.record.spec
         if spec.has("tekton"):
-            definitions = manifests.tekton_definitions(self.built.tekton_config)
+            config, version = self.built.tekton_config, spec.version_set.tekton
+            definitions = manifests.tekton_definitions(config, version)
             apply_part(self.kubectl, "tekton's definitions", definitions, self.progress)
         if not spec.has("kueue"):
             return
-        rendered = self.built.kueue_manifests.read_text()
         ca_pem = (self.layout.pki / "ca.crt").read_bytes()
-        apply_part(self.kubectl, "kueue", manifests.kueue_without_pods(rendered, ca_pem), self.progress)
-        (self.record.directory / "kueue.yaml").write_text(
-            manifests.kueue_process_configuration(rendered, spec.kueue_config, self.layout.pki)
-        )
-        with self.progress.step("Starting Kueue", usual="5 s"):
-            namespaces.start(self.record, "kueue", components.kueue_process(self.layout))
-            try:
-                await_webhook(self.kubectl, "kueue", limit=90, meanwhile=self._all_alive)
-            except ComponentFailedError:
-                raise
-            except DevclusterError as error:
-                raise self._failed("kueue", error.message) from None
+        objects = manifests.kueue_without_pods(self.built.kueue_manifests.read_text(), ca_pem)
+        apply_part(self.kubectl, "kueue", objects, self.progress)
+        self.start_kueue()
+
+    def start_kueue(self) -> None:
+        """As a process, with the configuration that the record has now."""
+        with self.progress.step("Starting Kueue", usual="5 s"), self._blaming("kueue"):
+            start_kueue(self.record, self.layout, self.kubectl, self.built, meanwhile=self._all_alive)
 
     def _await(self, component: str, ready: Callable[[], bool], *, limit: float) -> None:
-        try:
+        with self._blaming(component):
             wait_until(f"{component} ready", ready, limit=limit, every=0.15, meanwhile=self._all_alive)
+
+    @contextmanager
+    def _blaming(self, component: str) -> Iterator[None]:
+        """An error that names no component is this one's."""
+        try:
+            yield
         except ComponentFailedError:
             raise
         except DevclusterError as error:
@@ -289,7 +309,7 @@ class _Start:
 
 def _kubectl(record: Record) -> Kubectl:
     return Kubectl(
-        Built(versioned_cache()).kubectl,
+        [*network.past_proxies(os.environ), *Built(record.spec.version_set).kubectl],
         record.kubeconfig,
         record.directory / "kubectl-cache",
         namespaces.mark(record),

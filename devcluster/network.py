@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
@@ -13,6 +13,9 @@ from devcluster.shell import run
 
 NETWORK_LOCK = Path("/run/lock/fournos-devcluster-network.lock")
 """Held while a subnet is chosen and its interface created. One lock serves all state directories."""
+
+CLUSTERS = IPv4Network("10.240.0.0/16")
+"""Contains the subnets of all clusters."""
 
 _LIMIT = 10.0
 _INDEXES = range(1, 255)
@@ -79,6 +82,18 @@ def subnets_in_use() -> list[IPv4Network]:
         if route["dst"] != "default":
             found.append(IPv4Network(route["dst"], strict=False))
     return found
+
+
+def past_proxies(environment: Mapping[str, str]) -> list[str]:
+    """Returns the command prefix with which a program reaches clusters directly, not by the user's proxy.
+
+    Go's programs take the proxy of the environment for every address that NO_PROXY does not contain.
+    """
+    if not any(name.lower() in ("http_proxy", "https_proxy") for name in environment):
+        return []
+    users = environment.get("NO_PROXY") or environment.get("no_proxy")
+    value = f"{users},{CLUSTERS}" if users else str(CLUSTERS)
+    return ["env", f"NO_PROXY={value}", f"no_proxy={value}"]
 
 
 def make(network: Network) -> None:

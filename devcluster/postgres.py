@@ -11,6 +11,7 @@ import tempfile
 import time
 import uuid
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from devcluster.errors import NotSupportedError
 from devcluster.progress import Progress
@@ -82,11 +83,12 @@ class Postgres:
             self._control("stop", "--mode=immediate")
         shutil.rmtree(self.directory)
 
-    def make_database(self) -> str:
-        """Makes an empty database and returns its URL."""
+    def make_database(self, template: str = "") -> str:
+        """Makes an empty database, or a copy of the one with this URL, and returns its URL."""
         name = f"test_{uuid.uuid4().hex}"
+        source = urlsplit(template).path.lstrip("/") or "template1"
         words = ["--host", str(self.directory), "--username", "fournos", "--dbname", "postgres", "--quiet"]
-        self._run("psql", *words, "--command", f"CREATE DATABASE {name}")
+        self._run("psql", *words, "--command", f"CREATE DATABASE {name} TEMPLATE {source}")
         return f"postgresql://fournos@/{name}?host={self.directory}"
 
     def _control(self, *words: str) -> None:

