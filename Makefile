@@ -10,14 +10,23 @@ STAMP  := $(VENV)/.installed
 # Else each of the hundreds of processes that tests start compiles the sources anew, where this is set.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Debian's `su` without `-` leaves these two out: iptables, modprobe and what apt-get starts are there.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+# Minutes of `make fuzz`.
+FUZZ_MINUTES ?= 60
+
 # yes: clusters that tests bring up stay for the next run.  no: none of this checkout's stays.
 KEEP_CLUSTERS ?= yes
 AROUND = $(PYTHON) -m devcluster around --keep=$(KEEP_CLUSTERS)
 WITH_CLUSTERS = $(AROUND) -- $(PYTHON)
 
-# Unit tests share nothing, so they take all cores. Tests on clusters wait most of the time: those of a folder
-# run one after the other, the two folders side by side, with no cluster in common.
+# Unit tests share nothing, so they take all cores. Tests on clusters wait most of the time: those of a lane
+# run one after the other, two lanes side by side, with no cluster in common.
 UNIT_TESTS = $(PYTHON) -m pytest tests/unit --numprocesses=auto $(PYTEST_ARGS)
+# What a change of the product needs, and what only a change of the set-up needs: tests with that mark.
+PRODUCT_ARGS = -m "not setup" $(PYTEST_ARGS)
+SETUP_LANES = tests/e2e/bare tests/e2e/devcluster,tests/integration/multikueue
 
 DEV_CLUSTER   ?= fournos-dev
 DEV_NAMESPACE := $(or $(FOURNOS_NAMESPACE),fournos-local-dev)
@@ -26,7 +35,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock release bench mutants oracle screenshots \
+.PHONY: help demo test programs unit store integration e2e test-setup vm teardown lint format verify manifests lock release bench flakes fuzz mutants oracle screenshots \
         dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -34,16 +43,17 @@ help: ## Show this text
 	@echo "Fournos: queue benchmark jobs, find them a cluster, run them there and report back."
 	@echo
 	@echo "First time?   make demo     a real local cluster, operator and history in it, jobs to their end, and its page"
-	@echo "Changed code? make test     everything CI runs"
+	@echo "Changed code? make test     lint and all tests of the product; make test-setup those of the set-up"
 	@echo
 	@awk -F ':.*## ' '/^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "  %-28s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "Variables: FOURNOS_NAMESPACE (dev-setup, dev-run: where; test: test the operator that runs there),"
 	@echo "           DEV_CLUSTER (dev-setup, dev-run, dev-teardown: which cluster; default fournos-dev),"
 	@echo "           DEV_ARGS (demo, dev-setup; --help lists them: --provider, --kubeconfig of an existing cluster, ...),"
-	@echo "           KEEP_CLUSTERS=no (test, integration, e2e: leave no cluster of this checkout, whatever their end),"
+	@echo "           KEEP_CLUSTERS=no (test, test-setup, integration, e2e: leave no cluster of this checkout, whatever their end),"
 	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark),"
-	@echo "           RELEASE_ARGS (release: --image, --images, --out)."
+	@echo "           FUZZ_MINUTES (fuzz; default 60),"
+	@echo "           RELEASE_ARGS (release: --image, --images, --out), FLAKES_ARGS (flakes: --help lists them)."
 
 ##@ Use it
 demo: $(STAMP) ## Local cluster + operator + history + page + sample jobs (15 min cold, 100 s warm)
@@ -89,28 +99,38 @@ uninstall: $(STAMP) ## Delete AppWrapper's CRD, and all AppWrappers
 
 ##@ Check it
 ifdef FOURNOS_NAMESPACE
-test: $(STAMP) ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
+test: $(STAMP) ## Lint and all tests of the product; with FOURNOS_NAMESPACE set, only the operator that runs there
 	@echo "Testing the operator that runs in namespace $(FOURNOS_NAMESPACE)."
 	@$(PYTHON) -m pytest tests/e2e/jobs $(PYTEST_ARGS)
 else
-test: lint verify programs ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
-	@echo "==> tests: unit (6 min), then integration and end-to-end side by side (35 min); all run, whatever fails"
-	@$(UNIT_TESTS); unit=$$?; \
-	  exec $(AROUND) --earlier=$$unit -- $(PYTHON) -m dev.lanes tests/integration tests/e2e -- $(PYTEST_ARGS)
+test: lint verify programs ## Lint and all tests of the product; with FOURNOS_NAMESPACE set, only the operator that runs there
+	@echo "==> tests: unit, then integration and end-to-end side by side; all run, whatever fails"
+	@$(UNIT_TESTS) tests/store; unit=$$?; \
+	  exec $(AROUND) --earlier=$$unit -- $(PYTHON) -m dev.lanes tests/integration tests/e2e -- $(PRODUCT_ARGS)
 endif
 
-# The first time this compiles a Kubernetes, which no single test should have to wait for.
-programs: $(STAMP)
+# The first time this compiles a Kubernetes, and what checks alerts: no single test should have to wait for that.
+programs: $(STAMP) ## The programs of the local cluster, from source (10 min cold): what tests start
 	@$(PYTHON) -m devcluster build
+	@$(PYTHON) -m dev.promtool --version > /dev/null
 
 unit: $(STAMP) ## Only the unit tests (no cluster)
 	@$(UNIT_TESTS)
 
+store: $(STAMP) ## Only the tests of the history's store (PostgreSQL, no cluster)
+	@$(PYTHON) -m pytest tests/store --numprocesses=auto $(PYTEST_ARGS)
+
 integration: programs ## Only the tests against a real API server (control plane, no pods)
-	@$(WITH_CLUSTERS) -m pytest tests/integration $(PYTEST_ARGS)
+	@$(WITH_CLUSTERS) -m pytest tests/integration $(PRODUCT_ARGS)
 
 e2e: programs ## Only the end-to-end tests (a full local cluster)
-	@$(WITH_CLUSTERS) -m pytest tests/e2e $(PYTEST_ARGS)
+	@$(WITH_CLUSTERS) -m pytest tests/e2e $(PRODUCT_ARGS)
+
+test-setup: programs ## Tests of the set-up: local clusters, a newcomer's machine, what Kueue's own adapter does
+	@exec $(AROUND) -- $(PYTHON) -m dev.lanes $(SETUP_LANES) -- -m setup $(PYTEST_ARGS)
+
+vm: programs ## A node and the demonstration on Debians with a kernel of their own, emulated (40 min)
+	@$(PYTHON) -m pytest tests/vm $(PYTEST_ARGS)
 
 teardown: $(STAMP) ## Take down all clusters that this checkout made: the tests', the demonstration's, a benchmark's
 	@$(PYTHON) -m devcluster teardown
@@ -131,6 +151,13 @@ verify: $(STAMP) ## Generated files are what their sources say
 	@$(PYTHON) -m fournos.app.generate --check
 	@$(PYTHON) -m fournos.cli.reference --check
 	@$(PYTHON) -m dev.client_reference --check
+
+flakes: programs ## Repeat tests in changing orders under load: what fails now and then? (FLAKES_ARGS; hours)
+	@$(AROUND) -- $(PYTHON) -m dev.flakes $(FLAKES_ARGS)
+
+fuzz: $(STAMP) ## Random text of others for every public entry, each time another (FUZZ_MINUTES: default 60, all entries together)
+	@echo "==> fuzz: $(FUZZ_MINUTES) min; a failure prints the shortest text that shows it"
+	@FOURNOS_FUZZ_MINUTES=$(FUZZ_MINUTES) $(PYTHON) -m pytest tests/unit/test_foreign_text.py $(PYTEST_ARGS)
 
 mutants: $(STAMP) ## Change each line of the pure decisions: does a unit test notice? (MODULES: some of them; minutes to hours)
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock

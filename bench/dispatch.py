@@ -25,7 +25,7 @@ from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, make, manager_config, typed, w
 from bench.operator import ROOT, free_port
 from fournos.api.conditions import is_true
 from fournos.api.crd import crd
-from fournos.app.parts import KINDS
+from fournos.app.parts import kinds
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import ConflictError, NotFoundError
@@ -92,14 +92,13 @@ class Fleet:
 
     async def set_up(self, kubeconfigs: dict[str, str]) -> None:
         """Creates CRDs, queues, MultiKueueClusters and AdmissionChecks.  `kubeconfigs` is worker → text."""
-        definitions = (FOO_CRD, *(crd(definition, rules=rules) for definition, rules in KINDS))
+        definitions = (FOO_CRD, *(crd(definition, rules=rules) for definition, rules in kinds()))
         for client in (self.manager, *self.workers.values()):
             for one in definitions:
                 await make(client, CUSTOM_RESOURCE_DEFINITION, one)
             await make(client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, self.tag, spec={}))
             for adapter in ADAPTERS:
                 await make(client, NAMESPACE, typed(NAMESPACE, self.namespace(adapter)))
-        await asyncio.sleep(1)  # the API servers take a moment to serve a new kind
         for name, kubeconfig in kubeconfigs.items():
             key = f"{self.tag}-{name}"
             body = typed(SECRET, key, namespace=_KUEUE, stringData={"kubeconfig": kubeconfig})

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from fournos.kube.client import Client
-from fournos.kube.errors import AlreadyExistsError
+from fournos.kube.errors import AlreadyExistsError, NoSuchResourceError
+from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION
 from fournos.kube.resource import Obj, Resource
 from fournos.multikueue.kinds import parse
 
+_SERVED_WITHIN = 60.0
 FOO = parse("Foo.v1.example.com")
 FRAMEWORKS = ("Foo.v1.example.com", "PipelineRun.v1.tekton.dev", "FournosJob.v1.fournos.dev")
 FOO_CRD: Obj = {
@@ -77,8 +81,24 @@ def typed(resource: Resource, name: str, *, namespace: str = "", **parts: Any) -
 
 
 async def make(client: Client, resource: Resource, body: Obj) -> None:
-    """Creates the object; an existing one is left unchanged."""
-    try:
+    """Creates the object; an existing one is left unchanged.  A CRD is served when it returns."""
+    with suppress(AlreadyExistsError):
         await client.create(resource, body)
-    except AlreadyExistsError:
-        return
+    if resource == CUSTOM_RESOURCE_DEFINITION:
+        await served(client, body)
+
+
+async def served(client: Client, definition: Obj) -> None:
+    """Returns when the API server serves the kind of a CRD, which it does some time after `Established`.
+
+    Raises TimeoutError.
+    """
+    spec = definition["spec"]
+    version, names = spec["versions"][0]["name"], spec["names"]
+    resource = Resource(spec["group"], version, names["kind"], names["plural"])
+    async with asyncio.timeout(_SERVED_WITHIN):
+        while True:
+            with suppress(NoSuchResourceError):
+                await client.list(resource, namespace="default")
+                return
+            await asyncio.sleep(0.05)

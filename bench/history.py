@@ -35,7 +35,7 @@ FEW: Final = 1_000
 """A history of so many jobs is measured first: what the difference shows is due to the number."""
 _BATCH: Final = 2_000
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
-_CLUSTER: Final = "c0ffee00-0000-4000-8000-000000000000"
+CLUSTER: Final = "c0ffee00-0000-4000-8000-000000000000"
 _DOCUMENT_BYTES: Final = 7_500
 _MEASURED: Final = ("Throughput", "Latency")
 _PHASES: Final = ("Succeeded",) * 85 + ("Failed",) * 12 + ("Stopped",) * 3
@@ -85,7 +85,7 @@ def make_run(number: int, jobs: int) -> Run:
     end = None if live else submitted + timedelta(seconds=source.randrange(60, 20_000))
     namespace = f"team-{_skewed(source, 30)}"
     return Run(
-        identity=Identity(_CLUSTER, namespace, f"{number:08x}-0000-4000-8000-{source.randrange(2**48):012x}"),
+        identity=Identity(CLUSTER, namespace, f"{number:08x}-0000-4000-8000-{source.randrange(2**48):012x}"),
         kind="FournosJob" if source.random() < 0.9 else "AppWrapper",
         name=f"{source.choice(('llama', 'granite', 'mixtral', 'smoke'))}-{number:06d}",
         namespace_uid=f"uid-of-{namespace}",

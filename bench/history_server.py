@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from aiohttp import web
 
+from bench.history import CLUSTER
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authentication import Authenticator
 from fournos.history.api.authorization import Authorizer
@@ -46,13 +47,13 @@ async def _serve(url: str, namespace: str) -> None:
         api = cast(Api, Everybody(namespace))
         with tempfile.TemporaryDirectory() as directory:
             blobs = DirectoryBlobs(Path(directory))
-            service = HistoryService(reading, blobs, cluster="bench", clock=SystemClock(), limits=Limits())
+            service = HistoryService(reading, blobs, cluster=CLUSTER, clock=SystemClock(), limits=Limits())
             server = HistoryServer(
                 ROUTES,
                 service,
                 api,
                 Authenticator(api, monotonic=time.monotonic),
-                Authorizer(api, service.store, monotonic=time.monotonic),
+                Authorizer(api, service.store, cluster=service.cluster, monotonic=time.monotonic),
                 version="1",
             )
             runner = web.AppRunner(server.app(), access_log=None)

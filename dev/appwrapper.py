@@ -29,7 +29,8 @@ from devcluster.kubectl import await_established, wait_until
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec, ProviderName
 from devcluster.state import require
-from devcluster.upstream import RELEASES
+from devcluster.upstream import release
+from devcluster.versions import chosen
 
 CLUSTER = "appwrapper-test"
 NAMESPACE = "appwrapper-system"
@@ -130,26 +131,20 @@ def merge(target: Path, cluster: Mapping[str, Any], name: str) -> None:
 def deploy_kueue() -> None:
     """Install Kueue where it is missing, and make queues: 4 CPUs for the namespace default."""
     if "kueue.x-k8s.io/" not in kubectl("api-versions", show=False):
-        _install_kueue(os.environ.get("KUEUE_MANIFESTS") or RELEASES["kueue"])
+        _install_kueue(os.environ.get("KUEUE_MANIFESTS") or release("kueue", chosen()))
     # Kueue's webhook answers some time after its pod is ready.  The namespace of Kueue is not known here, so
     # the apply itself is retried.
-    refused: list[DevclusterError] = []
-    wait_until(
-        "samples/queues.yaml applied",
-        lambda: _makes_queues(refused),
-        limit=_LIMIT,
-        every=1,
-        evidence=lambda: str(refused[-1]),
-    )
+    _apply("samples/queues.yaml")
 
 
-def _makes_queues(refused: list[DevclusterError]) -> bool:
-    try:
-        kubectl("apply", "--server-side", "-f", "samples/queues.yaml")
-    except DevclusterError as error:
-        refused.append(error)
-        return False
-    return True
+def _apply(manifests: str, *, stdin: str | None = None) -> None:
+    """Applies objects that a webhook reviews, which the API server may not reach yet."""
+
+    def applied() -> bool:
+        kubectl("apply", "--server-side", "-f", manifests, stdin=stdin, show=stdin is None)
+        return True
+
+    wait_until(f"{manifests} applied", applied, limit=_LIMIT, every=1)
 
 
 def _install_kueue(manifests: str) -> None:
@@ -161,7 +156,7 @@ def _install_kueue(manifests: str) -> None:
         raise DevclusterError(
             f"{error}\nKueue could not be installed. Name a copy of its release's manifests.yaml, by file or "
             f"URL:\n  KUEUE_MANIFESTS=manifests.yaml hack/deploy-kueue.sh\nIts address is "
-            f"{RELEASES['kueue']}; a cluster of hack/create-test-cluster.sh has Kueue already."
+            f"{release('kueue', chosen())}; a cluster of hack/create-test-cluster.sh has Kueue already."
         ) from None
 
 
@@ -203,7 +198,7 @@ def await_kueue(*, wait: Callable[[float], None] = time.sleep) -> None:
     if "kueue.x-k8s.io/" not in kubectl("api-versions", show=False):
         print("Kueue is not installed here: AppWrappers with a queue wait for it.")
         return
-    kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(_PROBE), show=False)
+    _apply("-", stdin=yaml.safe_dump(_PROBE))
     try:
         for second in range(KUEUE_PATIENCE):
             if kubectl("-n", NAMESPACE, "get", "workloads", "-o", "name", show=False):

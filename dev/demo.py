@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 
-from dev import demo_jobs, history, operator, page
+from dev import demo_jobs, endings, history, operator, page
 from dev.demo_jobs import Ran
+from dev.endings import evidence
 from dev.image import Image, operator_image
-from dev.setup import Where, arguments, engine_of, prepare, where_of
+from dev.setup import CONTINUES, Where, arguments, check_machine, engine_of, prepare, where_of
 from devcluster import Cluster, DevclusterError
 from devcluster.progress import Progress
-from fournos.kube.errors import KubeError
 
 DEMO_NAMESPACE = "fournos-demo"
 
@@ -27,6 +29,7 @@ def run(where: Where, progress: Progress, *, pushed: str = "") -> int:
             "No image can be loaded into an existing cluster: name an operator's that it can pull",
             hint="Push what `make docker-build` makes, and add --image.",
         )
+    check_machine(where, progress)
     engine = engine_of(where.provider)
     progress.print("1/5  A local Kubernetes with Kueue, Tekton and four mock clusters; the operator's image")
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -34,22 +37,20 @@ def run(where: Where, progress: Progress, *, pushed: str = "") -> int:
         building = None if pushed else pool.submit(operator_image, progress, engine)
         cluster = prepare(where, progress)
         image = building.result() if building else pushed
-    progress.print(f"2/5  The operator, in namespace {where.namespace}")
+    progress.print(
+        f"2/5  The operator, in namespace {where.operator_namespace}; its jobs are in {where.namespace}"
+    )
     if isinstance(image, Image):
         cluster.load(image.archive, progress=progress)
     with progress.step("Two replicas become ready", usual="15 s"):
-        operator.deploy(
-            cluster,
-            image,
-            namespace=where.namespace,
-            secrets_namespace=where.secrets_namespace,
-            history=True,
-        )
+        # A job is deleted after its ttl when the history has recorded its end.
+        operator.deploy(cluster, image, where, settings={"FOURNOS_HISTORY_ENABLED": "true"})
     progress.print(f"3/5  The history, in namespace {history.HOME}")
-    with progress.step("Its API answers", usual="15 s"):
+    with progress.step("Its store and its API answer", usual="15 s"):
         history.deploy(cluster, image)
     progress.print("4/5  A job: dev/sample-job.yaml; beside it the same again, and a slower one to compare")
-    ran, jobs = asyncio.run(demo_jobs.run(cluster.kubeconfig_path, where.namespace, progress))
+    with evidence(lambda: f"{operator.pods(cluster, where.operator_namespace)}\n{history.pods(cluster)}"):
+        ran, jobs = asyncio.run(demo_jobs.run(cluster.kubeconfig_path, where.namespace, progress))
     progress.print("5/5  The page, on this machine")
     with progress.step("It answers", usual="5 s"):
         address = page.deploy(cluster, where.namespace)
@@ -69,7 +70,7 @@ def _next_steps(cluster: Cluster, where: Where, ran: Ran, address: str) -> str:
         (f"{fournos} explain demo-waiting", "why a job waits"),
         (f"{fournos} submit -f dev/sample-job.yaml", "another one; from ten on, changes are judged"),
         (f"kubectl get fournosjobs,workloads,pipelineruns -n {where.namespace}", "what Kubernetes sees"),
-        ("make test", "everything that continuous integration checks"),
+        ("make test", "lint, and all tests of the product"),
         ("make dev-teardown", "remove the cluster, and the page with it"),
     )
     width = max(len(command) for command, _ in steps)
@@ -88,11 +89,13 @@ def main() -> int:
     parser = arguments("A local cluster, the operator and the history in it, one job followed to its end.")
     parser.add_argument("--image", default="", help="operator that the cluster can pull (existing clusters)")
     parsed = parser.parse_args()
-    try:
-        return run(where_of(parsed, namespace=DEMO_NAMESPACE), Progress(), pushed=parsed.image)
-    except (DevclusterError, KubeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    where = where_of(parsed, namespace=DEMO_NAMESPACE)
+    where = replace(where, operator_namespace=f"{where.namespace}-operator")
+    go_on = (
+        f"To go on: make demo. {CONTINUES}\n"
+        f"To see what runs: .venv/bin/python -m devcluster status {where.cluster}"
+    )
+    return endings.run(partial(run, where, Progress(), pushed=parsed.image), go_on=go_on)
 
 
 if __name__ == "__main__":

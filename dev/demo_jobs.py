@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,29 +42,58 @@ class Ran:
 async def run(kubeconfig: Path, namespace: str, progress: Progress) -> tuple[Ran, list[Obj]]:
     """Submits what the history does not have yet, one job at least, and follows the first one.
 
-    Returns the runs, and the submitted jobs when all are in the history.
+    Jobs of an interrupted demonstration count as submitted.  Returns the runs, and the jobs that were waited
+    for when all are in the history.
     """
     (sample,) = resources.load("dev/sample-job.yaml")
     prefix = sample["metadata"]["generateName"]
     async with Client(load(kubeconfig)) as api:
-        plain, slow = await _there(api, namespace, sample["spec"]["owner"])
-        prefixes = [prefix] * max(1, SAMPLES - len(plain)) + [SLOW] * (not slow)
-        created = [await _create(api, sample, {"generateName": one}, namespace) for one in prefixes]
+        client = AsyncClient(api=api, namespace=namespace)
+        # In this order a job that is recorded in between is in both lists, not in neither.
+        jobs = await _under_way(api, namespace, (prefix, SLOW))
+        plain, slow = await _there(client, sample["spec"]["owner"], {key_of(job).name for job in jobs})
+        begun = Counter(job["metadata"]["generateName"] for job in jobs)
+        for name in lacking(prefix, plain=len(plain), slow=len(slow), begun=begun):
+            jobs.append(await _create(api, sample, {"generateName": name}, namespace))
+        jobs.sort(key=lambda job: bool(job["metadata"]["generateName"] == SLOW))
         await _stand(api, namespace)
-        ended = await _ended(api, created, progress)
+        ended = await _ended(client, jobs, progress)
     names = [key_of(job).name for job in ended]
     slow += [name for name in names if name.startswith(SLOW)]
     first, *others = [name for name in names if name not in slow]
     return Ran(first, slow[0], (*others, *plain)), ended
 
 
-async def _there(api: Client, namespace: str, owner: str) -> tuple[list[str], list[str]]:
-    """Returns the runs that the history has: those of the sample, and those of the slow one."""
+def lacking(prefix: str, *, plain: int, slow: int, begun: Mapping[str, int]) -> list[str]:
+    """Returns the prefixes of the jobs to submit, one for each.
+
+    `plain` and `slow` are the numbers of runs that the history has, `begun` those of the jobs under way by
+    prefix.  At least one plain job is submitted or under way, to be followed.
+    """
+    missing = SAMPLES - plain - begun.get(prefix, 0)
+    at_least = 0 if begun.get(prefix) else 1
+    return [prefix] * max(at_least, missing) + [SLOW] * (not slow and not begun.get(SLOW))
+
+
+async def _under_way(api: Client, namespace: str, prefixes: Collection[str]) -> list[Obj]:
+    """Returns the demonstration's jobs whose end is not recorded yet."""
+    jobs = (await api.list(FOURNOS_JOB, namespace=namespace)).items
+    return [
+        job
+        for job in jobs
+        if job["metadata"].get("generateName") in prefixes
+        and not status_of(job).get("archivedAt")
+        and not job["metadata"].get("deletionTimestamp")
+    ]
+
+
+async def _there(client: AsyncClient, owner: str, without: Set[str]) -> tuple[list[str], list[str]]:
+    """Returns the other runs that the history has: those of the sample, and those of the slow one."""
     plain: list[str] = []
     slow: list[str] = []
-    history = AsyncClient(api=api, namespace=namespace).history
-    async for found in history.runs(owner=owner, phase="Succeeded", text="demo-", limit=100):
-        (slow if found.name.startswith(SLOW) else plain).append(found.name)
+    async for found in client.history.runs(owner=owner, phase="Succeeded", text="demo-", limit=100):
+        if found.name not in without:
+            (slow if found.name.startswith(SLOW) else plain).append(found.name)
     return plain, slow
 
 
@@ -77,16 +108,15 @@ async def _create(api: Client, job: Obj, metadata: Obj, namespace: str) -> Obj:
     return await api.create(FOURNOS_JOB, {**job, "metadata": {**metadata, "namespace": namespace}})
 
 
-async def _ended(api: Client, created: list[Obj], progress: Progress) -> list[Obj]:
+async def _ended(client: AsyncClient, jobs: list[Obj], progress: Progress) -> list[Obj]:
     """Follows the first job.  Returns all of them when the history has their ends."""
     try:
         async with asyncio.timeout(LIMIT):
-            await _follow(api, created[0], progress)
+            await _follow(client, jobs[0], progress)
             with progress.step("The other jobs end, and the history has all of them", usual="20 s"):
-                client = AsyncClient(api=api)
-                return list(await asyncio.gather(*(recorded(client, job) for job in created)))
+                return list(await asyncio.gather(*(recorded(client, job) for job in jobs)))
     except TimeoutError:
-        last = [await api.get(FOURNOS_JOB, key_of(job)) for job in created]
+        last = [await client.api.get(FOURNOS_JOB, key_of(job)) for job in jobs]
         states = [f"{key_of(job).name} {_state(job)}" for job in last]
         raise DevclusterError(
             f"The jobs are not done and recorded after {LIMIT:g} s: {'; '.join(states)}"
@@ -102,35 +132,32 @@ def _state(job: Obj) -> str:
 async def recorded(client: AsyncClient, job: Obj) -> Obj:
     """Waits until the end of the job is in the history, and returns the job.
 
-    All jobs of a namespace share one watch.  Raises DevclusterError if the job is deleted before.
+    Raises DevclusterError if the job is deleted before.
     """
+    return await _until(client, job, lambda found: bool(status_of(found).get("archivedAt")))
+
+
+async def _follow(client: AsyncClient, job: Obj, progress: Progress) -> None:
+    """Prints each new phase and message until the job has ended."""
+    started, shown = time.monotonic(), ("", "")
+    progress.print(f"     FournosJob {key_of(job).name}")
+
+    def ended(found: Obj) -> bool:
+        nonlocal shown
+        shown = _show(found, shown, time.monotonic() - started, progress)
+        return shown[0] in TERMINAL
+
+    await _until(client, job, ended)
+
+
+async def _until(client: AsyncClient, job: Obj, done: Callable[[Obj], bool]) -> Obj:
+    """Returns the job when `done` is true of it; all jobs of a namespace share one watch."""
     async with client.watches.follow(FOURNOS_JOB, job) as following:
         while (found := following.object) is not None:
-            if status_of(found).get("archivedAt"):
+            if done(found):
                 return found
             await following.change()
     raise DevclusterError(f"FournosJob {key_of(job).name} was deleted before its end was recorded")
-
-
-async def _follow(api: Client, job: Obj, progress: Progress) -> Obj:
-    """Prints each new phase and message until the job has ended.  Returns the job."""
-    key, started, shown = key_of(job), time.monotonic(), ("", "")
-    progress.print(f"     FournosJob {key.name}")
-    while True:
-        version = str(job["metadata"]["resourceVersion"])
-        watch = api.watch(FOURNOS_JOB, namespace=key.namespace, resource_version=version)
-        async for event in watch:
-            if event.type != "MODIFIED" or key_of(event.object) != key:
-                continue
-            job = event.object
-            shown = _show(job, shown, time.monotonic() - started, progress)
-            if shown[0] in TERMINAL:
-                return job
-        # A watch may end before it delivers the last change, so the job is read again.
-        job = await api.get(FOURNOS_JOB, key)
-        shown = _show(job, shown, time.monotonic() - started, progress)
-        if shown[0] in TERMINAL:
-            return job
 
 
 def _show(job: Obj, shown: tuple[str, str], elapsed: float, progress: Progress) -> tuple[str, str]:

@@ -9,11 +9,13 @@ from typing import Any
 import yaml
 
 from dev import resources
+from dev.endings import evidence
 from dev.image import ROOT, Image
-from dev.rollout import await_rollout
-from devcluster import Cluster, DevclusterError
+from dev.rollout import LIMIT, await_rollout, pods_of
+from devcluster import Cluster
 
 HOME = "fournos-history"
+NAME = "fournos-history"
 _FOLDER = "deploy/history"
 
 
@@ -34,18 +36,23 @@ def without_storage(found: Iterable[dict[str, Any]], image: str) -> list[dict[st
     return shipped
 
 
-def deploy(cluster: Cluster, image: Image | str, *, limit: int = 120) -> None:
-    """Applies the manifests and waits until the API answers.  Raises DevclusterError."""
+def deploy(cluster: Cluster, image: Image | str, *, limit: int = LIMIT) -> None:
+    """Applies the manifests and waits until the store answers, and the API.
+
+    Raises DevclusterError with the pods and the end of their logs.
+    """
     tag = image if isinstance(image, str) else image.tag
     found = objects(tag)
     resources.apply(cluster, [one for one in found if one["kind"] == "Namespace"])
     resources.apply(cluster, [one for one in found if one["kind"] != "Namespace"])
     kubectl = partial(resources.kubectl, cluster, "--namespace", HOME)
-    try:
-        await_rollout(kubectl, "fournos-history", limit=limit)
-        # The API server forwards requests to it.
-        words = ("wait", "--for=condition=Available", "apiservice/v1.history.fournos.dev")
+    await_rollout(kubectl, NAME, limit=limit)  # a pod of it is ready when its store answers
+    # The API server forwards requests to it.
+    words = ("wait", "--for=condition=Available", "apiservice/v1.history.fournos.dev")
+    with evidence(lambda: pods(cluster)):
         kubectl(*words, f"--timeout={limit}s", limit=limit + 10)
-    except DevclusterError as error:
-        output = kubectl("logs", "deployment/fournos-history", "--tail=20")
-        raise DevclusterError(f"The history does not become ready: {error}\n{output}") from None
+
+
+def pods(cluster: Cluster) -> str:
+    """Returns the pods of the history and the last lines of their logs."""
+    return pods_of(partial(resources.kubectl, cluster, "--namespace", HOME), NAME)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from devcluster.imagebuild import PYTHON_BASE_IMAGE, build_image, python_base, p
 from devcluster.locks import file_lock
 from devcluster.native import build
 from devcluster.progress import Progress
+from devcluster.shell import UMASK
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
@@ -31,6 +33,8 @@ VALIDATION = "registry.k8s.io/kubectl:v1.34.4"
 """The image of config/fournos-validation.  A cluster without a registry gets the mock resolver under this
 name, which contains kubectl."""
 SAMPLE = "quay.io/project-codeflare/busybox:1.36"
+_LIMIT = 600.0
+"""Seconds to wait for another process that makes the same image."""
 _SOURCES = ("src", "config", "pyproject.toml", "requirements-runtime.lock", "Containerfile", "README.md")
 
 
@@ -51,11 +55,10 @@ def operator_image(progress: Progress, engine: Engine | None = None) -> Image:
     """
     base = None if engine else python_base(progress)
     maker = engine.program if engine else "buildah"
-    BUILD.mkdir(exist_ok=True)
-    with file_lock(BUILD / ".lock", limit=600, what="the making of the operator's image"):
+    name = f"operator-{maker}" if engine else "operator"
+    archive, made = BUILD / f"{name}.tar", BUILD / f"{name}.tag"
+    with _making(archive):
         tag = f"docker.io/local/fournos:{_digest(_SOURCES, base or maker)}"
-        name = f"operator-{maker}" if engine else "operator"
-        archive, made = BUILD / f"{name}.tar", BUILD / f"{name}.tag"
         if archive.is_file() and made.is_file() and made.read_text() == tag:
             return Image(tag, archive)
         if engine:
@@ -81,9 +84,8 @@ def mock_resolve_image(kubectl: Path, progress: Progress) -> Image:
 
     The connectivity check uses it, too.
     """
-    BUILD.mkdir(exist_ok=True)
-    with file_lock(BUILD / ".lock", limit=600, what="the making of the mock resolver's image"):
-        archive, made = BUILD / "mock-resolve.tar", BUILD / "mock-resolve.key"
+    archive, made = BUILD / "mock-resolve.tar", BUILD / "mock-resolve.key"
+    with _making(archive):
         key = f"{VALIDATION} {_digest(('dev/mock-resolve',), kubectl)}"
         if not (archive.is_file() and made.is_file() and made.read_text() == key):
             folder = ROOT / "dev" / "mock-resolve"
@@ -104,9 +106,8 @@ def mock_resolve_image(kubectl: Path, progress: Progress) -> Image:
 
 def pulled_mock_resolve_image(engine: Engine, progress: Progress) -> Image:
     """Returns the mock resolver's image, based on public images."""
-    BUILD.mkdir(exist_ok=True)
-    with file_lock(BUILD / ".lock", limit=600, what="the making of the mock resolver's image"):
-        folder, archive = ROOT / "dev" / "mock-resolve", BUILD / f"mock-resolve-{engine.program}.tar"
+    folder, archive = ROOT / "dev" / "mock-resolve", BUILD / f"mock-resolve-{engine.program}.tar"
+    with _making(archive):
         made = archive.with_suffix(".key")
         key = _digest(("dev/mock-resolve",), engine.program)
         if not (archive.is_file() and made.is_file() and made.read_text() == key):
@@ -119,9 +120,8 @@ def pulled_mock_resolve_image(engine: Engine, progress: Progress) -> Image:
 
 def sample_image(progress: Progress) -> Image:
     """Returns the image of samples/appwrapper.yaml: the local clusters' busybox under the sample's name."""
-    BUILD.mkdir(exist_ok=True)
     archive = BUILD / "sample.tar"
-    with file_lock(BUILD / ".lock", limit=600, what="the making of the sample's image"):
+    with _making(archive):
         retag(build(progress)[1]["busybox"], (SAMPLE,), archive)
     return Image(SAMPLE, archive)
 
@@ -140,24 +140,40 @@ def retag(source: Path, tags: Sequence[str], target: Path) -> None:
     unfinished.replace(target)
 
 
-def _packages(progress: Progress) -> None:
-    """Fills build/image with the locked dependencies (kept until the lock changes) and the wheel."""
-    kept, lock = BUILD / "dependencies", ROOT / "requirements-runtime.lock"
+def _making(target: Path) -> AbstractContextManager[None]:
+    """Holds the lock of one image or folder: others are made meanwhile, for minutes on a busy machine."""
+    BUILD.mkdir(exist_ok=True)
+    return file_lock(target.with_suffix(".lock"), limit=_LIMIT, what=f"the making of {target}")
+
+
+def dependencies(progress: Progress) -> Path:
+    """Returns the directory of the image's locked dependencies, kept until the lock changes."""
+    folder, locked = BUILD / "dependencies", ROOT / "requirements-runtime.lock"
     stamp = BUILD / "dependencies.key"
-    key = hashlib.sha256(lock.read_bytes()).hexdigest()
-    if not (kept.is_dir() and stamp.is_file() and stamp.read_text() == key):
-        shutil.rmtree(kept, ignore_errors=True)
-        python_dependencies(lock, kept, progress)
-        stamp.write_text(key)
+    with _making(folder):
+        key = hashlib.sha256(locked.read_bytes()).hexdigest()
+        if not (folder.is_dir() and stamp.is_file() and stamp.read_text() == key):
+            shutil.rmtree(folder, ignore_errors=True)
+            python_dependencies(locked, folder, progress)
+            stamp.write_text(key)
+    return folder
+
+
+def _packages(progress: Progress) -> None:
+    """Fills build/image with the dependencies and the wheel."""
+    packages = dependencies(progress)
     target = BUILD / "image"
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(
-        kept, target, symlinks=True, ignore=lambda folder, found: ["bin"] if folder == str(kept) else []
+        packages,
+        target,
+        symlinks=True,
+        ignore=lambda folder, _: ["bin"] if folder == str(packages) else [],
     )
     with progress.step("Installing this checkout into the image", usual="5 s"):
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         command += ["--no-deps", "--no-build-isolation", "--target", str(target), str(ROOT)]
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, umask=UMASK)
 
 
 def _digest(sources: Iterable[str], base: Path | str) -> str:

@@ -1,8 +1,9 @@
-"""`make test`: runs the tests of several folders side by side, each in a process of its own.
+"""`make test`, `make test-setup`: run tests in lanes side by side, each in a process of its own.
 
-The folders must share no cluster. A lane writes its output into a log file in build/lanes. Its progress lines
-appear here as they come, marked with the folder's name; pytest's report appears in one piece when the lane
-ends. All lanes run to their end, whatever the result of the others.
+A lane is a folder, or several joined by commas; lanes must share no cluster. A lane writes its output into a
+log file in build/lanes. Its progress lines appear here as they come, marked with the first folder's name;
+pytest's report appears in one piece when the lane ends. Each minute a line says how much is done, and what is
+left if the lane has run before. All lanes run to their end, whatever the result of the others.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from dev.lane_progress import LaneProgress
 from devcluster.signals import forwarding
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +31,8 @@ _REPORT = re.compile(r"=+ (?!test session starts).+ =+$")
 _POLL = 0.2
 _REPEAT = 60.0
 """Seconds without a whole line after which the unfinished one is shown."""
+_TELL = 60.0
+"""Seconds between two lines of what is done and left."""
 
 
 @dataclass
@@ -38,6 +42,7 @@ class Lane:
     name: str
     process: subprocess.Popen[bytes]
     log: Path
+    progress: LaneProgress
     out: TextIO
     width: int
     started: float = field(default_factory=time.monotonic)
@@ -64,13 +69,16 @@ class Lane:
             self._take(line)
         if code is not None:
             self._end(code if code >= 0 else 128 - code)
-        elif self._line and time.monotonic() - self._shown > _REPEAT:
-            self._show(self._line)
+        elif self._line:
+            self.progress.see(self._line, time.monotonic())
+            if time.monotonic() - self._shown > _REPEAT:
+                self._show(self._line)
 
     def _take(self, line: str) -> None:
         if self._report or _REPORT.match(line):
             self._report.append(line)
         else:
+            self.progress.see(line, time.monotonic())
             self._show(line)
 
     def _show(self, line: str) -> None:
@@ -80,7 +88,9 @@ class Lane:
     def _end(self, code: int) -> None:
         if self._line:
             self._take(self._line)
-        self.code, self.seconds = code, time.monotonic() - self.started
+        now = time.monotonic()
+        self.code, self.seconds = code, now - self.started
+        self.progress.end(now, whole=code in (0, 1))
         print(f"==> {self}", *self._report, sep="\n", file=self.out, flush=True)
 
     def __str__(self) -> str:
@@ -98,6 +108,7 @@ def run(commands: Mapping[str, Sequence[str]], logs: Path, out: TextIO) -> int:
     """
     logs.mkdir(parents=True, exist_ok=True)
     width = max(map(len, commands))
+    started = told = time.monotonic()
     lanes: list[Lane] = []
     processes: list[subprocess.Popen[bytes]] = []
     with forwarding(processes, _FORWARDED) as received:
@@ -115,10 +126,16 @@ def run(commands: Mapping[str, Sequence[str]], logs: Path, out: TextIO) -> int:
             processes.append(process)
             for number in received:
                 process.send_signal(number)
-            lanes.append(Lane(name, process, log, out, width))
+            progress = LaneProgress(logs / f"{name}.json", time.monotonic())
+            lanes.append(Lane(name, process, log, progress, out, width))
         while running := [lane for lane in lanes if lane.code is None]:
             for lane in running:
                 lane.follow()
+            now = time.monotonic()
+            if now - told > _TELL:
+                told = now
+                states = (f"{lane.name} {lane.progress.describe(now)}" for lane in running)
+                print(f"==> {(now - started) / 60:.0f} min: {'; '.join(states)}", file=out, flush=True)
             time.sleep(_POLL)
     print(*(f"==> {lane}" for lane in lanes), sep="\n", file=out, flush=True)
     return exit_code([lane.code or 0 for lane in lanes])
@@ -132,12 +149,14 @@ def exit_code(codes: Sequence[int]) -> int:
 
 
 def commands(words: Sequence[str]) -> dict[str, list[str]]:
-    """Returns pytest's command for each folder before `--`, with the arguments after it."""
-    folders, arguments = [*words], []
+    """Returns pytest's command for each lane before `--`, with the arguments after it."""
+    lanes, arguments = [*words], []
     if "--" in words:
-        folders, arguments = folders[: folders.index("--")], folders[folders.index("--") + 1 :]
+        lanes, arguments = lanes[: lanes.index("--")], lanes[lanes.index("--") + 1 :]
     # Unbuffered, so that each progress line is in the log at once.
-    return {Path(one).name: [sys.executable, "-u", "-m", "pytest", one, *arguments] for one in folders}
+    pytest = [sys.executable, "-u", "-m", "pytest"]
+    folders = [lane.split(",") for lane in lanes]
+    return {Path(first).name: [*pytest, first, *others, *arguments] for first, *others in folders}
 
 
 if __name__ == "__main__":

@@ -1,77 +1,83 @@
-"""Deploys the operator into a local cluster: manifests/deployment.yaml with the image of this checkout."""
+"""Deploys the operator into a local cluster: `kubectl apply -k deploy` with the image of this checkout."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from dev import resources
 from dev.image import ROOT, Image
-from dev.rollout import await_rollout
-from devcluster import Cluster, DevclusterError
+from dev.rollout import LIMIT, await_rollout, pods_of
+from dev.setup import Where
+from devcluster import Cluster
 
 TEMPLATE = "fournos-resolve-template"
 _MOUNT = "/etc/fournos"
 
 
 def objects(
-    image: str, *, secrets_namespace: str, replicas: int = 2, history: bool = False
+    shipped: Iterable[dict[str, Any]],
+    image: str,
+    *,
+    replicas: int = 2,
+    settings: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns the manifest, with only image, secrets namespace and mock resolve template changed.
+    """Returns the shipped objects with only image, replicas, settings and mock resolve template changed.
 
-    `history`: a job is deleted after its ttl when the history has recorded its end.
+    `settings`: environment variables of the operator, beside or instead of the shipped ones.
     """
-    found = resources.load("manifests/deployment.yaml")
+    found = list(shipped)
     (deployment,) = (item for item in found if item["kind"] == "Deployment")
     deployment["spec"]["replicas"] = replicas
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     container["image"] = image
-    container["env"] += [
-        {"name": "FOURNOS_SECRETS_NAMESPACE", "value": secrets_namespace},
-        {"name": "FOURNOS_GC_INTERVAL_SEC", "value": "5"},
-        {"name": "FOURNOS_RESOLVE_JOB_TEMPLATE", "value": f"{_MOUNT}/resolve_job.yaml"},
+    changed = {
+        "FOURNOS_GC_INTERVAL_SEC": "5",
+        "FOURNOS_RESOLVE_JOB_TEMPLATE": f"{_MOUNT}/resolve_job.yaml",
+        **(settings or {}),
+    }
+    container["env"] = [
+        *(entry for entry in container["env"] if entry["name"] not in changed),
+        *({"name": name, "value": value} for name, value in changed.items()),
     ]
-    if history:
-        container["env"].append({"name": "FOURNOS_HISTORY_ENABLED", "value": "true"})
     container["volumeMounts"].append({"name": "template", "mountPath": _MOUNT, "readOnly": True})
     pod["volumes"].append({"name": "template", "configMap": {"name": TEMPLATE}})
     template = (ROOT / "dev" / "mock-resolve" / "resolve_job.yaml").read_text(encoding="utf-8")
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": TEMPLATE},
-            "data": {"resolve_job.yaml": template},
-        },
-        *found,
-    ]
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": TEMPLATE, "namespace": deployment["metadata"]["namespace"]},
+        "data": {"resolve_job.yaml": template},
+    }
+    return [config, *found]
 
 
 def deploy(
     cluster: Cluster,
     image: Image | str,
+    where: Where,
     *,
-    namespace: str,
-    secrets_namespace: str = "psap-secrets",
     replicas: int = 2,
-    history: bool = False,
-    limit: int = 120,
+    settings: Mapping[str, str] | None = None,
+    limit: int = LIMIT,
 ) -> None:
-    """Applies the manifest and waits, at most `limit` seconds, until all replicas are ready.
+    """Applies the objects and waits, at most `limit` seconds, until all replicas are ready.
 
-    An Image must be loaded before.  Raises DevclusterError with the pods and the end of their logs.
+    `where` must be set up (dev.setup) with a namespace for the operator, and an Image must be loaded.
+    Raises DevclusterError with the pods and the end of their logs.
     """
+    shipped = resources.kustomized(where.operator_namespace, where.namespace, where.secrets_namespace)
     tag = image if isinstance(image, str) else image.tag
-    resources.apply(
-        cluster,
-        objects(tag, secrets_namespace=secrets_namespace, replicas=replicas, history=history),
-        namespace=namespace,
-    )
-    kubectl = partial(resources.kubectl, cluster, "--namespace", namespace)
-    try:
-        await_rollout(kubectl, "fournos", limit=limit)
-    except DevclusterError as error:
-        pods = kubectl("get", "pods", "-l", "app.kubernetes.io/name=fournos")
-        output = kubectl("logs", "-l", "app.kubernetes.io/name=fournos", "--tail=20", "--prefix")
-        raise DevclusterError(f"The operator does not become ready: {error}\n{pods}\n{output}") from None
+    resources.apply(cluster, objects(shipped, tag, replicas=replicas, settings=settings))
+    # One that the published commands left beside the jobs has lost its rights by that.
+    beside = ("deployment/fournos", "serviceaccount/fournos", "--namespace", where.namespace)
+    resources.kubectl(cluster, "delete", "--ignore-not-found", *beside)
+    kubectl = partial(resources.kubectl, cluster, "--namespace", where.operator_namespace)
+    await_rollout(kubectl, "fournos", limit=limit)
+
+
+def pods(cluster: Cluster, namespace: str) -> str:
+    """Returns the pods of the operator in its namespace, and the last lines of their logs."""
+    return pods_of(partial(resources.kubectl, cluster, "--namespace", namespace), "fournos")

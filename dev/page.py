@@ -24,6 +24,7 @@ from pathlib import Path
 
 from dev.image import ROOT
 from devcluster import Cluster, DevclusterError
+from devcluster.locks import file_lock
 from devcluster.namespaces import MARKER
 from devcluster.shell import tail_file
 from devcluster.state import ProcessRef, Record, alive, reference, require
@@ -175,7 +176,10 @@ def main() -> None:
     parser.add_argument("namespace")
     parsed = parser.parse_args()
     try:
-        asyncio.run(_serve(require(parsed.cluster), parsed.namespace))
+        record = require(parsed.cluster)
+        # One that was started by a demonstration which was killed ends when it sees this one's file.
+        with file_lock(record.directory / f"{_FILE}.lock", limit=_END, what="The page"):
+            asyncio.run(_serve(record, parsed.namespace))
     except DevclusterError as error:
         sys.exit(f"error: {error}")
 

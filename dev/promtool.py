@@ -34,7 +34,7 @@ def ensure_promtool(progress: Progress) -> Path:
     with file_lock(cache_root() / ".promtool.lock", limit=_LIMIT, what="the build of promtool"):
         if program.is_file():
             return program
-        go = ensure_go(progress)
+        go = ensure_go(progress, at_least=(1, 25))
         unfinished = program.with_suffix(".new")
         environment = {
             "CGO_ENABLED": "0",

@@ -14,7 +14,10 @@ from dev.image import operator_image, retag
 from devcluster.errors import CommandFailedError
 from devcluster.progress import Progress
 
-PUBLIC_BASE = "docker.io/library/python:3.11-slim"
+PUBLIC_BASE = (
+    "docker.io/library/python:3.11-slim"
+    "@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7"
+)
 """The base image in the Containerfile."""
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import Template
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
 from dev.image import ROOT
 from devcluster import Cluster, DevclusterError
+from devcluster.existing import kubectl_program
+from devcluster.shell import run
+from fournos.jobs.allow import NAMESPACES
 from fournos.jobs.names import RESOLVE_IMAGE_ANNOTATION
 
 APPLY_LIMIT = 120.0
@@ -54,13 +59,25 @@ def load(path: str | Path, **values: str) -> list[dict[str, Any]]:
     return [document for document in yaml.safe_load_all(text) if document]
 
 
-def namespaces(namespace: str, secrets_namespace: str) -> list[dict[str, Any]]:
-    """Returns the operator's namespace, with access to the queue, and the namespace of the secrets."""
+def namespaces(namespace: str, *others: str) -> list[dict[str, Any]]:
+    """Returns the namespace of the jobs, with access to the queue, and the others that have a name."""
     labelled = {"name": namespace, "labels": {"fournos.dev/queue-access": "true"}}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-        for metadata in (labelled, {"name": secrets_namespace})
+        for metadata in (labelled, *({"name": name} for name in others if name))
     ]
+
+
+def kustomized(operator_namespace: str, namespace: str, secrets_namespace: str) -> list[dict[str, Any]]:
+    """Returns what `kubectl apply -k deploy` applies with these names.  Raises DevclusterError."""
+    names = {"operator": operator_namespace, "jobs": namespace, "secrets": secrets_namespace}
+    with TemporaryDirectory(prefix="fournos-deploy-") as scratch:
+        for folder in ("deploy", "manifests"):
+            shutil.copytree(ROOT / folder, Path(scratch) / folder)
+        path = Path(scratch) / "deploy" / "names.yaml"
+        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "data": names}))
+        text = run([*kubectl_program(), "kustomize", path.parent], limit=60).stdout
+    return [document for document in yaml.safe_load_all(text) if document]
 
 
 def rbac(namespace: str, secrets_namespace: str) -> list[dict[str, Any]]:
@@ -71,6 +88,14 @@ def rbac(namespace: str, secrets_namespace: str) -> list[dict[str, Any]]:
     return objects + load(
         "manifests/secrets-ns-rbac.yaml", NAMESPACE=namespace, SECRETS_NAMESPACE=secrets_namespace
     )
+
+
+def mock_secrets(namespace: str) -> list[dict[str, Any]]:
+    """Returns the objects of dev/mock-secrets.yaml, for the jobs of this namespace."""
+    objects = load("dev/mock-secrets.yaml")
+    for item in objects:
+        item["metadata"]["annotations"] = {NAMESPACES: namespace}
+    return objects
 
 
 def mock_pipelines(resolve_image: str = "") -> list[dict[str, Any]]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 
-from dev.setup import arguments, where_of
-from devcluster import DevclusterError
+from dev import endings
+from dev.setup import Where, arguments, where_of
 from devcluster.state import require
 
 
-def main() -> None:
+def main() -> int:
     where = where_of(arguments("Run the operator against the local cluster.").parse_args())
-    try:
-        kubeconfig = require(where.cluster).kubeconfig
-    except DevclusterError as error:
-        sys.exit(f"error: {error}\nSet it up first: make dev-setup")
+    return endings.run(partial(_run, where), go_on="Set it up first: make dev-setup")
+
+
+def _run(where: Where) -> int:
+    kubeconfig = require(where.cluster).kubeconfig
     environment = {
         # The user's environment overrides these two.
         "FOURNOS_GC_INTERVAL_SEC": "5",
@@ -31,4 +33,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,21 +5,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from dev import resources
+from dev import endings, resources
 from dev.engine import Engine, require_engine
 from dev.image import mock_resolve_image, pulled_mock_resolve_image
-from devcluster import Cluster, DevclusterError
+from devcluster import Cluster, DevclusterError, preflight
 from devcluster.cluster import start
 from devcluster.kubectl import await_established
 from devcluster.native import build
+from devcluster.native import prepare as prepare_machine
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec, ProviderName
+from devcluster.versions import SETS, Versions, asked
 
 DEV_CLUSTER = "fournos-dev"
+CONTINUES = "It continues with what there is."
 LOCAL_NAMESPACE = "fournos-local-dev"
 
 
@@ -30,11 +34,27 @@ class Where:
     cluster: str = DEV_CLUSTER
     namespace: str = LOCAL_NAMESPACE
     secrets_namespace: str = "psap-secrets"
+    operator_namespace: str = ""
+    """"": that of the jobs, as with the published commands; their rights are then set up, too."""
     provider: ProviderName = "native"
     kubeconfig: Path | None = None
     """The kubeconfig of an existing cluster."""
     resolve_image: str = ""
     """A mock resolver image that the cluster can pull.  Without it an image is built and loaded."""
+    untried: bool = False
+    """Goes on where a machine of this kind has never been tried."""
+    versions: str = field(default_factory=asked)
+    """The name of the set of versions of a local cluster."""
+
+
+def check_machine(where: Where, progress: Progress) -> None:
+    """Prints what a native cluster needs and what this machine has, and makes it ready.
+
+    Raises DevclusterError if something is missing.
+    """
+    if where.provider == "native":
+        preflight.require(progress, Versions.named(where.versions), untried=where.untried)
+        prepare_machine(progress)
 
 
 def prepare(where: Where, progress: Progress) -> Cluster:
@@ -50,13 +70,15 @@ def prepare(where: Where, progress: Progress) -> Cluster:
         profile="full",
         provider=where.provider,
         kubeconfig=str(where.kubeconfig.resolve()) if where.kubeconfig else None,
+        versions=where.versions,
     )
     cluster = start(spec, progress=progress)
     if not where.resolve_image:
         if engine:
             resolver = pulled_mock_resolve_image(engine, progress)
         else:
-            resolver = mock_resolve_image(build(progress)[1]["kubectl"], progress)
+            archives = build(progress, spec.version_set)[1]
+            resolver = mock_resolve_image(archives["kubectl"], progress)
         cluster.load(resolver.archive, progress=progress)
     with progress.step(
         f"Namespaces {where.namespace} and {where.secrets_namespace}, CRDs, rights, mocks", usual="5 s"
@@ -75,25 +97,28 @@ def engine_of(provider: ProviderName) -> Engine | None:
 
 
 def install(cluster: Cluster, where: Where) -> None:
-    """Applies CRDs, RBAC and mocks to a cluster that has Tekton and Kueue.  Raises DevclusterError."""
+    """Applies CRDs, rights and mocks to a cluster that has Tekton and Kueue.  Raises DevclusterError."""
     resources.apply(
         cluster,
         [
-            *resources.namespaces(where.namespace, where.secrets_namespace),
+            *resources.namespaces(where.namespace, where.secrets_namespace, where.operator_namespace),
             *resources.load("manifests/crd.yaml"),
         ],
     )
     await_established(cluster.kubectl_words())
+    # With a namespace of its own the operator brings its rights (dev.operator).
+    rights = () if where.operator_namespace else resources.rbac(where.namespace, where.secrets_namespace)
     resources.apply(
         cluster,
         [
-            *resources.rbac(where.namespace, where.secrets_namespace),
+            *rights,
             *resources.load("dev/mock-kueue-config.yaml"),
             *resources.mock_pipelines(where.resolve_image),
         ],
         namespace=where.namespace,
     )
-    resources.apply(cluster, resources.load("dev/mock-secrets.yaml"), namespace=where.secrets_namespace)
+    secrets = resources.mock_secrets(where.namespace)
+    resources.apply(cluster, secrets, namespace=where.secrets_namespace)
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
@@ -110,6 +135,15 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--resolve-image", default="", help="mock resolver that the cluster can pull (existing clusters)"
     )
+    parser.add_argument(
+        "--versions",
+        choices=tuple(SETS),
+        default=asked(),
+        help=f"set of versions, see docs/devcluster.md ({asked()})",
+    )
+    parser.add_argument(
+        "--untried", action="store_true", help="go on where a machine of this kind has never been tried"
+    )
     return parser
 
 
@@ -122,16 +156,20 @@ def where_of(parsed: argparse.Namespace, *, namespace: str = LOCAL_NAMESPACE) ->
         provider=parsed.provider,
         kubeconfig=parsed.kubeconfig,
         resolve_image=parsed.resolve_image,
+        untried=parsed.untried,
+        versions=parsed.versions,
     )
 
 
 def main() -> int:
     where = where_of(arguments("Set up a local cluster for development.").parse_args())
-    try:
-        cluster = prepare(where, Progress())
-    except DevclusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return endings.run(partial(_set_up, where), go_on=f"To go on: make dev-setup. {CONTINUES}")
+
+
+def _set_up(where: Where) -> int:
+    progress = Progress()
+    check_machine(where, progress)
+    cluster = prepare(where, progress)
     print(
         f"\nReady.  The operator, run from this checkout:  make dev-run\n"
         f"kubectl for this cluster:                      export KUBECONFIG={cluster.kubeconfig_path}\n"

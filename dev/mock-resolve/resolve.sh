@@ -8,4 +8,10 @@ if [ -z "$(kubectl get "$job" -n "$FOURNOS_NAMESPACE" -o 'jsonpath={.spec.hardwa
 else
   patch='{"spec":{"secretRefs":["placeholder"]}}'
 fi
-exec kubectl patch "$job" -n "$FOURNOS_NAMESPACE" --type merge -p "$patch"
+# Where the webhook is installed, a write is refused while no replica of the operator serves it: for at most a minute.
+tries=30
+until kubectl patch "$job" -n "$FOURNOS_NAMESPACE" --type merge -p "$patch"; do
+  tries=$((tries - 1))
+  [ "$tries" -gt 0 ] || exit 1
+  sleep 2
+done

@@ -1,0 +1,47 @@
+"""Runs a chosen part of the tests on the set of versions that is not the default: python -m dev.second_set.
+
+The clusters are their own, apart from those of other tests, and end with the run. Arguments go to pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from devcluster.versions import DEFAULT, SETS, VARIABLE
+
+ROOT = Path(__file__).resolve().parents[1]
+(OTHER,) = SETS.keys() - {DEFAULT}
+TESTS = (
+    # Without pods: what both API servers and both Kueues take, and say.
+    "tests/integration/test_samples.py",
+    "tests/integration/api/test_rules.py::test_creations",
+    "tests/integration/frameworks/test_queue.py",
+    "tests/integration/jobs/test_faults_queue.py::test_kueue_preempts_a_running_job",
+    "tests/integration/appwrappers/test_kueue_mode.py",
+    "tests/integration/miniclusters/test_objects.py",
+    "tests/integration/clusters/test_hub.py::test_the_life_of_a_cluster",
+    "tests/integration/multikueue/test_dispatch.py",
+    "tests/integration/multikueue/test_fournosjobs.py",
+    # With pods.
+    "tests/e2e/jobs/test_lifecycle.py::test_a_job_succeeds_with_its_secrets_and_artifacts",
+    "tests/e2e/jobs/test_lifecycle.py::test_an_exclusive_job_waits_for_the_cluster_and_names_its_holder",
+    "tests/e2e/jobs/test_client.py::test_the_explanation_names_the_holder",
+    "tests/e2e/frameworks/test_pipelineruns.py::test_two_runs_take_turns",
+    "tests/e2e/miniclusters/test_life.py::test_queued_by_the_labels_of_its_job",
+    "tests/e2e/appwrappers/test_stories.py::test_the_walk_through_of_the_readme",
+)
+
+
+def main() -> int:
+    state = ROOT / "build" / f"clusters-{OTHER}"
+    environment = {**os.environ, VARIABLE: OTHER, "FOURNOS_STATE": str(state)}
+    tests = [sys.executable, "-m", "pytest", *TESTS, *sys.argv[1:]]
+    around = [sys.executable, "-m", "devcluster", "around", "--keep=no", "--", *tests]
+    return subprocess.run(around, cwd=ROOT, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
