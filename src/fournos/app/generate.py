@@ -18,7 +18,7 @@ import yaml
 from fournos.api.crd import crd
 from fournos.api.reference import reference
 from fournos.app.metrics import reference as metrics_page
-from fournos.app.parts import KINDS, PARTS
+from fournos.app.parts import PARTS, kinds
 from fournos.app.settings_page import settings_page
 from fournos.runtime.part import Part
 from fournos.runtime.webhook.registration import configurations
@@ -31,7 +31,7 @@ def files() -> dict[str, str]:
     """Returns the content of each generated file, by its path in the repository."""
     manifests: dict[str, str] = {}
     pages: dict[str, str] = {}
-    for definition, rules in KINDS:
+    for definition, rules in kinds():
         resource = crd(definition, rules=rules)
         manifests[f"deploy/crd/{definition.plural}.yaml"] = yaml.safe_dump(
             resource, sort_keys=False, width=110, allow_unicode=True
@@ -40,7 +40,7 @@ def files() -> dict[str, str]:
     # AppWrapper has its own API group and is installed with its own operator.
     own_group = [
         manifests[f"deploy/crd/{definition.plural}.yaml"]
-        for definition, _ in KINDS
+        for definition, _ in kinds()
         if definition.group == "fournos.dev"
     ]
     everything = "---\n".join(own_group)

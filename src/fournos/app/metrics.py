@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.app.parts import PARTS
+from fournos.appwrappers.metrics import METRICS as APPWRAPPERS
+from fournos.clusters.metrics import METRICS as CLUSTERS
+from fournos.history.metrics import METRICS as HISTORY
+from fournos.history.recorder.metrics import METRICS as RECORDER
+from fournos.jobs.metrics import METRICS as JOBS
+from fournos.miniclusters.metrics import METRICS as MINICLUSTERS
 from fournos.runtime.metrics_table import RUNTIME, Metric
 
 TABLE: Final[tuple[Metric, ...]] = (
     *RUNTIME,
-    *(metric for part in PARTS.values() for metric in part.metrics),
+    *JOBS,
+    *CLUSTERS,
+    *APPWRAPPERS,
+    *MINICLUSTERS,
+    *RECORDER,
+    *HISTORY,
 )
+"""Every process serves all of them, whichever parts it runs, and imports no more of the other parts."""
 
 
 def reference() -> str:

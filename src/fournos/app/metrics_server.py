@@ -48,6 +48,6 @@ def metrics_tasks(
         show=show,
     )
     return {
-        "metrics": partial(server.run, port=settings.port, host=settings.host or None),
+        "metrics": partial(server.run, port=settings.port, host=settings.host),
         "metrics-certificate": rotator.run,
     }

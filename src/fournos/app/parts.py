@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final
 
-from fournos.appwrappers.part import PART as APPWRAPPERS
-from fournos.clusters.part import PART as CLUSTERS
-from fournos.frameworks.part import PART as FRAMEWORKS
-from fournos.history.part import PART as HISTORY
-from fournos.jobs.part import PART as JOBS
-from fournos.miniclusters.part import PART as MINICLUSTERS
-from fournos.multikueue.part import PART as MULTIKUEUE
+from fournos.api.crd import Definition
+from fournos.api.rules import Rule
 from fournos.runtime.part import Part
-from fournos.web.part import PART as WEB
 
-PARTS: Mapping[str, Part[Any]] = {
-    part.name: part
-    for part in (JOBS, CLUSTERS, APPWRAPPERS, FRAMEWORKS, MULTIKUEUE, MINICLUSTERS, HISTORY, WEB)
-}
-"""The parts by name, in the order in which messages and reference pages list them."""
+_NAMES: Final = (
+    "jobs",
+    "clusters",
+    "appwrappers",
+    "frameworks",
+    "multikueue",
+    "miniclusters",
+    "history",
+    "web",
+)
+"""Packages, in the order in which messages and reference pages list them."""
 
-KINDS = tuple(kind for part in PARTS.values() for kind in part.kinds)
-"""Our CRDs: the models of `api`, each with the validation rules of its controller's package."""
+
+class _Parts(Mapping[str, Part[Any]]):
+    """Imports a part when it is looked up: a process takes time and memory for its own parts alone."""
+
+    def __getitem__(self, name: str) -> Part[Any]:
+        if name not in _NAMES:
+            raise KeyError(name)
+        part: Part[Any] = import_module(f"fournos.{name}.part").PART
+        return part
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+PARTS: Final[Mapping[str, Part[Any]]] = _Parts()
+"""The parts by name."""
+
+
+def kinds() -> tuple[tuple[Definition, tuple[Rule, ...]], ...]:
+    """Returns our CRDs: the models of `api`, each with the validation rules of its controller's package."""
+    return tuple(kind for part in PARTS.values() for kind in part.kinds)

@@ -1,4 +1,4 @@
-"""The namespace of a part's Lease."""
+"""The namespaces of a part's Lease and of the operator itself."""
 
 from __future__ import annotations
 
@@ -14,8 +14,19 @@ from fournos.kube.resource import Key
 log = logging.getLogger(__name__)
 
 
+def operator_namespace(settings: BaseSettings) -> str:
+    """Returns the namespace of the operator's Services and certificates.
+
+    Only the jobs' operator may have a namespace that is not the one it works in.
+    """
+    return str(getattr(settings, "controller_namespace", "") or getattr(settings, "namespace", ""))
+
+
 async def lease_namespace(api: Api, settings: BaseSettings, current: str) -> str:
     """Returns the namespace of the settings, or `current`, the namespace of the credentials.
+
+    It is the namespace in which the part works, never that of the operator: operators of the same jobs have
+    one Lease, wherever each is deployed.
 
     `current` is used if the settings name no namespace and the default one does not exist, so that an
     operator in a terminal needs no deployment before it.

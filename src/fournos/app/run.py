@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import secrets
@@ -22,7 +21,7 @@ from pydantic_settings import BaseSettings
 from fournos.app.metrics import TABLE
 from fournos.app.metrics_server import metrics_tasks
 from fournos.app.parts import PARTS
-from fournos.app.place import lease_namespace
+from fournos.app.place import lease_namespace, operator_namespace
 from fournos.app.webhooks import Offer, Served, served
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials, load
@@ -87,8 +86,7 @@ def main(
     logs.configure(levels=levels)
     try:
         credentials = load(kubeconfig, context)
-        run_loop = asyncio.run if any(part.own_connections for part in parts) else uvloop.run
-        return run_loop(
+        return uvloop.run(
             _run(
                 list(zip(parts, settings, strict=True)),
                 webhooks,
@@ -191,13 +189,13 @@ async def _run(
         metrics_server = metrics_tasks(
             await shared.client("metrics"),
             metrics_settings,
-            namespace=parts[0][1].namespace,
+            namespace=operator_namespace(parts[0][1]),
             clock=clock,
             metrics=metrics,
             refresh=refresh,
         )
         managers = [one.manager for one in started if one.manager is not None]
-        health = _health(managers, webhooks, shared, plain=metrics_settings.plain, refresh=refresh)
+        health = _health(started, webhooks, shared, plain=metrics_settings.plain, refresh=refresh)
         return await process.run(
             managers,
             clock=clock,
@@ -249,7 +247,7 @@ async def _start(
         collect_interval=part.collect_interval(settings),
     )
     running.started(wake.manager)
-    offer = Offer(part.webhooks(settings), settings.namespace, lease)
+    offer = Offer(part.webhooks(settings), operator_namespace(settings), lease)
     return _Started(running, wake.manager, offer, tasks)
 
 
@@ -259,20 +257,31 @@ def _refresh(started: Sequence[_Started]) -> None:
 
 
 def _health(
-    managers: Sequence[Manager],
+    started: Sequence[_Started],
     webhooks: Served,
     shared: _Shared,
     *,
     plain: bool,
     refresh: Callable[[], None],
 ) -> Health:
-    informers = [manager.informers for manager in managers]
+    informers = [one.manager.informers for one in started if one.manager is not None]
+
+    def problems() -> list[str]:
+        return [text for one in started for text in one.running.problems()]
+
+    # The API server must reach webhooks whatever else their process does not reach: without them it refuses
+    # the objects that they review.
+    decides = not webhooks.background
     return Health(
         shared.clock,
         shared.metrics,
         alive=lambda: [text for one in informers for text in one.stuck()],
-        ready=lambda: [*(text for one in informers for text in one.unsynced()), *webhooks.problems()],
-        remarks=lambda: [text for one in informers for text in one.failing()],
+        ready=lambda: [
+            *(text for one in informers for text in one.unsynced()),
+            *webhooks.problems(),
+            *(problems() if decides else ()),
+        ],
+        remarks=lambda: [*(text for one in informers for text in one.failing()), *problems()],
         plain=plain,
         refresh=refresh,
     )

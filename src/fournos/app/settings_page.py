@@ -22,6 +22,15 @@ SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
     ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),
 )
 
+ELSEWHERE = (
+    ("`FOURNOS_OWNER`, `FOURNOS_DEBUG`", "the command `fournos`: [its environment](cli.md#environment)"),
+    (
+        "`FOURNOS_CACHE`, `FOURNOS_STATE`",
+        "[local clusters](../devcluster.md): where programs and records are",
+    ),
+)
+"""Variables that no settings class reads, and where they are explained."""
+
 
 def settings_page() -> str:
     """Returns the page in Markdown: one table per program, one row per variable."""
@@ -34,16 +43,30 @@ def settings_page() -> str:
         parts += ["", f"## {title}", "", "| Variable | Default | Description |", "|---|---|---|"]
         prefix = settings.model_config.get("env_prefix") or ""
         parts += [_row(name, field, prefix) for name, field in settings.model_fields.items()]
+    parts += ["", "## Elsewhere", "", "| Variable | Of what |", "|---|---|"]
+    parts += [f"| {variables} | {where} |" for variables, where in ELSEWHERE]
     return "\n".join(parts) + "\n"
 
 
 def _row(name: str, field: FieldInfo, prefix: str) -> str:
-    default = "required" if field.is_required() else f"`{field.default}`" if field.default != "" else ""
+    default = "required" if field.is_required() else _written(field.default)
     text = (field.description or "").replace("|", "\\|")
     limit = next((f"; more than {m.gt}" for m in field.metadata if isinstance(m, Gt)), "")
     choices = [str(choice) for choice in get_args(field.annotation) if isinstance(choice, str)]
     allowed = f"; one of {', '.join(choices)}" if choices else ""
     return f"| `{_variable(name, field, prefix)}` | {default} | {text}{limit}{allowed} |"
+
+
+def _written(value: object) -> str:
+    """Returns the value as one writes it into a variable, in Markdown; "" if it is empty."""
+    match value:
+        case "":
+            return ""
+        case bool():
+            return f"`{str(value).lower()}`"
+        case float() if value.is_integer():
+            return f"`{int(value)}`"
+    return f"`{value}`"
 
 
 def _variable(name: str, field: FieldInfo, prefix: str) -> str:

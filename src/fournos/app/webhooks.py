@@ -62,7 +62,7 @@ def served(
     )
     return Served(
         background={
-            "webhooks": partial(server.run, port=settings.port, host=settings.host or None),
+            "webhooks": partial(server.run, port=settings.port, host=settings.host),
             "webhook-certificates": rotator.run,
         },
         problems=lambda: [*server.problems(), *rotator.problems()],

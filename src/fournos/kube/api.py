@@ -74,7 +74,13 @@ class Api(Protocol):
         ...
 
     def watch(
-        self, resource: Resource, *, namespace: str = "", selector: str = "", resource_version: str
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        selector: str = "",
+        fields: str = "",
+        resource_version: str,
     ) -> AsyncIterator[WatchEvent]:
         """Yields the events after `resource_version`, until the API server ends the watch.
 
@@ -84,7 +90,13 @@ class Api(Protocol):
         ...
 
     async def logs(
-        self, pod: Key, *, container: str | None = None, tail: int | None = None, follow: bool = False
+        self,
+        pod: Key,
+        *,
+        container: str | None = None,
+        tail: int | None = None,
+        limit_bytes: int | None = None,
+        follow: bool = False,
     ) -> AsyncIterator[str]:
-        """Yields the lines of a container's log."""
+        """Yields the lines of a container's log: all, or of its `tail` the first `limit_bytes`."""
         ...

@@ -13,6 +13,8 @@ from fournos.kube.errors import ConnectionLostError, TooLongError
 
 _PIECE: Final = 2**18
 """Bytes of a file that are read at a time."""
+_LONGEST_LINE: Final = 2**24
+"""Bytes of a line of text; a file of a container's log is shorter."""
 
 
 async def whole_body(response: aiohttp.ClientResponse, limit: int | None) -> bytes:
@@ -63,7 +65,7 @@ async def lines_of(
 
 async def text_lines(response: aiohttp.ClientResponse) -> AsyncIterator[str]:
     """Yields the lines of an endless text, and closes the response."""
-    async with response, aclosing(lines_of(response)) as lines:
+    async with response, aclosing(lines_of(response, limit=_LONGEST_LINE)) as lines:
         async for line in lines:
             yield line.decode(errors="replace")
 

@@ -6,10 +6,8 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from copy import copy
-from datetime import datetime
-from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import orjson
 from aiohttp.abc import AbstractResolver
@@ -21,6 +19,7 @@ from fournos.kube.bodies import lines_of, lines_of_text, pieces, text_lines
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import ConnectionLostError, GoneError, TooLongError
 from fournos.kube.jsons import loads
+from fournos.kube.paths import Paths
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.kube.transport import Guard, Observer, Request, Transport
 from fournos.kube.weight import weight
@@ -40,7 +39,7 @@ _LOG_BUFFER: Final = 2**14
 _POD: Final = Resource("", "v1", "Pod", "pods")
 
 
-class Client:
+class Client(Paths):
     """A client of one API server with one identity.  Use `async with`, or `close()`; later requests fail.
 
     It sends at most `qps` requests per second over time and `burst` at once.  Every request ends after
@@ -173,7 +172,13 @@ class Client:
             del page, found  # freed before the next request, so that only one page is in memory
 
     async def watch(
-        self, resource: Resource, *, namespace: str = "", selector: str = "", resource_version: str
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        selector: str = "",
+        fields: str = "",
+        resource_version: str,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yields a BOOKMARK with the requested version once the watch is open, then as `Api.watch`."""
         query = {
@@ -182,8 +187,8 @@ class Client:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 - spreads load
         }
-        if selector:
-            query["labelSelector"] = selector
+        selectors = {"labelSelector": selector, "fieldSelector": fields}
+        query |= {name: text for name, text in selectors.items() if text}
         request = Request("watch", str(resource), "GET", resource.path(namespace=namespace), query)
         async with await self._transport.stream(request) as response:
             yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": resource_version}})
@@ -198,12 +203,20 @@ class Client:
                     yield parsed
 
     async def logs(
-        self, pod: Key, *, container: str | None = None, tail: int | None = None, follow: bool = False
+        self,
+        pod: Key,
+        *,
+        container: str | None = None,
+        tail: int | None = None,
+        limit_bytes: int | None = None,
+        follow: bool = False,
     ) -> AsyncIterator[str]:
         """Returns the lines after an await, which raises errors; a cut stream raises ConnectionLostError."""
         query = {"container": container} if container else {}
         if tail is not None:
             query["tailLines"] = str(tail)
+        if limit_bytes is not None:
+            query["limitBytes"] = str(limit_bytes)
         if follow:
             query["follow"] = "true"
         request = Request("logs", "pods", "GET", _path(_POD, pod, "log"), query)
@@ -225,40 +238,6 @@ class Client:
         request = Request("logs", "pods", "GET", _path(_POD, pod, "log"), query, buffer=_LOG_BUFFER)
         return pieces(await self._transport.stream(request))
 
-    async def raw_get(self, path: str) -> bytes:
-        """Returns the body at a path such as "/readyz"; raises the errors of `get`."""
-        return await self._transport.send(Request("get", "", "GET", path))
-
-    async def raw(
-        self,
-        method: str,
-        path: str,
-        body: Obj | None = None,
-        *,
-        content: bytes | BinaryIO | None = None,
-        headers: Mapping[str, str] | None = None,
-        seconds: float | None = None,
-    ) -> bytes:
-        """Sends a request to a path, its query included; returns the body.  Raises the errors of `Api`.
-
-        `content` is sent as it is, a file in pieces; `seconds` is the limit of the whole request.
-        """
-        request = Request(
-            method.lower(),
-            "",
-            method,
-            path,
-            body=body,
-            content=content,
-            headers=headers or {},
-            seconds=seconds,
-        )
-        return await self._transport.send(request)
-
-    async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Returns the body at a path in pieces, after an await, which raises the errors of `get`."""
-        return pieces(await self._transport.stream(Request("get", "", "GET", path)))
-
     async def server_version(self) -> str:
         """Returns the version in the API server's form, such as "v1.34.4"."""
         request = Request("get", "", "GET", "/version")
@@ -266,15 +245,6 @@ class Client:
         if not isinstance(version, str):
             raise ConnectionLostError(f"{request}: the answer is not an API server's")
         return version
-
-    async def server_time(self) -> datetime | None:
-        """Returns the API server's clock, in whole seconds; None without a readable Date header."""
-        request = Request("get", "", "GET", "/version")
-        async with await self._transport.stream(request) as response:
-            try:
-                return parsedate_to_datetime(response.headers.get("Date", ""))
-            except ValueError:
-                return None
 
     # --- writing -------------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ import orjson
 DEEPEST: Final = 200
 """Levels that are kept of an object too deep for the parser; fewer than the serializer accepts (254)."""
 _TOO_DEEP: Final = "depth limit exceeded"
-_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+"""A string without an end counts up to the end of the body: no other is looked for in it."""
 
 
 def loads(body: bytes) -> Any:

@@ -80,12 +80,20 @@ def read(paths: Sequence[Path]) -> Config:
 
 def parse(content: bytes | str, *, source: str = "kubeconfig") -> Config:
     """Parses the text of a kubeconfig.  Raises CredentialsError; its message never quotes the text."""
+    return checked(_loaded(content, source), source=source)
+
+
+def _loaded(content: bytes | str, source: str) -> object:
     try:
-        config = yaml.safe_load(content)
+        return yaml.safe_load(content)
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise CredentialsError(f"{source} is not YAML{where}") from None
+
+
+def checked(config: object, *, source: str = "kubeconfig") -> Config:
+    """Returns the parsed kubeconfig if its lists have the right shape.  Raises CredentialsError."""
     if not isinstance(config, dict):
         raise CredentialsError(f"{source} is not a kubeconfig: expected clusters, users and contexts")
     for plural, singular in _LISTS.items():

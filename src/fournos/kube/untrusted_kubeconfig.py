@@ -21,11 +21,12 @@ from cryptography import x509
 
 from fournos.kube.credentials import Credentials, from_access
 from fournos.kube.errors import CredentialsError
-from fournos.kube.kubeconfig import Access, Config, access, parse
+from fournos.kube.kubeconfig import Access, Config, access, checked
 from fournos.kube.token import claims, time_of
+from fournos.kube.yamls import YamlError, load_all
 
 MAX_BYTES: Final = 128 * 1024
-"""Maximum bytes.  One context has about 6 KiB; the worst content of this size is read in a second."""
+"""Maximum bytes.  One context has about 6 KiB; the worst content of this size is read in half a second."""
 
 _CREDENTIALS: Final = "use a token or client-certificate-data with client-key-data"
 _REFUSED: Final = (
@@ -165,11 +166,14 @@ def _parsed(content: bytes) -> Config:
         # Every kubeconfig contains a colon, and base64 never does.
         content = base64.b64decode(b"".join(content.split()), validate=True) or content
     try:
-        return parse(content)
+        documents = load_all(content.decode())
+        return checked(documents[0] if len(documents) == 1 else None)
     except CredentialsError as error:
         raise KubeconfigRefusedError("InvalidKubeconfig", error.message) from None
-    except RecursionError:
-        raise KubeconfigRefusedError("InvalidKubeconfig", "kubeconfig: nested too deeply") from None
+    except YamlError as error:
+        raise KubeconfigRefusedError("InvalidKubeconfig", f"kubeconfig {error.brief}") from None
+    except UnicodeDecodeError:
+        raise KubeconfigRefusedError("InvalidKubeconfig", "kubeconfig is not UTF-8 text") from None
 
 
 def _with_context(config: Config) -> Config:

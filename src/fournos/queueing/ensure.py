@@ -20,7 +20,7 @@ from fournos.queueing.job import GenericJob, JobWithCustomWorkload, Options, kin
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.managed import runs_elsewhere
 from fournos.queueing.podsets import queue_name
-from fournos.queueing.priority import MissingClass, priority_of, workload_class_of
+from fournos.queueing.priority import UnusableClass, priority_of, workload_class_of
 from fournos.queueing.report import finalizer_patch, finish_patch
 from fournos.queueing.workload import IN_USE, JOB_UID_LABEL, Priority, WorkloadRequest, build
 from fournos.runtime.steps import Delete, Patch, Step
@@ -144,7 +144,7 @@ def _rewritable(workload: Obj) -> bool:
 def _rewritten(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured:
     owner = controller_of(workload) or {}
     priority = priority_of(job, inputs.workload_classes, inputs.pod_classes)
-    if owner.get("uid") != uid_of(job.obj) or isinstance(priority, MissingClass):
+    if owner.get("uid") != uid_of(job.obj) or isinstance(priority, UnusableClass):
         return Ensured(
             steps=_removed(workload), event="DeletedWorkload", message="Deleted not matching Workload"
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from fournos.kube.kinds import PRIORITY_CLASS
 from fournos.kube.resource import Obj
@@ -14,16 +15,28 @@ from fournos.queueing.job import GenericJob, JobWithCustomWorkload, JobWithPrior
 from fournos.queueing.workload import Priority
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
+"""The annotation of a Workload that Kueue adds to its priority (gate PriorityBoost, 0.17)."""
+LOCK_HELD_CLASS: Final = "fournos-lock-held"
+"""The WorkloadPriorityClass of a held lock. Hearth writes it into an admitted Workload; no job names it."""
+LOCK_HELD: Final = 1_000_000_000
+"""Its value. A PriorityClass of pods may be as high or higher: Kubernetes' own system-cluster-critical is."""
+NOT_FOUND: Final = "PriorityClassNotFound"
+RESERVED: Final = "PriorityReserved"
 
 
 @dataclass(frozen=True, slots=True)
-class MissingClass:
-    """A class that does not exist; the job waits for it."""
+class UnusableClass:
+    """A class that gives no priority; the job waits until it exists, or until the job names another."""
 
     kind: str
     name: str
+    reason: str = NOT_FOUND
 
     def __str__(self) -> str:
+        if self.reason == RESERVED:
+            high = f"{self.kind} '{self.name}' has the priority of a held lock ({LOCK_HELD}) or more"
+            return f"{high}, which is for locks of clusters only; name another class"
         return f"{self.kind} '{self.name}' not found; create it or submit without it"
 
 
@@ -36,23 +49,31 @@ def workload_class_of(job: GenericJob) -> str:
 
 def priority_of(
     job: GenericJob, workload_classes: Mapping[str, Obj], pod_classes: Mapping[str, Obj]
-) -> Priority | MissingClass | None:
+) -> Priority | UnusableClass | None:
     """Returns the priority; None if no class applies."""
     label = workload_class_of(job)
     if label:
         found = workload_classes.get(label)
-        return Priority(label, int(found["value"])) if found else MissingClass("WorkloadPriorityClass", label)
+        if found is None:
+            return UnusableClass("WorkloadPriorityClass", label)
+        return _allowed(Priority(label, int(found["value"])))
     name = job.priority_class() if isinstance(job, JobWithPriorityClass) else ""
     if not name:
         named = ((pod_set.template.get("spec") or {}).get("priorityClassName") for pod_set in job.pod_sets())
         name = next(filter(None, named), "")
     if name:
         found = pod_classes.get(name)
-        return _of_pods(name, found) if found else MissingClass(PRIORITY_CLASS.kind, name)
+        return _of_pods(name, found) if found else UnusableClass(PRIORITY_CLASS.kind, name)
     defaults = [one for one in pod_classes.values() if one.get("globalDefault")]
     lowest = min(defaults, key=lambda one: int(one["value"]), default=None)
     return _of_pods(lowest["metadata"]["name"], lowest) if lowest else None
 
 
-def _of_pods(name: str, found: Obj) -> Priority:
-    return Priority(name, int(found["value"]), group=PRIORITY_CLASS.group, kind=PRIORITY_CLASS.kind)
+def _of_pods(name: str, found: Obj) -> Priority | UnusableClass:
+    return _allowed(Priority(name, int(found["value"]), group=PRIORITY_CLASS.group, kind=PRIORITY_CLASS.kind))
+
+
+def _allowed(priority: Priority) -> Priority | UnusableClass:
+    """Refuses what would push out a held lock, also where no admission policy does."""
+    reserved = priority.value >= LOCK_HELD
+    return UnusableClass(priority.kind, priority.class_name, RESERVED) if reserved else priority

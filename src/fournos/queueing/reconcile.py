@@ -34,7 +34,7 @@ from fournos.queueing.podsets import (
     infos_of,
     original_infos,
 )
-from fournos.queueing.priority import MissingClass, priority_of
+from fournos.queueing.priority import UnusableClass, priority_of
 from fournos.queueing.release import release_quota
 from fournos.queueing.report import finalizer_patch, finish_patch, pods_ready_patch, reclaim_patch
 from fournos.queueing.state import QueueState, view
@@ -268,8 +268,8 @@ def _without_workload(job: GenericJob, inputs: QueueInputs, facts: Facts, option
     if isinstance(ancestor, Unknown):
         return Outcome(Verdict.BLOCKED, "OwnerUnknown", ancestor.reason, retry=True)
     priority = priority_of(job, inputs.workload_classes, inputs.pod_classes)
-    if isinstance(priority, MissingClass):
-        return Outcome(Verdict.BLOCKED, "PriorityClassNotFound", str(priority), retry=True)
+    if isinstance(priority, UnusableClass):
+        return Outcome(Verdict.BLOCKED, priority.reason, str(priority), retry=True)
     body = build(request_of(job, priority, options))
     note = EventRecord("Normal", "CreatedWorkload", f"Created Workload: {key_of(body)}")
     return Outcome(Verdict.WAITING, "Pending", steps=(Create(WORKLOAD, body),), events=(note,))

@@ -148,6 +148,9 @@ class Controller(Generic[Observed]):
 
     written: Callable[[Obj, Obj], None] | None = None
     """Called after each status write with the object as observed and as written; for metrics."""
+    owns_status: Callable[[Obj], bool] = lambda primary: False
+    """True if the status of this primary object is ours, so that a refusal that repeats is the condition
+    Retrying in it; otherwise it is an Event only."""
     published_name: str = ""
     """The name of this controller in a published operator, for its metrics; default: `name`."""
 

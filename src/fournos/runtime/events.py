@@ -19,7 +19,7 @@ from fournos.runtime.decision import EventRecord
 from fournos.runtime.lease import micro_time
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import EVENTS_DROPPED, EVENTS_SENT
-from fournos.runtime.redact import redact
+from fournos.runtime.redact import redact_beginning
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def event_body(
         "action": action,
         "type": note.type,
         "reason": note.reason,
-        "note": redact(note.message)[:MAX_NOTE],
+        "note": redact_beginning(note.message, MAX_NOTE),
         "regarding": regarding,
     }
 

@@ -38,13 +38,15 @@ from fournos.runtime.decision import (
     UnknownFields,
     attempt,
 )
-from fournos.runtime.redact import redact
+from fournos.runtime.redact import BEYOND, redact
 from fournos.runtime.reviews import access_review, allowed
 
 T = TypeVar("T")
 
 MAX_LINE = 1000
 """Characters kept of each log line, because a tail ends up in a status message."""
+_MAX_TAIL: Final = 2**20
+"""Bytes of the lines of a tail that are read."""
 _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 
 
@@ -161,10 +163,8 @@ async def _tail(api: Api, question: LogTail) -> Answer:
         return Absent()
     newest = max(pods, key=lambda pod: (created_at(pod), key_of(pod)))
     container = question.container or _main_container(newest)
-    texts = [
-        line.rstrip("\n")
-        async for line in await api.logs(key_of(newest), container=container, tail=question.lines)
-    ]
+    log = await api.logs(key_of(newest), container=container, tail=question.lines, limit_bytes=_MAX_TAIL)
+    texts = [line.rstrip("\n")[: MAX_LINE + BEYOND] async for line in log]
     lines = redact("\n".join(texts[-question.lines :])).split("\n")
     return Present("\n".join(line[:MAX_LINE] for line in lines))
 

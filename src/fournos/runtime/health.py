@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from aiohttp import web
 
 from fournos.runtime.clock import Clock
+from fournos.runtime.listening import listening
 from fournos.runtime.metrics import CONTENT_TYPE, Metrics
 from fournos.runtime.metrics_table import LOOP_LAG_SECONDS
 
@@ -54,15 +55,10 @@ class Health:
             app.router.add_get("/metrics", self._render)
         return app
 
-    async def run(self, *, port: int, host: str | None = None) -> None:
+    async def run(self, *, port: int, host: str = "") -> None:
         """Serves until cancelled.  Raises OSError if the port is in use."""
-        runner = web.AppRunner(self.app(), access_log=None)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port).start()
+        async with listening(self.app(), host, port, closing=TICK):
             await self._tick()
-        finally:
-            await runner.cleanup()
 
     async def _tick(self) -> None:
         while True:

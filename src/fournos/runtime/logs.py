@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from fournos.api.text import escaped, escaped_json
-from fournos.runtime.redact import redact
+from fournos.runtime.redact import redact, redact_beginning
 
 _FIELDS = ("system", "cluster", "kind", "namespace", "name", "uid")
+_LONGEST = 2**15
+"""Characters of a message; the rest of a longer one is left out."""
 _COLORS = {"DEBUG": "\x1b[2m", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31;1m"}
 
 _bound: ContextVar[dict[str, str]] = ContextVar("_bound", default={})  # noqa: B039 - never changed in place
@@ -42,6 +44,10 @@ def _fields(record: logging.LogRecord) -> dict[str, str]:
     return {field: fields[field] for field in _FIELDS if fields.get(field)}
 
 
+def _message(record: logging.LogRecord) -> str:
+    return redact_beginning(record.getMessage(), _LONGEST)
+
+
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     return redact(formatter.formatException(record.exc_info)) if record.exc_info else ""
 
@@ -54,7 +60,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": redact(record.getMessage()),
+            "message": _message(record),
             **_fields(record),
         }
         if traceback := _traceback(self, record):
@@ -72,7 +78,7 @@ class HumanFormatter(logging.Formatter):
         color = _COLORS.get(record.levelname, "")
         line = f"{time} {color}{record.levelname:<7}{chr(27) + '[0m' if color else ''} "
         line += f"{about}: " if about else ""
-        line += escaped(redact(record.getMessage()))
+        line += escaped(_message(record))
         traceback = escaped(_traceback(self, record))
         return f"{line}\n{traceback}" if traceback else line
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fournos.kube.api import Api
-from fournos.kube.errors import NotLeaderError, TransientError
+from fournos.kube.errors import NotLeaderError
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.runtime.act import StepExecutor
 from fournos.runtime.clock import Clock, SystemClock
@@ -36,6 +36,7 @@ from fournos.runtime.metrics_table import (
     STEP_FAILURES,
     STEPS,
 )
+from fournos.runtime.outages import Outages
 from fournos.runtime.queue import Queue, QueueClosedError
 from fournos.runtime.reconcile import Outcome, Result, reconcile
 
@@ -45,8 +46,6 @@ RecordEvent = Callable[[Resource, Obj, EventRecord], None]
 """Sends a Kubernetes Event about an object; must not block."""
 
 COLLECT_INTERVAL = 300.0
-OUTAGE = 5
-"""Number of transient failures in a row, of any keys, that counts as an outage of the API server."""
 RECOVERY = 5.0
 """Seconds over which the retries of an outage are spread when it is over."""
 SOONEST = timedelta(milliseconds=100)
@@ -80,10 +79,10 @@ class Manager:
         self._workers = workers
         self._collect_interval = collect_interval
         self._jitter = jitter
-        self._failing = 0
+        self._outages = Outages()
         self._running = [self._prepare(controller) for controller in controllers]
         self.informers = Informers(
-            api, self._running, clock=self._clock, metrics=self._metrics, on_change=self._recovered
+            api, self._running, clock=self._clock, metrics=self._metrics, on_change=self._changed
         )
 
     def _prepare(self, controller: Controller[Any]) -> RunningController:
@@ -187,12 +186,13 @@ class Manager:
             controller, running.caches, self._executor, key, self._clock.now(), queue.failures(key)
         )
         self._measure(running, outcome, self._clock.monotonic() - started)
-        if isinstance(outcome.error, TransientError) or (outcome.failure and outcome.failure.transient):
-            self._failing += 1
-            if self._failing == OUTAGE:
-                log.warning("the API server has failed: %s", _failure_text(outcome))
-        elif outcome.done or outcome.wrote_status:
-            self._recovered()
+        failing, ended = self._outages.passed(
+            outcome, str(controller.resource), reads_fail=lambda: any(self.informers.failing())
+        )
+        if failing:
+            log.warning("the API server has failed (%s): %s", failing, _failure_text(outcome))
+        if ended:
+            self._hurry("writes")
         schedule(queue, key, outcome, self._clock.now())
         for note in outcome.events:
             level = logging.WARNING if note.type == "Warning" else logging.INFO
@@ -201,13 +201,15 @@ class Manager:
             if self._record is not None and obj is not None:
                 self._record(resource, obj, note)
 
-    def _recovered(self) -> None:
-        """Ends an outage: the API server answers again, so keys need not wait for a long backoff."""
-        if self._failing >= OUTAGE:
-            log.info("the API server answers again")
-            for running in self._running:
-                running.queue.hurry(RECOVERY)
-        self._failing = 0
+    def _changed(self) -> None:
+        if self._outages.read():
+            self._hurry("reads")
+
+    def _hurry(self, what: str) -> None:
+        """Ends an outage: keys need not wait for a long backoff."""
+        log.info("the API server answers again (%s)", what)
+        for running in self._running:
+            running.queue.hurry(RECOVERY)
 
     def _measure(self, running: RunningController, outcome: Outcome, seconds: float) -> None:
         metrics, name = self._metrics, running.controller.name

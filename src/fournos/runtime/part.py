@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -17,7 +17,6 @@ from fournos.runtime.clock import Clock
 from fournos.runtime.controller import Controller
 from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import Metric
 from fournos.runtime.rights import Rights
 from fournos.runtime.webhook.registration import Service
 from fournos.runtime.webhook.types import Webhook
@@ -42,6 +41,8 @@ class Running:
     """Returns further tasks, with a client that no Lease guards: they run on every replica."""
     started: Callable[[Manager], None] = lambda manager: None
     """Called with the part's manager before it works, for tasks that read its caches."""
+    problems: Callable[[], Iterable[str]] = tuple
+    """Returns what keeps the part from being ready, one line each, beside its caches."""
     refresh: Callable[[Manager], None] = lambda manager: None
     """Updates the part's own gauges before metrics are read."""
 
@@ -83,11 +84,6 @@ class Part(Generic[Settings]):
     """Verifies what the settings name; returns warnings.  Raises UnsupportedError."""
     kinds: tuple[tuple[Definition, tuple[Rule, ...]], ...] = ()
     """The CRDs of the part: each model with the validation rules of the controller's package."""
-    own_connections: bool = False
-    """Its server bounds connections as they are accepted, which uvloop does out of its sight: a process with
-    this part runs on asyncio's own loop."""
-    metrics: tuple[Metric, ...] = ()
-    """The metrics of the part, beside those that the runtime has for every part."""
 
     @property
     def prefix(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Generic
@@ -31,6 +31,7 @@ from fournos.runtime.decision import (
     StepFailure,
     attempt,
 )
+from fournos.runtime.failures import REFUSED, recovered, retried, with_refusal
 from fournos.runtime.fetch_facts import answer
 from fournos.runtime.logs import bind
 from fournos.runtime.steps import Patch, Step
@@ -142,10 +143,15 @@ class _Pass(Generic[Observed]):
             decision = await self.decide(observed, failure)
             if not failure.transient:
                 second = await self.act(decision)
+                if isinstance(second.stopped, StepFailure):
+                    # Nothing that this decision declares has come about: only the refusal is reported.
+                    return await self.report(
+                        observed, Decision(retry=True), second.stopped, second.retry_after
+                    )
                 if second.stopped is not None:
-                    return self.stopped(observed, second)
+                    return self.waiting(observed, second.stopped, second)
         elif acted.stopped is not None:
-            return self.stopped(observed, acted)
+            return self.waiting(observed, acted.stopped, acted)
         return await self.report(observed, decision, failure, acted.retry_after)
 
     async def decide(self, observed: Observed, failure: StepFailure | None) -> Decision:
@@ -188,14 +194,12 @@ class _Pass(Generic[Observed]):
             log.info("waiting: %s", acted.stopped.reason)
         return acted
 
-    def stopped(self, observed: Observed, acted: Acted) -> Outcome:
-        failed = isinstance(acted.stopped, StepFailure)
+    def waiting(self, observed: Observed, waiting: Waiting, acted: Acted) -> Outcome:
         return Outcome(
-            Result.FAILED if failed else Result.WAITING,
+            Result.WAITING,
             object=self.controller.primary(observed),
             done=tuple(self.done),
-            failure=acted.stopped if isinstance(acted.stopped, StepFailure) else None,
-            waiting=acted.stopped if isinstance(acted.stopped, Waiting) else None,
+            waiting=waiting,
             retry=True,
             retry_after=acted.retry_after,
         )
@@ -206,6 +210,7 @@ class _Pass(Generic[Observed]):
         """Writes the status; returns the outcome with the events to send."""
         primary = self.controller.primary(observed)
         transient = failure is not None and failure.transient
+        decision = self.with_condition(primary, decision, failure)
         try:
             written = await self.write_status(primary, decision)
         except (ConflictError, NotLeaderError):
@@ -242,6 +247,16 @@ class _Pass(Generic[Observed]):
             retry_after=retry_after,
             wake_at=decision.wake_at,
         )
+
+    def with_condition(self, primary: Obj, decision: Decision, failure: StepFailure | None) -> Decision:
+        """Returns the decision with the condition Retrying, where the status is ours; else with its Event."""
+        if self.controller.owns_status(primary):
+            if failure is None:
+                return recovered(decision, primary, self.now)
+            return with_refusal(decision, failure, primary, self.now)
+        if failure is None or failure.error not in REFUSED or decision.events:
+            return decision
+        return replace(decision, events=retried(failure).events)
 
     async def write_status(self, primary: Obj, decision: Decision) -> Obj | None:
         """Writes the changed keys of the status; returns the written object, None if nothing differs.

@@ -5,25 +5,28 @@ from __future__ import annotations
 import re
 
 HIDDEN = "<hidden>"
+BEYOND = 8192
+"""Characters after the shown ones that are searched: more than a token has."""
 
-# No prefix before the words: a search that may start anywhere in a long line must stay linear.
+# A search may start anywhere in a long text and must stay linear: no prefix before the words, and after a
+# beginning that may be repeated nothing of any length.
 _WORDS = (
     r"(?:passw(?:or)?d|passphrase|token|credentials?|secret[-_]?(?:key|id|access[-_]?key)"
     r"|(?:api|access|private)[-_]?key|(?:client-key|client-certificate|certificate-authority)-data)"
 )
 
+_LABEL = "[A-Z0-9 ]{0,64}"
+PEM_BEGIN = re.compile(rf"-----BEGIN (?={_LABEL}?(?:PRIVATE KEY|CERTIFICATE)){_LABEL}+-----")
+PEM_END = re.compile(rf"-----END {_LABEL}+-----")
+
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     # PEM blocks, whole or cut off at either end
     (
         ("-----begin",),
-        re.compile(
-            r"-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|CERTIFICATE)[A-Z0-9 ]*-----"
-            r".*?(?:-----END [A-Z0-9 ]*-----|\Z)",
-            re.S,
-        ),
+        re.compile(rf"{PEM_BEGIN.pattern}.*?(?:{PEM_END.pattern}|\Z)", re.S),
         HIDDEN,
     ),
-    (("-----end",), re.compile(r"\A(?:[A-Za-z0-9+/=]{1,100}\r?\n)+-----END [A-Z0-9 ]*-----"), HIDDEN),
+    (("-----end",), re.compile(rf"\A(?:[A-Za-z0-9+/=]{{1,100}}+\r?\n)++{PEM_END.pattern}"), HIDDEN),
     # Tokens with a recognizable prefix: GitHub, GitLab, Vault, AWS, Slack, OpenShift, Hugging Face, OpenAI
     (
         (
@@ -47,14 +50,18 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
         ),
         HIDDEN,
     ),
-    # JSON Web Tokens, such as service account tokens
-    (("eyj",), re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), HIDDEN),
+    # JSON Web Tokens, such as service account tokens: the point is looked for once a word, not once an "eyJ"
+    (
+        ("eyj",),
+        re.compile(r"(?<![\w-])(?=[\w-]*+\.[\w-]{8})([\w-]*?)\beyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)?"),
+        rf"\1{HIDDEN}",
+    ),
     # Authorization: Bearer xyz, Basic xyz
     (("bearer", "basic"), re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{6,}", re.I), rf"\1 {HIDDEN}"),
     # --password x, --vault-token x
     (
         ("--",),
-        re.compile(rf"(?i)(--[\w-]{{0,40}}{_WORDS}\s+)(?!-)(\"(?:[^\"\\]|\\.)*\"|'[^']*'|\S+)"),
+        re.compile(rf"(?i)(?<![\w-])(--[\w-]{{0,40}}{_WORDS}\s+)(?!-)(\"(?:[^\"\\]++|\\.)*+\"|'[^']*'|\S+)"),
         rf"\1{HIDDEN}",
     ),
     # curl -u user:password
@@ -79,7 +86,7 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     # password: x, "token": "x", --api-key=x
     (
         ("passw", "passphrase", "token", "credential", "secret", "key", "-data"),
-        re.compile(rf"(?i)({_WORDS}[\"']?\s*[:=]\s*)(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s,;&\"'}}]+)"),
+        re.compile(rf"(?i)({_WORDS}[\"']?\s*[:=]\s*)(\"(?:[^\"\\]++|\\.)*+\"|'[^']*'|[^\s,;&\"'}}]+)"),
         rf"\1{HIDDEN}",
     ),
     # a Secret's or kubeconfig's inlined bytes: data: {...}, kubeconfig: ...
@@ -110,3 +117,11 @@ def redact(text: str) -> str:
         if lower is None or any(hint in lower for hint in hints):
             text = pattern.sub(replacement, text)
     return text
+
+
+def redact_beginning(text: str, longest: int) -> str:
+    """Returns the beginning of the text, at most `longest` characters, without values that look like secrets.
+
+    The text is cut before it is searched; a secret that the end cuts through is recognized by what follows.
+    """
+    return redact(text[: longest + BEYOND])[:longest]

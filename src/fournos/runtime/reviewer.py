@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from fournos.kube.api import Api
-from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.kube.errors import ForbiddenError, NotFoundError
+from fournos.kube.kinds import SELF_SUBJECT_RULES_REVIEW, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.runtime.decision import User
-from fournos.runtime.reviews import access_review, allowed, token_review, user_of
+from fournos.runtime.reviews import Rules, access_review, allowed, rules_review, token_review, user_of
 from fournos.runtime.ttl_cache import TtlCache
 
 KNOWN: Final = 60.0
@@ -21,8 +23,10 @@ ALLOWED: Final = 30.0
 DENIED: Final = 5.0
 TOKENS: Final = 2048
 RIGHTS: Final = 65_536
-AT_ONCE: Final = 16
-"""Maximum number of concurrent SubjectAccessReviews."""
+NAMESPACES: Final = 8192
+"""Namespaces of all users whose rules are kept."""
+AT_ONCE: Final = 4
+"""Maximum number of concurrent SubjectAccessReviews of one user: many namespaces of one delay no other."""
 TOKENS_AT_ONCE: Final = 8
 """Maximum number of concurrent TokenReviews: a flood of unknown tokens must not reach the API server."""
 
@@ -40,9 +44,10 @@ class Reviewer:
         self._api = api
         self._users: TtlCache[bytes, tuple[User | None]] = TtlCache(TOKENS, monotonic=monotonic)
         self._rights: TtlCache[Hashable, bool] = TtlCache(RIGHTS, monotonic=monotonic)
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._rules: TtlCache[tuple[User, str], Rules] = TtlCache(NAMESPACES, monotonic=monotonic)
+        self._rooms: WeakValueDictionary[User, asyncio.Semaphore] = WeakValueDictionary()
         self._token_room = asyncio.Semaphore(TOKENS_AT_ONCE)
-        self._asking: dict[Hashable, asyncio.Task[bool]] = {}
+        self._asking: dict[Hashable, asyncio.Task[Any]] = {}
 
     def known(self, token: str) -> bool:
         """True if `user` answers without a request."""
@@ -62,20 +67,45 @@ class Reviewer:
             found = self._users.put(key, (user,), UNKNOWN if user is None else KNOWN)
         return found[0]
 
-    async def may(self, user: User, attributes: Mapping[str, str]) -> bool:
-        """True if the user has the right of these resourceAttributes.  Raises KubeError."""
+    async def may(self, user: User, attributes: Mapping[str, str], *, own: Api | None = None) -> bool:
+        """True if the user has the right of these resourceAttributes.  Raises KubeError.
+
+        `own` acts with the user's credentials.  With it, one SelfSubjectRulesReview answers all questions
+        about a namespace, wherever the API server can list the rules.
+        """
+        namespace, denied = attributes.get("namespace"), DENIED
+        if own is not None and namespace and "name" not in attributes:
+            rules = await self._rules_of(user, namespace, own)
+            if rules.complete:
+                resource = "/".join(filter(None, (attributes["resource"], attributes.get("subresource"))))
+                return rules.allow(attributes["verb"], attributes.get("group", ""), resource)
+            denied = ALLOWED  # a page asks this about each namespace
         key = (user, tuple(sorted(attributes.items())))
         if (found := self._rights.get(key)) is not None:
             return found
-        return await self._once(key, lambda: self._review(key, user, attributes))
+        return await self._once(key, lambda: self._review(key, user, attributes, denied))
 
-    async def _review(self, key: Hashable, user: User, attributes: Mapping[str, str]) -> bool:
-        async with self._room:
+    async def _review(self, key: Hashable, user: User, attributes: Mapping[str, str], denied: float) -> bool:
+        async with self._rooms.setdefault(user, asyncio.Semaphore(AT_ONCE)):
             review = access_review(user, resourceAttributes=attributes)
             right = allowed(await self._api.create(SUBJECT_ACCESS_REVIEW, review))
-        return self._rights.put(key, right, ALLOWED if right else DENIED)
+        return self._rights.put(key, right, ALLOWED if right else denied)
 
-    async def _once(self, key: Hashable, ask: Callable[[], Awaitable[bool]]) -> bool:
+    async def _rules_of(self, user: User, namespace: str, own: Api) -> Rules:
+        key = (user, namespace)
+        if (rules := self._rules.get(key)) is not None:
+            return rules
+
+        async def review() -> Rules:
+            try:
+                answer = await own.create(SELF_SUBJECT_RULES_REVIEW, rules_review(namespace))
+            except (ForbiddenError, NotFoundError):
+                answer = {}  # an API server that lists no rules for this user
+            return self._rules.put(key, Rules.of(answer), ALLOWED)
+
+        return await self._once(key, review)
+
+    async def _once(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
         """Asks once for all callers of the same time; a cancelled caller cancels no other."""
         task = self._asking.get(key)
         if task is None:
@@ -83,7 +113,7 @@ class Reviewer:
             task.add_done_callback(lambda done: self._answered(key, done))
         return await asyncio.shield(task)
 
-    def _answered(self, key: Hashable, task: asyncio.Task[bool]) -> None:
+    def _answered(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         self._asking.pop(key, None)
         if not task.cancelled():
             task.exception()  # looked at, even if all who waited are gone

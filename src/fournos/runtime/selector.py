@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 _TERM = re.compile(
-    r"\s*(?:(?P<absent>!)\s*)?(?P<key>[^\s=!,()]+)\s*"
-    r"(?:(?P<op>==|=|!=)\s*(?P<value>[^\s,()]*)|(?P<set>in|notin)\s*\((?P<values>[^)]*)\))?\s*(?:,|$)"
+    r"\s*+(?:(?P<absent>!)\s*+)?(?P<key>[^\s=!,()]++)\s*+"
+    r"(?:(?P<op>==|=|!=)\s*+(?P<value>[^\s,()]*+)|(?P<set>in|notin)\s*+\((?P<values>[^)]*+)\))?\s*+(?:,|$)"
 )
 
 Matcher = Callable[[Mapping[str, str]], bool]

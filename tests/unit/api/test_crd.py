@@ -15,7 +15,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.model import Model, described
 from fournos.api.rules import Rule
 from fournos.app.generate import files, main
-from fournos.app.parts import KINDS
+from fournos.app.parts import kinds
 from fournos.kube.resource import Resource
 
 REPOSITORY = Path(__file__).parents[3]
@@ -165,7 +165,7 @@ def test_rules_go_to_their_node() -> None:
 
 
 def test_the_job_is_addressed_as_it_is_defined() -> None:
-    definition = KINDS[0][0]
+    definition = kinds()[0][0]
     assert (definition.group, definition.version, definition.kind, definition.plural) == (
         FOURNOS_JOB.group,
         FOURNOS_JOB.version,

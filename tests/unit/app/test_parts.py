@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,9 @@ async def test_the_interval_of_garbage_collection(
     for task in bench.tasks:
         task.cancel()
     await asyncio.gather(*bench.tasks, return_exceptions=True)
+
+
+def test_a_process_imports_its_own_parts_alone() -> None:
+    code = "import sys, fournos.app.run as run; run.PARTS['jobs']; print(*sys.modules)"
+    shown = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert {name for name in shown if name.endswith(".part")} == {"fournos.jobs.part", "fournos.runtime.part"}

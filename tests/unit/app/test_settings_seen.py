@@ -61,6 +61,10 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
             "tests/unit/jobs/test_names_and_adoption.py",
             "test_both_names_of_the_namespace_setting",
         ),
+        "controller_namespace": (
+            STARTED,
+            "test_services_and_certificates_are_where_the_operator_is_and_its_lease_where_its_jobs_are",
+        ),
         "secrets_namespace": (JOBS, SECRETS),
         "tekton_dashboard_url": (JOBS, "test_dashboard"),
         "kubeconfig_secret_pattern": (JOBS, SECRETS),
@@ -138,6 +142,10 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "network_device": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "drain_grace_sec": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "end_grace_sec": (MINICLUSTERS, "test_how_long_containers_beside_flux_may_take_to_end"),
+        "pod_rights": (
+            "tests/unit/miniclusters/test_admission.py",
+            "test_an_administrator_refuses_it_to_all_or_to_none",
+        ),
         "give_back": ("tests/unit/miniclusters/test_queued.py", "test_quota_may_be_kept_for_growing_again"),
     },
     FrameworkSettings: {
@@ -212,7 +220,10 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "port": (API, "test_without_a_port_there_is_no_api"),
         "service": (API, "test_the_service_names_the_certificate"),
         "certificate_secret": (API, "test_the_certificate_is_in_its_secret"),
-        **dict.fromkeys(("artifact_files", "artifact_mb"), (API, "test_how_many_artifacts_a_run_may_have")),
+        **dict.fromkeys(
+            ("artifact_files", "artifact_mb", "namespace_share"),
+            (API, "test_how_many_artifacts_a_run_may_have"),
+        ),
         "gpu_resource_prefix": (API, "test_the_prefix_of_gpus_in_estimates"),
         **dict.fromkeys(("log_mb", "log_mb_per_hour"), (LOGS, "test_the_limits_of_a_run")),
         "log_deadline_sec": (LOGS, "test_the_hand_over_waits_for_logs_as_long_as_the_setting"),

@@ -12,6 +12,7 @@ import pytest
 
 from fournos.app import run
 from fournos.app.parts import PARTS
+from fournos.app.webhooks import Offer, Served
 from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.credentials import Credentials
 from fournos.kube.resource import Key
@@ -98,6 +99,31 @@ def test_a_part_s_variable_names_the_namespace_of_its_lease(
     assert run.main(enable=(part,), health_port=started.port) == 0
     (manager,) = started.managers
     assert manager.lease.key == Key("elsewhere", PARTS[part].lease)
+
+
+@pytest.mark.parametrize(("given", "place"), [("operators", "operators"), ("", "runs")])
+def test_services_and_certificates_are_where_the_operator_is_and_its_lease_where_its_jobs_are(
+    given: str, place: str, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Operators of the same jobs, one beside the jobs and one elsewhere, compete for one Lease."""
+    places = []
+
+    def served(api: Any, offers: list[Offer], *args: Any, **named: Any) -> Served:
+        places.extend(offer.namespace for offer in offers)
+        return Served()
+
+    def metrics_tasks(*args: Any, namespace: str, **named: Any) -> dict[str, Any]:
+        places.append(namespace)
+        return {}
+
+    monkeypatch.setattr(run, "served", served)
+    monkeypatch.setattr(run, "metrics_tasks", metrics_tasks)
+    monkeypatch.setenv("FOURNOS_NAMESPACE", "runs")
+    monkeypatch.setenv("FOURNOS_CONTROLLER_NAMESPACE", given)
+    assert run.main(enable=("jobs",), health_port=started.port) == 0
+    (manager,) = started.managers
+    assert places == [place, place]
+    assert manager.lease.key == Key("runs", "fournos")
 
 
 def test_the_page_needs_no_lease(started: Started) -> None:

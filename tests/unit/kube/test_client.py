@@ -245,11 +245,11 @@ async def test_a_write_refused_on_its_connection_leaves_the_connection_to_the_ne
 async def test_logs_come_by_line() -> None:
     answers = [text("one\ntwo\n"), stream(b"thr", b"ee\nfo", b"ur")]
     async with ScriptedServer(answers) as server, server.client() as client:
-        tail = [line async for line in await client.logs(X, container="c", tail=2)]
+        tail = [line async for line in await client.logs(X, container="c", tail=2, limit_bytes=9)]
         followed = [line async for line in await client.logs(X, follow=True)]
     assert (tail, followed) == (["one", "two"], ["three", "four"])
     assert server.seen[0].path == "/api/v1/namespaces/ns/pods/x/log"
-    assert server.seen[0].query == {"container": "c", "tailLines": "2"}
+    assert server.seen[0].query == {"container": "c", "tailLines": "2", "limitBytes": "9"}
     assert server.seen[1].query == {"follow": "true"}
 
 

@@ -132,7 +132,7 @@ clusters: [{name: c, cluster: {server: 'https://a'}}]
 users: [{name: u, user: {<<: *base, token: t}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 """
-    assert refusal(merged).reason == "ExecNotAllowed"
+    assert "has aliases" in refusal(merged).message
 
 
 @pytest.mark.parametrize(
@@ -256,3 +256,23 @@ def test_of_two_credentials_the_one_that_lasts_longer_counts() -> None:
     assert brief.by_certificate
     endless = config(user={**CERTIFICATE, "token": SECRET})
     assert checked(endless, now=NOW + timedelta(days=9)).expires is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"extensions: [&a [x, x], &b [*a, *a], *b]",
+            "kubeconfig has aliases (*name), which are not accepted",
+        ),
+        (b"[" * 100_000, "kubeconfig is nested more than 32 levels deep"),
+        (b"clusters: !!bool private", "kubeconfig is not YAML"),
+        (b"a: 1" + b":1" * 50_000, "kubeconfig is not YAML"),
+        (b"\xff\xfe", "kubeconfig is not UTF-8 text"),
+        (b"clusters: []\n---\nclusters: []", "kubeconfig is not a kubeconfig"),
+    ],
+)
+def test_yaml_that_stands_for_more_than_its_text_is_refused(content: bytes, message: str) -> None:
+    found = refusal(content)
+    assert found.reason == "InvalidKubeconfig" and str(found).startswith(message)
+    assert "private" not in str(found)

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
-from fournos.queueing.priority import MissingClass, priority_of
+from fournos.queueing.priority import UnusableClass, priority_of
 from fournos.queueing.queues import cluster_queue_of, dispatches, leads_elsewhere
 from fournos.queueing.state import QueueState, QueueView, view
 from fournos.queueing.workload import PodSet, Priority, WorkloadRequest, build, generic_name
@@ -115,12 +115,21 @@ def test_a_flavor_is_that_of_its_pod_set() -> None:
 
 # --- the priority --------------------------------------------------------------------------------------
 
-WORKLOAD_CLASSES: dict[str, Obj] = {"high": {"value": 1000}}
+WORKLOAD_CLASSES: dict[str, Obj] = {"high": {"value": 1000}, "fournos-lock-held": {"value": 1_000_000_000}}
 POD_CLASSES: dict[str, Obj] = {
     "pods": {"metadata": {"name": "pods"}, "value": 7},
     "d1": {"metadata": {"name": "d1"}, "value": 5, "globalDefault": True},
     "d2": {"metadata": {"name": "d2"}, "value": 3, "globalDefault": True},
 }
+
+
+CRITICAL: dict[str, Obj] = {
+    "critical": {"metadata": {"name": "critical"}, "value": 2_000_000_000, "globalDefault": True}
+}
+
+
+def reserved(kind: str, name: str) -> UnusableClass:
+    return UnusableClass(kind, name, "PriorityReserved")
 
 
 def of_pods(name: str, value: int) -> Priority:
@@ -131,15 +140,21 @@ def of_pods(name: str, value: int) -> Priority:
     ("label", "own", "pods", "classes", "expected"),
     [
         ("high", "pods", "pods", POD_CLASSES, Priority("high", 1000)),
-        ("none", "pods", "pods", POD_CLASSES, MissingClass("WorkloadPriorityClass", "none")),
+        ("none", "pods", "pods", POD_CLASSES, UnusableClass("WorkloadPriorityClass", "none")),
         ("", "pods", "none", POD_CLASSES, of_pods("pods", 7)),
-        ("", "none", "pods", POD_CLASSES, MissingClass("PriorityClass", "none")),
+        ("", "none", "pods", POD_CLASSES, UnusableClass("PriorityClass", "none")),
         ("", "", "pods", POD_CLASSES, of_pods("pods", 7)),
-        ("", "", "none", POD_CLASSES, MissingClass("PriorityClass", "none")),
+        ("", "", "none", POD_CLASSES, UnusableClass("PriorityClass", "none")),
         ("", "", "", POD_CLASSES, of_pods("d2", 3)),
+        ("fournos-lock-held", "", "", POD_CLASSES, reserved("WorkloadPriorityClass", "fournos-lock-held")),
+        ("", "critical", "", CRITICAL, reserved("PriorityClass", "critical")),
+        ("", "", "critical", CRITICAL, reserved("PriorityClass", "critical")),
+        ("", "", "", CRITICAL, reserved("PriorityClass", "critical")),
         ("", "", "", {"pods": POD_CLASSES["pods"]}, None),
     ],
-    ids=["label", "no such", "kind", "no such", "pods", "no such", "lowest default", "none"],
+    ids=["label", "no such", "kind", "no such", "pods", "no such", "lowest default"]
+    + [f"reserved by {how}" for how in ("label", "kind", "pods", "default")]
+    + ["none"],
 )
 def test_the_priority_in_the_order_of_kueue(
     label: str, own: str, pods: str, classes: dict[str, Obj], expected: Any
@@ -167,7 +182,8 @@ def test_a_kind_without_a_class_of_its_own_has_that_of_its_pods(pods: str, expec
 
 def test_a_class_that_is_missing_is_named() -> None:
     text = "PriorityClass 'p' not found; create it or submit without it"
-    assert str(MissingClass("PriorityClass", "p")) == text
+    assert str(UnusableClass("PriorityClass", "p")) == text
+    assert "which is for locks of clusters only; name another class" in str(reserved("PriorityClass", "p"))
 
 
 # --- the Workload --------------------------------------------------------------------------------------

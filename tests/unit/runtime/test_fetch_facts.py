@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -95,6 +97,24 @@ async def test_the_newest_pod_s_last_lines_without_secrets(server: Server) -> No
     assert found == Present("password=<hidden>\n" + "x" * MAX_LINE)
 
 
+async def test_a_long_last_line_is_read_and_searched_in_part(server: Server) -> None:
+    make_pod(server, "p", "main")
+    limits: list[int | None] = []
+
+    class Listening(Connection):
+        async def logs(self, pod: Key, *, limit_bytes: int | None = None, **how: Any) -> AsyncIterator[str]:
+            limits.append(limit_bytes)
+            return await super().logs(pod, limit_bytes=limit_bytes, **how)
+
+    server.logs[Key("ns", "p")] = ["eyJ-" * 2**20]
+    begin = time.process_time()
+    question = LogTail("ns", "job=x", lines=1)
+    found = (await answer(Listening(server), [question]))[question]
+    assert time.process_time() - begin < 1.0
+    assert found == Present(("eyJ-" * MAX_LINE)[:MAX_LINE])
+    assert limits == [2**20]
+
+
 async def test_a_key_of_many_lines_is_one_secret(server: Server) -> None:
     make_pod(server, "p", "main")
     key = [
@@ -130,11 +150,9 @@ async def test_the_container_is_the_one_asked_for_or_the_main_one(
     containers: list[str | None] = []
 
     class Listening(Connection):
-        async def logs(
-            self, pod: Key, *, container: str | None = None, tail: int | None = None, follow: bool = False
-        ) -> AsyncIterator[str]:
+        async def logs(self, pod: Key, *, container: str | None = None, **how: Any) -> AsyncIterator[str]:
             containers.append(container)
-            return await super().logs(pod, container=container, tail=tail, follow=follow)
+            return await super().logs(pod, container=container, **how)
 
     make_pod(server, "p", "first", "second", **annotations)
     server.logs[Key("ns", "p")] = []

@@ -16,6 +16,8 @@ from fournos.kube.errors import ServerError
 from fournos.kube.resource import Key, Obj, key_of, owner_uids
 from fournos.runtime.controller import Caches, Controller, Watch
 from fournos.runtime.decision import Decision, EventRecord, Facts
+from fournos.runtime.manager import RECOVERY
+from fournos.runtime.steps import Create
 from tests.unit.runtime.controlled import Bench, Counting, play, toys, until, watching
 from tests.unit.runtime.toy import (
     THING,
@@ -24,6 +26,7 @@ from tests.unit.runtime.toy import (
     controller,
     make_config,
     make_toy,
+    thing_of,
     wakes_owner,
 )
 
@@ -151,7 +154,50 @@ async def test_after_an_outage_of_ten_minutes_all_is_done_within_half_a_minute(
     assert all(toy.get("status") for toy in bench.server.list(TOY))
     assert len(bench.api.writes) == tried + 20
     message = [record.message for record in caplog.records if "API server" in record.message]
-    assert message == ["the API server has failed: down", "the API server answers again"]
+    assert message == [
+        "the API server has failed (status of toys.test.dev): down",
+        "the API server answers again (writes)",
+    ]
+
+
+async def test_while_only_writes_of_a_kind_fail_their_keys_keep_their_backoff(bench: Bench) -> None:
+    """As while Kueue's webhook is rolling out: watches deliver and other writes succeed all the time."""
+    down = ServerError("failed calling webhook", status=500)
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        if toy["metadata"]["name"] == "busy":
+            return Decision(status={"saw": toy["spec"].get("round", 0)})
+        return Decision(steps=[Create(THING, thing_of(toy))], status={"tried": facts.failure is not None})
+
+    toys(bench.server, "busy", *map(str, range(20)))
+    bench.server.refusals.append(lambda verb, resource, obj: down if resource == THING else None)
+    await bench.lead(bench.manager(watching("t", decide)))
+    for number in range(600):
+        bench.server.patch(TOY, Key("ns", "busy"), {"spec": {"round": number}})
+        await asyncio.sleep(1)
+    creates = sum(write.startswith("create") for write in bench.api.writes)
+    assert bench.server.get(TOY, Key("ns", "busy"))["status"]["saw"] == 599
+    assert 300 <= creates <= 600  # each key about every 45 s, and not every 5 s
+    bench.server.refusals.clear()
+    await asyncio.sleep(60)
+    assert len(bench.server.list(THING)) == 20
+
+
+async def test_watches_that_deliver_again_end_an_outage(bench: Bench) -> None:
+    """No key needs to wait for its backoff until one of them finds the API server answering."""
+    down = ServerError("down", status=503)
+    toys(bench.server, *map(str, range(20)))
+    bench.server.refusals.append(lambda verb, resource, obj: down)
+    manager = bench.manager(watching("t", lambda toy, facts: Decision(status={"seen": True})))
+    await bench.lead(manager)
+    failing = ["watch of toys.test.dev: down"]
+    manager.informers.failing = lambda: failing  # type: ignore[method-assign]
+    await asyncio.sleep(600)
+    bench.server.refusals.clear()
+    failing.clear()
+    toys(bench.server, "new")
+    await asyncio.sleep(RECOVERY)
+    assert all(toy.get("status") for toy in bench.server.list(TOY))
 
 
 async def test_a_watch_survives_an_object_that_cannot_be_mapped(bench: Bench) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.runtime.client_limits import REVIEWS, RateLimit, network
 from fournos.runtime.reviews import access_review, allowed, bearer, token_review, user_of
 
 log = logging.getLogger(__name__)
@@ -53,11 +54,12 @@ class Authorizer:
         self._monotonic = monotonic
         self._lifetime = lifetime
         self._kept: dict[bytes, tuple[float, Verdict]] = {}
+        self._reviews = RateLimit(*REVIEWS, monotonic=monotonic)
         self._room = asyncio.Semaphore(AT_ONCE)
         self._problem = ""
 
-    async def authorize(self, header: str) -> Verdict:
-        """Returns the result for a request.  `header`: its Authorization header."""
+    async def authorize(self, header: str, *, address: str = "") -> Verdict:
+        """Returns the result for a request.  `header`: its Authorization header; `address`: its client's."""
         token = bearer(header)
         if not token:
             return Verdict.UNKNOWN
@@ -68,7 +70,7 @@ class Authorizer:
         if verdict is Verdict.ALLOWED:
             # A known token skips the limit: a flood of unknown tokens must not stop its scrapes.
             verdict = await self._review(token)
-        elif self._room.locked():
+        elif self._reviews.take(network(address)) or self._room.locked():
             return Verdict.TOO_MANY
         else:
             async with self._room:

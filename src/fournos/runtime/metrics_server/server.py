@@ -8,10 +8,13 @@ from typing import Final
 
 from aiohttp import web
 
+from fournos.runtime.listening import listening
 from fournos.runtime.metrics import CONTENT_TYPE, Metrics
 from fournos.runtime.metrics_server.authorizer import PATH, Authorizer, Verdict
 from fournos.runtime.serving_certificate import ServingCertificate
 
+_CLOSING: Final = 5.0
+"""Seconds that requests under way have to finish at the end."""
 _MESSAGES: Final = {
     Verdict.UNKNOWN: "a bearer token of this cluster is needed\n",
     Verdict.FORBIDDEN: "the token's user lacks the right to get the nonResourceURL /metrics\n",
@@ -41,19 +44,15 @@ class MetricsServer:
         app.router.add_get(PATH, self._answer)
         return app
 
-    async def run(self, *, port: int, host: str | None = None) -> None:
+    async def run(self, *, port: int, host: str = "") -> None:
         """Serves until cancelled.  Raises OSError if the port is in use."""
         context = await self.certificate.context()
-        runner = web.AppRunner(self.app(), access_log=None)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port, ssl_context=context).start()
+        async with listening(self.app(), host, port, closing=_CLOSING, tls=context):
             await asyncio.Event().wait()
-        finally:
-            await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        verdict = await self._authorizer.authorize(request.headers.get("Authorization", ""))
+        header = request.headers.get("Authorization", "")
+        verdict = await self._authorizer.authorize(header, address=request.remote or "")
         if verdict is not Verdict.ALLOWED:
             return web.Response(status=verdict, text=_MESSAGES[verdict], headers=_HEADERS.get(verdict))
         self._refresh()

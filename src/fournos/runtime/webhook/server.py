@@ -15,6 +15,7 @@ from aiohttp import web
 
 from fournos.api.durations import parse_duration
 from fournos.kube.api import Api
+from fournos.runtime.listening import listening
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import WEBHOOK_REVIEW_SECONDS, WEBHOOK_REVIEWS
 from fournos.runtime.serving_certificate import ServingCertificate
@@ -86,24 +87,19 @@ class WebhookServer:
         app.on_response_prepare.append(self._last)
         return app
 
-    async def run(self, *, port: int, host: str | None = None) -> None:
+    async def run(self, *, port: int, host: str = "") -> None:
         """Serves until cancelled.  OSError: the port is in use or the file of authorities is unreadable."""
         context = await self._certificate.context()
         if self._clients:
             context.load_verify_locations(self._clients)
             context.verify_mode = ssl.CERT_REQUIRED
-        runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=_GOING)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port, ssl_context=context).start()
+        async with listening(self.app(), host, port, closing=_GOING, tls=context):
             self._serving, self._going = True, False
             try:
                 await asyncio.Event().wait()
             finally:
                 self._serving, self._going = False, True
                 await asyncio.sleep(self._linger)
-        finally:
-            await runner.cleanup()
 
     async def _last(self, _: web.Request, response: web.StreamResponse) -> None:
         if self._going:

@@ -11,6 +11,7 @@ import pytest
 from fournos.kube.errors import ForbiddenError, KubeError, ServerError
 from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.kube.resource import Obj, Resource
+from fournos.runtime.client_limits import REVIEWS
 from fournos.runtime.metrics_server.authorizer import (
     AT_ONCE,
     KEPT,
@@ -149,7 +150,7 @@ async def test_a_flood_of_tokens_is_turned_away_and_those_who_may_stay_in() -> N
     authorizer = reviewer.authorizer()
     assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
     for number in range(KEPT + 10):
-        assert await authorizer.authorize(f"Bearer {number}") is Verdict.UNKNOWN
+        assert await authorizer.authorize(f"Bearer {number}", address=str(number)) is Verdict.UNKNOWN
     assert len(authorizer._kept) == KEPT
     before = len(reviewer.requests)
     reviewer.open.clear()
@@ -160,6 +161,14 @@ async def test_a_flood_of_tokens_is_turned_away_and_those_who_may_stay_in() -> N
     verdicts = await asyncio.gather(*flood)
     assert verdicts.count(Verdict.TOO_MANY) == 50 - AT_ONCE
     assert len(reviewer.requests) == before + AT_ONCE
+
+
+async def test_a_flood_of_tokens_of_one_address_does_not_shut_out_another() -> None:
+    reviewer = Reviewer()
+    authorizer = reviewer.authorizer()
+    flood = [await authorizer.authorize(f"Bearer {number}", address="10.0.0.9") for number in range(200)]
+    assert flood.count(Verdict.UNKNOWN) == REVIEWS[1]
+    assert await authorizer.authorize("Bearer good", address="10.0.0.7") is Verdict.ALLOWED
 
 
 async def test_a_known_token_is_reviewed_again_during_a_flood_and_an_evicted_one_is_not() -> None:
