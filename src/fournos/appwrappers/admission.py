@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fournos.api.kinds import MINICLUSTER
+from fournos.api.pod_rights import minicluster_reach, operator_account
 from fournos.api.rules import Violation
 from fournos.appwrappers import names
 from fournos.appwrappers.annotations import is_number, shortened, unusable
@@ -25,6 +27,7 @@ from fournos.appwrappers.podsets import declared, template_of
 from fournos.appwrappers.rules import check
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.warnings import probes, warnings
+from fournos.kube.kinds import POD
 from fournos.kube.resource import Obj
 from fournos.queueing.ensure import MAX_EXECUTION_LABEL, max_execution_seconds
 from fournos.queueing.workload import QUEUE_NAME_LABEL
@@ -80,7 +83,20 @@ def _forbidden(text: str) -> Violation:
 
 def _creations(request: Request) -> Iterator[MayCreate]:
     for component in request.new["spec"]["components"]:
-        yield MayCreate(request.user, resource_of(component["template"]), request.key.namespace)
+        template, namespace = component["template"], request.key.namespace
+        resource = resource_of(template)
+        yield MayCreate(request.user, resource, namespace)
+        # Its policy would ask for the rights of the operator of AppWrappers, which makes it.
+        if (resource.group, resource.kind) == (MINICLUSTER.group, MINICLUSTER.kind) and _reaches(template):
+            yield MayCreate(request.user, POD, namespace)
+
+
+def _reaches(minicluster: Obj) -> bool:
+    """True if a MiniCluster asks for more than containers of its author's own, or is of any other shape."""
+    try:
+        return bool(minicluster_reach(section(minicluster, "spec")))
+    except (AttributeError, TypeError):
+        return True
 
 
 # --- creation ----------------------------------------------------------------------------------
@@ -156,11 +172,15 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
     written = declared(component)
     try:
         inferred = inferred_pod_sets(template)
-        for one in (*inferred, *written):
-            template_of(template, one.path)
+        pods = [template_of(template, one.path) for one in (*inferred, *written)]
     except (PathError, InferenceError) as error:
         yield Violation(f"{at}.podSets", str(error), "pod-sets")
         return
+    for pod in pods:
+        named = section(pod, "spec")
+        if account := operator_account(named.get("serviceAccountName") or named.get("serviceAccount")):
+            yield Violation(f"{at}.template", account, "operator-account")
+            return
     for one in written:
         count = one.annotations.get(GROUP_COUNT)
         if count is not None and not is_number(str(count)):

@@ -10,6 +10,7 @@ from fournos.appwrappers.decide import decide
 from fournos.appwrappers.observe import Observer, follow, watches
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.resource import Obj
+from fournos.queueing.managed import managed_elsewhere
 from fournos.runtime.controller import Controller
 
 APPWRAPPERS = "appwrappers"
@@ -26,6 +27,7 @@ def appwrappers_controller(
         observe=Observer(settings),
         decide=partial(decide, settings=settings),
         primary=lambda observed: observed.wrapper,
+        owns_status=lambda primary: not managed_elsewhere(primary.get("spec") or {}),
         follow=follow,
         written=written,
     )

@@ -21,7 +21,7 @@ from fournos.appwrappers.reset import resetting
 from fournos.appwrappers.resume import resuming, suspended
 from fournos.appwrappers.run import running
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.queueing.inputs import Outcome
+from fournos.queueing.inputs import Outcome, Verdict
 from fournos.queueing.job import Options
 from fournos.queueing.reconcile import reconcile
 from fournos.runtime.decision import Decision, Facts
@@ -42,6 +42,8 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrap
         return Decision(steps=queue.steps, events=queue.events, retry=queue.retry)
     if not managed_here:
         return Decision(retry=queue is not None and queue.retry)
+    if queue is not None and queue.verdict is Verdict.BLOCKED and ctx.draft.phase == "Suspended":
+        _report_blocked(ctx, queue)
     decision = deleted(ctx) if ctx.deleting else _POLICIES[ctx.draft.phase](ctx)
     return replace(decision, retry=True) if queue is not None and queue.retry else decision
 
@@ -53,6 +55,13 @@ def _queue(ctx: Context) -> Outcome | None:
     options = Options(without_queue_name=ctx.settings.manage_jobs_without_queue_name)
     wrapper = QueuedAppWrapper(ctx.wrapper, ctx.settings.gpu_resource_prefix)
     return reconcile(wrapper, ctx.observed.inputs, ctx.facts, ctx.now, options=options)
+
+
+def _report_blocked(ctx: Context, queue: Outcome) -> None:
+    """Reports once why there is no Workload, such as a priority class that is missing or reserved."""
+    if ctx.draft.reason_of("QuotaReserved") != queue.reason:
+        ctx.draft.event(queue.reason, queue.message, warning=True)
+    ctx.draft.condition("QuotaReserved", "False", queue.reason, queue.message)
 
 
 def _handled(ctx: Context) -> bool:

@@ -7,7 +7,7 @@ from functools import partial
 from fournos.api.appwrapper import DEFINITION
 from fournos.api.required import APPWRAPPER
 from fournos.appwrappers.controller import APPWRAPPERS, appwrappers_controller
-from fournos.appwrappers.metrics import METRICS, count_phase, report
+from fournos.appwrappers.metrics import count_phase, report
 from fournos.appwrappers.rights import RIGHTS
 from fournos.appwrappers.rules import RULES
 from fournos.appwrappers.settings import AppWrapperSettings
@@ -41,5 +41,4 @@ PART = Part(
         AppWrapperSettings,
     ),
     kinds=((DEFINITION, RULES),),
-    metrics=METRICS,
 )

@@ -9,13 +9,14 @@ from fournos.api.text import escaped_line
 from fournos.clusters import names
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import WORKLOAD_PRIORITY_CLASS
+from fournos.queueing.priority import LOCK_HELD, LOCK_HELD_CLASS
 
 _DISPLAY_NAME_MAX: Final = 253
 _OWNER_MAX: Final = 1024
-_PRIORITIES: Final = {names.LOCK_REQUESTED_CLASS: -1_000_000_000, names.LOCK_HELD_CLASS: 1_000_000_000}
+_PRIORITIES: Final = {names.LOCK_REQUESTED_CLASS: -LOCK_HELD, LOCK_HELD_CLASS: LOCK_HELD}
 _MEANINGS: Final = {
     names.LOCK_REQUESTED_CLASS: "A cluster lock that is not held yet: it pushes nobody out.",
-    names.LOCK_HELD_CLASS: "A cluster lock that is held: nobody pushes it out.",
+    LOCK_HELD_CLASS: "A cluster lock that is held: nobody pushes it out.",
 }
 
 
@@ -54,9 +55,8 @@ def lock_job(cluster: str, owner: str, *, namespace: str) -> Obj:
 
 def held_priority() -> dict[str, Any]:
     """Returns the priority fields of the `spec` of a held lock's Workload."""
-    name = names.LOCK_HELD_CLASS
-    reference = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": name}
-    return {"priority": _PRIORITIES[name], "priorityClassRef": reference}
+    reference = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": LOCK_HELD_CLASS}
+    return {"priority": LOCK_HELD, "priorityClassRef": reference}
 
 
 def priority_class(name: str) -> Obj:

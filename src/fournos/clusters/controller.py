@@ -26,6 +26,7 @@ def clusters_controller(settings: ClusterSettings, targets: Targets) -> Controll
         observe=Observer(settings, targets),
         decide=partial(decide, settings=settings),
         primary=lambda observed: observed.cluster,
+        owns_status=lambda cluster: True,
         executors=executors(targets),
     )
 

@@ -31,8 +31,6 @@ def decide(
     ctx = Context(observed, facts, now, settings)
     if facts.failure is not None and facts.failure.transient:
         return _retried(ctx)
-    if ctx.draft.is_true("Retrying"):
-        ctx.draft.condition("Retrying", "False", "Recovered", "")
     if ctx.deleting:
         return decommission(ctx)
     if not ctx.holds_finalizer:

@@ -23,7 +23,6 @@ LOCK_LABEL = "fournos.dev/cluster-lock"
 """On a lock's FournosJob: the name of the cluster."""
 LOCK_PREFIX = "cluster-lock-"
 LOCK_REQUESTED_CLASS = "fournos-lock-requested"
-LOCK_HELD_CLASS = "fournos-lock-held"
 REMOVED_CONFIG_MAP = "clusters-removed"
 """The ConfigMap that records, per cluster that a person deleted, the version of its Secret."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fournos.api.fournoscluster import DEFINITION
 from fournos.api.required import FOURNOS
 from fournos.clusters.controller import CLUSTERS, cluster_controllers
-from fournos.clusters.metrics import METRICS, report
+from fournos.clusters.metrics import report
 from fournos.clusters.observe import project_node
 from fournos.clusters.rights import RIGHTS
 from fournos.clusters.rules import RULES
@@ -46,5 +46,4 @@ PART = Part(
     required=(FOURNOS, KUEUE),
     collect_interval=lambda settings: settings.reconcile_interval_sec,
     kinds=((DEFINITION, RULES),),
-    metrics=METRICS,
 )

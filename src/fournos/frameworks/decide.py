@@ -29,6 +29,7 @@ from fournos.kube.resource import is_terminating
 from fournos.queueing.ancestors import live_ancestor
 from fournos.queueing.inputs import Ancestor, Outcome, Verdict
 from fournos.queueing.managed import runs_elsewhere
+from fournos.queueing.priority import NOT_FOUND, RESERVED
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.requests import RequestsError
 from fournos.runtime.decision import Decision, EventRecord, Facts, Unknown
@@ -118,7 +119,7 @@ def _hopeless(ctx: Context) -> Decision | None:
 
 
 def _queue_warning(ctx: Context, outcome: Outcome) -> QueueWarning | None:
-    if outcome.reason in ("PriorityClassNotFound", "FlavorNotFound"):
+    if outcome.reason in (NOT_FOUND, RESERVED, "FlavorNotFound"):
         return QueueWarning(outcome.reason, outcome.message)
     return queued_twice(ctx.framework) if ctx.gated_pods else None
 

@@ -53,8 +53,6 @@ def decide(
         return _failed(ctx)
     if (taken := take_over(ctx)) is not None:
         return taken
-    if ctx.draft.reason_of("Retrying") and not facts.failure:
-        ctx.draft.condition("Retrying", "False", "Recovered", "")
     # Before the terminal phases: a phase that another writer has set must not release a live run's cluster.
     corrected = corrected_status(ctx)
     if corrected is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from fournos.jobs.context import Context
 from fournos.jobs.queued import class_question, queue
 from fournos.queueing.managed_by import send_elsewhere
+from fournos.queueing.priority import NOT_FOUND
 from fournos.runtime.decision import Decision, EventRecord
 
 
@@ -37,6 +38,6 @@ def queue_only(ctx: Context) -> Decision:
             text = "a job without quota (clusterless) has no Workload to dispatch: run it where it is made"
             return Decision(events=(EventRecord("Warning", "CannotDispatch", text),))
     outcome = queue(ctx)
-    if outcome.reason == "PriorityClassNotFound":
+    if outcome.reason == NOT_FOUND:
         ctx.facts.require(class_question(ctx))  # once it is answered, `queue` uses the answer
     return Decision(outcome.steps, retry=outcome.retry)

@@ -16,6 +16,7 @@ from fournos.jobs.cancel_run import IMMEDIATE, Ending, end_run
 from fournos.jobs.context import Context, run_ended, run_succeeded
 from fournos.jobs.finish import finish, release
 from fournos.jobs.quota import granted
+from fournos.jobs.takeover import finalizers_off
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, view
 from fournos.runtime.decision import Decision
@@ -157,7 +158,7 @@ def _settle(ctx: Context, cause: Interrupt) -> Decision:
 
 
 def _deleted(ctx: Context, cause: Interrupt) -> Decision:
-    return Decision(steps=(*release(ctx), *ctx.finalizer(on=False)))
+    return Decision(steps=(*release(ctx), *finalizers_off(ctx)))
 
 
 def _stopped(ctx: Context, cause: Interrupt) -> Decision:

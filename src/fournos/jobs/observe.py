@@ -71,26 +71,21 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
     )
 
 
-_SPECS_KEPT = 40_000
-"""The maximum number of cached parsed specs.
-
-Above it the cache is cleared, and specs are parsed when needed.
-"""
-
-
 class Observer:
     """Builds `Observed` from the caches; parses each spec once per generation."""
 
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
-        self._specs: dict[str, tuple[int, FournosJobSpec, str]] = {}
+        self._specs: dict[Key, tuple[str, int, FournosJobSpec, str]] = {}
+        """Key → UID and generation, the parsed spec and its validation error; of jobs that exist."""
         self._names: dict[Callable[[Obj], Iterable[str]], tuple[int, frozenset[str]]] = {}
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         job = caches[FOURNOS_JOB].get(key)
         if job is None:
+            self._specs.pop(key, None)
             return None
-        spec, problem = self._spec(job)
+        spec, problem = self._spec(key, job)
         uid, prebuilt = uid_of(job), prebuilt_name(job)
         owned_jobs = tuple(one for one in caches[JOB].by(OWNER, uid) if _resolves(one, key.name))
         priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
@@ -119,23 +114,21 @@ class Observer:
             all_locked=queued and not spec.cluster and self._all_locked(caches, flavors),
         )
 
-    def _spec(self, job: Obj) -> tuple[FournosJobSpec, str]:
+    def _spec(self, key: Key, job: Obj) -> tuple[FournosJobSpec, str]:
         """Returns the spec, or an empty spec and the validation error.
 
         The error occurs for an object that was stored before the CRD's schema refused it.
         """
         uid, generation = uid_of(job), int(job["metadata"].get("generation") or 0)
-        found = self._specs.get(uid)
-        if found and found[0] == generation:
-            return found[1], found[2]
+        parsed = self._specs.get(key)
+        if parsed and parsed[:2] == (uid, generation):
+            return parsed[2:]
         try:
             spec, problem = FournosJobSpec.model_validate(job.get("spec") or {}), ""
         except ValidationError as error:
             wrong = (f"spec.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             spec, problem = FournosJobSpec(), "; ".join(wrong)
-        if len(self._specs) >= _SPECS_KEPT:
-            self._specs.clear()
-        self._specs[uid] = (generation, spec, problem)
+        self._specs[key] = (uid, generation, spec, problem)
         return spec, problem
 
     def _ownerless_resolve_jobs(self, caches: Caches, key: Key) -> tuple[Obj, ...]:

@@ -3,7 +3,8 @@
 All engines and all resolvers of a namespace share their ServiceAccounts, so the account's name does not
 identify the pod.  The token does: the API server passes the pod's name and UID in the request's user info.
 From that pod the owner references are followed to the FournosJob.  Each owner must also confirm what it owns,
-because the creator of a pod can write any owner reference into it.
+because the creator of a pod can write any owner reference into it.  A TaskRun must also run what its
+PipelineRun says, because Tekton lists any TaskRun with the owner reference in the status of the PipelineRun.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from fournos.api.rules import Violation
 from fournos.jobs import names
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.jobs.settings import JobSettings
+from fournos.jobs.task_runs import difference
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.runtime.decision import Facts, LiveGet, Present, Unknown, User
@@ -31,11 +33,17 @@ _TOKEN_AT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105
 """The path at which the API server mounts a pod's token."""
 _CALLERS: Final = (
     f"request.userInfo.username.startsWith('{_ACCOUNT}') && "
-    "(request.subResource == 'status' || request.userInfo.username.endsWith(':fournos-resolver')) && "
+    "(has(request.subResource) && request.subResource == 'status'"
+    " || request.userInfo.username.endsWith(':fournos-resolver')) && "
     "!authorizer.group('fournos.dev').resource('fournosjobs').subresource('status')"
-    ".namespace(request.namespace).check('update').allowed()"
+    ".namespace(request.namespace).check('update').allowed() && "
+    "!authorizer.group('history.fournos.dev').resource('runs')"
+    ".namespace(request.namespace).check('create').allowed()"
 )
-"""CEL condition: ServiceAccounts without the right to update the status, which are engines and resolvers."""
+"""CEL condition: ServiceAccounts without the right to update the status, which are engines and resolvers.
+
+The recorder of the history has no such right either; the policy fournos-job-status bounds what it writes.
+A request without a subresource has no such field, and an error in a condition refuses it."""
 
 
 def job_webhooks(settings: JobSettings) -> tuple[Webhook, ...]:
@@ -169,6 +177,8 @@ def _of_run(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown:
     children = (run.get("status") or {}).get("childReferences") or ()
     if owner["name"] not in [one.get("name") for one in children]:
         return f"PipelineRun {above['name']} does not know TaskRun {owner['name']}"
+    if field := difference(task, run):
+        return f"TaskRun {owner['name']} is not what PipelineRun {above['name']} runs: its {field} differs"
     if not controls(job, run) or above["name"] not in _runs(job):
         return f"PipelineRun {above['name']} is no run of FournosJob {job['metadata']['name']}"
     return ""

@@ -15,6 +15,7 @@ from fournos.kube.resource import Key, Obj, controller_of, controls, uid_of
 from fournos.queueing.ensure import OUT_OF_SYNC, prebuilt_name
 from fournos.queueing.inputs import Ancestor, Verdict
 from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.priority import NOT_FOUND, RESERVED
 from fournos.queueing.state import QueueState, QueueView, view
 from fournos.runtime.decision import Absent, Decision, LiveGet, Present, Unknown
 from fournos.runtime.steps import Create
@@ -63,8 +64,11 @@ def pending(ctx: Context) -> Decision:
 def in_queue(ctx: Context, message: str) -> Decision:
     """Ensures the job's Workload and acts on its state: waits, fails, or claims the assigned cluster."""
     outcome = queue(ctx)
-    if outcome.reason == "PriorityClassNotFound":
+    if outcome.reason == NOT_FOUND:
         return _without_class(ctx)
+    if outcome.reason == RESERVED:
+        ctx.draft.enter("Pending", ctx.draft.message)
+        return wait(ctx, "WorkloadAdmitted", RESERVED, f"Waiting: {outcome.message}")
     if outcome.ancestor is not None:
         return _on_quota_of(ctx, outcome.ancestor)
     if outcome.reason == "OwnerUnknown":
@@ -156,7 +160,7 @@ def _without_class(ctx: Context) -> Decision:
     if isinstance(answer, Absent) and answer.no_kind:
         return wait(ctx, "WorkloadAdmitted", "KueueNotInstalled", "Waiting: Kueue is not installed")
     text = f"Waiting: WorkloadPriorityClass '{name}' not found; create it or submit without priority"
-    return wait(ctx, "WorkloadAdmitted", "PriorityClassNotFound", text)
+    return wait(ctx, "WorkloadAdmitted", NOT_FOUND, text)
 
 
 def _record_reason(ctx: Context, queue: QueueView) -> None:

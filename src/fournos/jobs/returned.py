@@ -17,7 +17,8 @@ from fournos.api.times import parse_time
 from fournos.jobs.context import Context
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.jobs.names import RESULT_NAME
-from fournos.kube.resource import Key, Obj, key_of, owner_uids, uid_of
+from fournos.jobs.task_runs import believed, children
+from fournos.kube.resource import Key, Obj, key_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.runtime.decision import Answer, LiveGet, Present, Unknown
 
@@ -41,9 +42,15 @@ def keep_results(ctx: Context) -> bool:
     tasks = ctx.facts.require_all(_tasks(found, run))
     if any(isinstance(one, Unknown) and not one.forbidden for one in (found, *tasks)) and _early(ctx, run):
         return False
-    mine = [one.value for one in tasks if isinstance(one, Present) and uid_of(run) in owner_uids(one.value)]
-    mine += [found.value] if isinstance(found, Present) else []
-    results = [one for obj in mine for one in _results(obj)]
+    mine: list[Obj] = []
+    if isinstance(found, Present):
+        mine, problem = believed(found.value, [task.value for task in tasks if isinstance(task, Present)])
+        if not problem or any(isinstance(task, Unknown) for task in tasks):
+            mine.append(found.value)
+        elif any(_results(found.value)):
+            text = f"The results of PipelineRun {run['metadata']['name']} itself do not count: {problem}"
+            ctx.draft.event("ResultsNotKept", text, warning=True)
+    results = [result for obj in mine for result in _results(obj)]
     if not results:
         return True
     size = len(orjson.dumps(results))
@@ -60,10 +67,9 @@ def keep_results(ctx: Context) -> bool:
 
 def _tasks(found: Answer, run: Obj) -> list[LiveGet]:
     """Returns the questions for the TaskRuns of the run."""
-    status = (found.value.get("status") or {}) if isinstance(found, Present) else {}
-    children = [one for one in status.get("childReferences") or () if one.get("kind") == TASK_RUN.kind]
+    names = children(found.value) if isinstance(found, Present) else []
     namespace = run["metadata"]["namespace"]
-    return [LiveGet(TASK_RUN, Key(namespace, str(one["name"]))) for one in children[:MOST_TASKS]]
+    return [LiveGet(TASK_RUN, Key(namespace, name)) for name in names[:MOST_TASKS]]
 
 
 def _results(obj: Obj) -> Iterable[dict[str, Any]]:

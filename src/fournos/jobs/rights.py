@@ -7,6 +7,8 @@ from typing import Final
 from fournos.queueing.rights import KUEUE, PARAMETERS
 from fournos.runtime.rights import CLUSTER, METRICS, OWN, OWNED, READ, Right, Rights, lease
 
+OPERATOR_NAMESPACE: Final = "fournos-operator"
+"""The operator's own namespace in deploy/; that of the jobs is OWN."""
 OPERATOR: Final = Rights(
     "fournos",
     (
@@ -49,7 +51,13 @@ OPERATOR: Final = Rights(
             "validatingwebhookconfigurations.admissionregistration.k8s.io=fournos-jobs-fournos",
             "the webhook own-job: its certificate's authority",
         ),
-        Right("fournos", "get patch", "secrets=fournos-webhook-cert", "the webhook own-job: its certificate"),
+        Right(
+            OPERATOR_NAMESPACE,
+            "get patch",
+            "secrets=fournos-webhook-cert",
+            "the webhook own-job: its certificate",
+        ),
+        Right(OPERATOR_NAMESPACE, "get patch", "secrets=fournos-metrics-cert", "the certificate of /metrics"),
     ),
 )
 

@@ -13,6 +13,7 @@ from typing import Final
 from fournos.api.durations import parse_duration
 from fournos.api.rules import Json, Rule, full_match, plain_rule, text_rule
 from fournos.jobs.names import MAX_NAME as MAX_NAME
+from fournos.queueing.priority import LOCK_HELD_CLASS
 
 MAX_LABEL: Final = 63
 MAX_GPU_TYPE: Final = 59
@@ -88,6 +89,14 @@ _TEXTS: Final = (
         pattern=_SUBDOMAIN,
         longest=253,
         empty=True,
+    ),
+    Rule(
+        id="priority-reserved",
+        field="spec.priority",
+        message=f"{LOCK_HELD_CLASS} is for locks of clusters only: name another WorkloadPriorityClass, or "
+        "lock the cluster with spec.owner of its FournosCluster",
+        cel=f"!has(self.priority) || self.priority != '{LOCK_HELD_CLASS}'",
+        holds=lambda new, _: new.get("priority") != LOCK_HELD_CLASS,
     ),
     text_rule(
         "managedBy",

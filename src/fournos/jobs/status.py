@@ -14,7 +14,7 @@ from fournos.kube.resource import Obj
 from fournos.runtime.status_draft import Draft, read
 
 MESSAGE_MAX = 4096
-_PHASE_TIME = {
+PHASE_TIME = {
     **{phase: phase.lower() for phase in ("Resolving", "Pending", "Admitted", "Running", "Stopping")},
     **dict.fromkeys(TERMINAL, "finished"),
 }
@@ -103,7 +103,7 @@ class StatusDraft(Draft):
         """Sets the phase and the time of entering it; a phase that repeats keeps the last time."""
         if phase != self.phase:
             times = dict(self._status.get("phaseTimes") or {})
-            times[_PHASE_TIME[phase]] = format_time(self._now)
+            times[PHASE_TIME[phase]] = format_time(self._now)
             self._status["phaseTimes"] = times
             self._status["phase"] = phase
             # What was recorded before is not the end that this phase leads to, or is.

@@ -10,10 +10,10 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.jobs import names
 from fournos.jobs.context import Context
-from fournos.kube.resource import key_of
+from fournos.kube.resource import Obj, key_of
 from fournos.runtime.decision import Decision
 from fournos.runtime.finalizer import switched
-from fournos.runtime.steps import Patch
+from fournos.runtime.steps import Patch, Step
 
 _KOPF = "kopf.zalando.org/"
 
@@ -21,18 +21,19 @@ _KOPF = "kopf.zalando.org/"
 def take_over(ctx: Context) -> Decision | None:
     """Records the existing run as attempt 1 and replaces kopf's finalizer by ours.
 
-    Returns None if the job is this operator's already.
+    Returns None if the job is this operator's already.  A job that is being deleted takes no new finalizer:
+    kopf's holds it until `finalizers_off`.
     """
     holding = ctx.draft.phase in HOLDING and ctx.draft.attempt == 0
     meta = ctx.job["metadata"]
-    finalizers = [name for name in meta.get("finalizers") or () if not name.startswith(_KOPF)]
+    clean = _without_kopf(ctx.job)
+    finalizers = clean["metadata"]["finalizers"]
     annotations = {name: None for name in meta.get("annotations") or () if name.startswith(_KOPF)}
     had_published = len(finalizers) < len(meta.get("finalizers") or ())
-    if not (holding or had_published or annotations):
+    if not holding and (ctx.deleting or not (had_published or annotations)):
         return None
     steps = []
-    if had_published or annotations:
-        clean = {**ctx.job, "metadata": {**meta, "finalizers": finalizers}}
+    if not ctx.deleting and (had_published or annotations):
         # Our finalizer is added in the same write: the job must never be without one while its run is live.
         needs_own = names.FINALIZER in finalizers or (holding and not ctx.spec.lock_only)
         body = {**switched(clean, names.FINALIZER, on=needs_own), "annotations": annotations}
@@ -41,6 +42,20 @@ def take_over(ctx: Context) -> Decision | None:
         _claim(ctx)
         return ctx.decision(steps)
     return Decision(tuple(steps))
+
+
+def finalizers_off(ctx: Context) -> tuple[Step, ...]:
+    """Returns the step that lets a job go that is being deleted: without our finalizer and kopf's."""
+    body = switched(_without_kopf(ctx.job), names.FINALIZER, on=False)
+    if body["finalizers"] == (ctx.job["metadata"].get("finalizers") or None):
+        return ()
+    return (Patch(FOURNOS_JOB, key_of(ctx.job), {"metadata": body}),)
+
+
+def _without_kopf(job: Obj) -> Obj:
+    meta = job["metadata"]
+    finalizers = [name for name in meta.get("finalizers") or () if not name.startswith(_KOPF)]
+    return {**job, "metadata": {**meta, "finalizers": finalizers}}
 
 
 def _claim(ctx: Context) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from fournos.api.pod_rights import operator_account
 from fournos.kube.resource import Obj
 
 
@@ -44,4 +45,6 @@ def _problem(body: object) -> str:
     containers = pod.get("containers")
     if not isinstance(containers, list) or not containers:
         return "has no container in spec.template.spec.containers"
-    return ""
+    # The image is the choice of a job's author.
+    account = operator_account(pod.get("serviceAccountName") or pod.get("serviceAccount"))
+    return f"cannot be used: {account}" if account else ""

@@ -18,6 +18,11 @@ Each of them is written again when that job ends.
 
 _NAMED = re.compile(r" is exclusively locked by job (\S+), waiting ")
 
+_LOCKED = re.compile(
+    r"^(?:Cluster \S+ (?:is exclusively locked by|takes no jobs: )|No cluster takes jobs: |"
+    r"Waiting for exclusive access to |All eligible clusters are exclusively locked)"
+)
+"""The messages of `admission_message` about clusters that are locked, or take no jobs."""
 
 _ELSEWHERE = re.compile(r"(?:, )?flavor \S+ doesn't match node affinity")
 
@@ -34,6 +39,11 @@ def waits_for(job: Obj) -> tuple[str, ...]:
     if found := _NAMED.search(message):
         return (f"job/{found[1]}",)
     return (f"cluster/{cluster}",) if cluster and SLOT_RESOURCE in message else ()
+
+
+def waits_for_lock(message: str) -> bool:
+    """Returns True if the message of a queued job says that clusters are locked, or take no jobs."""
+    return _LOCKED.match(message) is not None
 
 
 def wait(ctx: Context, type_: str, reason: str, message: str) -> Decision:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 import devcluster
+from devcluster import Cluster
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.kinds import NODE
 from fournos.kube.resource import Key
 from tests.integration.clusters.conftest import SLOT, ClusterStage
+from tests.integration.conftest import take_down
 from tests.integration.jobs.conftest import CONTROLLERS, NAME
 
+TARGET = "fournos-test-target"
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
 
 
@@ -32,9 +37,14 @@ async def gpus(kubeconfig: Path, name: str, labels: dict[str, str], resource: st
             await client.delete(NODE, Key("", name))
 
 
-async def test_three_clusters(hub: ClusterStage, kubeconfig: Path) -> None:
+@pytest.fixture
+def third() -> Iterator[Cluster]:
+    yield devcluster.ensure(TARGET, profile="control-plane", without=("tekton", "kueue"))
+    take_down([TARGET])
+
+
+async def test_three_clusters(hub: ClusterStage, kubeconfig: Path, third: Cluster) -> None:
     second = devcluster.ensure(NAME, profile="control-plane", controllers=CONTROLLERS)
-    third = devcluster.ensure("fournos-test-target", profile="control-plane")
     targets = {
         "nvidia": (kubeconfig, {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, "nvidia.com/gpu"),
         "amd": (second.kubeconfig_path, {"amd.com/gpu.product-name": "AMD_Instinct_MI210"}, "amd.com/gpu"),

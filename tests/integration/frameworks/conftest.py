@@ -19,7 +19,8 @@ import aiohttp
 import pytest
 import yaml
 
-from fournos.api.conditions import Condition, condition, is_true, upsert
+from bench.fleet import make
+from fournos.api.conditions import Condition, condition, upsert
 from fournos.frameworks.kinds import PIPELINE_RUN
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
@@ -30,7 +31,7 @@ from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, 
 from fournos.runtime.clock import SystemClock
 from tests.integration.stage import Stage
 from tests.integration.webhook.conftest import address_for
-from tests.waiting import LIMIT, free_port, until
+from tests.waiting import LIMIT, free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = PIPELINE_RUN.resource
@@ -195,6 +196,16 @@ class FrameworkStage(Stage):
         self.cluster_scoped.append((resource, name))
         await self.client.create(resource, body)
 
+    async def clean(self, *resources: Resource) -> None:
+        """Deletes the objects of these kinds, then what `add` has made."""
+        for resource in resources:
+            for job in (await self.client.list(resource, namespace=self.namespace)).items:
+                with suppress(NotFoundError):
+                    await self.client.delete(resource, self.key(job["metadata"]["name"]))
+        for resource, name in reversed(self.cluster_scoped):
+            with suppress(NotFoundError):
+                await self.client.delete(resource, Key("", name))
+
     # --- objects -----------------------------------------------------------------------------------
 
     async def run(self, name: str, *, priority: str = "", **metadata: Any) -> Obj:
@@ -267,15 +278,7 @@ def _meta(key: Key) -> dict[str, Any]:
 
 
 async def install(client: Client, resource: Resource) -> None:
-    body = WORKFLOW_CRD if resource == WORKFLOW else crd(resource)
-    with suppress(KubeError):
-        await client.create(CUSTOM_RESOURCE_DEFINITION, body)
-
-    async def established() -> bool:
-        found = await client.get(CUSTOM_RESOURCE_DEFINITION, Key("", body["metadata"]["name"]))
-        return is_true(found, "Established")
-
-    await until(established, f"{resource} is not established")
+    await make(client, CUSTOM_RESOURCE_DEFINITION, WORKFLOW_CRD if resource == WORKFLOW else crd(resource))
 
 
 @pytest.fixture
@@ -297,28 +300,23 @@ async def stage(
         await operator.ready()
         found = FrameworkStage(client, namespace, operator)
         yield found
-        for resource in (RUN, FOO, WORKFLOW):
-            for one in (await client.list(resource, namespace=namespace)).items:
-                with suppress(NotFoundError):
-                    await client.delete(resource, Key(namespace, one["metadata"]["name"]))
-        for resource, name in reversed(found.cluster_scoped):
-            with suppress(NotFoundError):
-                await client.delete(resource, Key("", name))
+        await found.clean(RUN, FOO, WORKFLOW)
 
 
 @pytest.fixture(scope="package", autouse=True)
 def _no_webhooks_left(kubeconfig: Path, operator: Operator) -> Iterator[None]:
-    """Deletes the webhook configurations: without a server they would refuse runs of other tests."""
     yield
     operator.stop()
 
     async def clean() -> None:
         async with Client(load(kubeconfig)) as client:
-            for resource, name in (
-                (MUTATING_WEBHOOKS, "fournos-frameworks"),
-                (NAMESPACE, operator.namespace),
-            ):
-                with suppress(NotFoundError):
-                    await client.delete(resource, Key("", name))
+            await leave_no_webhooks(client, operator)
 
     asyncio.run(clean())
+
+
+async def leave_no_webhooks(client: Client, operator: Operator) -> None:
+    """Deletes what a stopped operator has registered: it would refuse the runs of other tests."""
+    for resource, name in ((MUTATING_WEBHOOKS, "fournos-frameworks"), (NAMESPACE, operator.namespace)):
+        with suppress(NotFoundError):
+            await client.delete(resource, Key("", name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from fournos.kube.client import Client
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import CLUSTER_QUEUE
 from tests.faults.proxy import FaultProxy
-from tests.integration.conftest import Server
+from tests.integration.conftest import Server, take_down
 from tests.integration.jobs.executors import Executors
 from tests.integration.jobs.stage import CLUSTERS, GPU, PIPELINE_NAME, JobStage
 
@@ -27,6 +27,12 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
     return devcluster.ensure(NAME, profile="control-plane", controllers=CONTROLLERS)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _taken_down() -> Iterator[None]:
+    yield
+    take_down([NAME])
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
@@ -50,13 +52,22 @@ class Operator:
             )
 
     async def ready(self) -> Operator:
-        """Returns when its caches are complete; it may wait for the lease still."""
+        """Returns when its caches are complete; it may wait for the lease still, unless it is a recorder."""
+        return await self._answering(lambda status, text: status == HTTPStatus.OK)
+
+    async def unready(self, reason: str) -> Operator:
+        """Returns when it is not ready for this reason."""
+        return await self._answering(
+            lambda status, text: status == HTTPStatus.SERVICE_UNAVAILABLE and reason in text
+        )
+
+    async def _answering(self, wanted: Callable[[int, str], bool]) -> Operator:
         async with asyncio.timeout(LIMIT), aiohttp.ClientSession() as session:
             while True:
                 assert self.running, f"the operator ended by itself:\n{self.tail()}"
                 try:
                     async with session.get(f"http://127.0.0.1:{self._port}/readyz") as answer:
-                        if answer.status == 200:
+                        if wanted(answer.status, await answer.text()):
                             return self
                 except aiohttp.ClientError:
                     pass  # does not listen yet

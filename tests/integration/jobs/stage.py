@@ -11,7 +11,7 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs import names
 from fournos.kube.client import Client
-from fournos.kube.errors import ConnectionLostError, KubeError, NotFoundError, ServerError
+from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import LEASE, SECRET
 from fournos.kube.resource import Key, Resource
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
@@ -151,19 +151,6 @@ class JobStage(Stage):
             for resource in flavor["resources"]
             if resource["name"] == names.SLOT_RESOURCE
         )
-
-    async def accepts(self) -> bool:
-        """Whether Kueue's webhook answers."""
-        podset = {"name": "main", "count": 1, "template": {"spec": {"containers": [{"name": "c"}]}}}
-        try:
-            await self.client.create(
-                WORKLOAD, self.body(WORKLOAD, "probe", spec={"podSets": [podset]}), dry_run=True
-            )
-        except (ServerError, ConnectionLostError):
-            return False
-        except KubeError:
-            return True
-        return True
 
     async def secret(self, name: str) -> dict[str, str]:
         return dict((await self.get(SECRET, name))["data"])

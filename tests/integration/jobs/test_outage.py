@@ -11,9 +11,10 @@ import time
 
 import pytest
 
-from devcluster import Cluster, DevclusterError
+from devcluster import Cluster
 from fournos.kube.errors import KubeError
 from tests.integration.jobs.stage import JobStage
+from tests.integration.killing import revived
 
 RENEW_DEADLINE, LATE = 10.0, 4.8
 """Seconds without a renewal after which a leader ends, and of two pauses between its attempts."""
@@ -33,7 +34,7 @@ async def test_the_api_server_restarts(stage: JobStage, cluster: Cluster, second
         cluster.start_component("kube-apiserver")
     await stage.until(lambda: _answers(stage), "the API server does not come back")
     away = time.monotonic() - began
-    _keep_alive(cluster)
+    await revived(cluster)
     if seconds > RENEW_DEADLINE:  # it may not know whether another leads by now
         assert await operator.ended() == 1
         stage.launch()
@@ -43,7 +44,6 @@ async def test_the_api_server_restarts(stage: JobStage, cluster: Cluster, second
     await stage.phase("before", "Succeeded")
     if away <= RENEW_DEADLINE - LATE:
         assert operator.running, operator.tail()
-    await stage.until(stage.accepts, "Kueue's webhook does not answer")
     await stage.submit("after")
     # Kueue's watches come back when their own backoff lets them, which may take a minute.
     await stage.phase("after", "Running")
@@ -56,12 +56,3 @@ async def _answers(stage: JobStage) -> bool:
         return await stage.status("before") != {}
     except KubeError:
         return False
-
-
-def _keep_alive(cluster: Cluster) -> None:
-    """As a kubelet does: the others may give up without an API server."""
-    for component in ("kueue", "kube-controller-manager"):
-        try:
-            cluster.pid(component)
-        except DevclusterError:
-            cluster.start_component(component)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fournos.api.kinds import MINICLUSTER
 from fournos.appwrappers.admission import review
 from fournos.appwrappers.defaults import default
 from fournos.appwrappers.kinds import GROUP_COUNT, WRAPPED, WrappedKind
@@ -48,6 +49,10 @@ def declared(template: dict[str, Any], *pod_sets: Any) -> dict[str, Any]:
     return new
 
 
+def as_account(template: dict[str, Any], account: str) -> dict[str, Any]:
+    return {**template, "spec": {**template["spec"], "serviceAccountName": account}}
+
+
 NESTED = {**wrapper(pod_template("p")), "metadata": {"name": "inner"}}
 PATH = {"path": "template.spec.template"}
 
@@ -71,6 +76,8 @@ PATH = {"path": "template.spec.template"}
         (declared(job_template("j"), {**PATH, "annotations": {GROUP_COUNT: "-1"}}), ["annotation"]),
         (declared(job_template("j"), {"path": "template.spec.nothing"}), ["pod-sets"]),
         (wrapper(deployment_template("d", replicas="2")), ["pod-sets"]),  # type: ignore[arg-type]
+        (wrapper(as_account(pod_template("p"), "hearth")), ["operator-account"]),
+        (wrapper(as_account(pod_template("p"), "pipeline")), []),
         (wrapper(job_template("j"), pod_template("j")), []),
         (wrapper(job_template("j"), SERVICE, job_template("j")), ["same-name"]),
         (wrapper(*[changed(job_template(""), generateName="j-")] * 2), []),
@@ -186,6 +193,19 @@ def test_the_user_must_be_entitled_to_every_resource() -> None:
     assert unsure.transient and unsure.problems
     # Rights are asked at creation only: whoever may change it need not be who made it.
     assert refusals(new, new) == []
+
+
+@pytest.mark.parametrize("pod", [{}, {"hostPID": True}, "text"], ids=["plain", "of the node", "malformed"])
+def test_a_minicluster_that_reaches_further_takes_the_right_to_make_pods(pod: Any) -> None:
+    """The operator of AppWrappers makes it, so MiniClusters' policy sees the rights of that operator."""
+    own = CHECKED.model_copy(update={"workloads": "own"})
+    spec = {"containers": [{"image": "i"}], "pod": pod}
+    meta = {"name": "flux"}
+    template = {"apiVersion": MINICLUSTER.api_version, "kind": "MiniCluster", "metadata": meta, "spec": spec}
+    need = attempt(review, request_for(wrapper(template)), Facts(), settings=own)
+    assert isinstance(need, Need)
+    asked = [one.resource.kind for one in need.questions if isinstance(one, MayCreate)]
+    assert asked == ["MiniCluster", *(["Pod"] if pod else [])]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers.controller import appwrappers_controller
-from fournos.kube.kinds import DEPLOYMENT, JOB, POD
+from fournos.kube.kinds import DEPLOYMENT, JOB, POD, PRIORITY_CLASS
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.appwrappers.actors import (
@@ -193,6 +193,20 @@ async def test_the_straight_way() -> None:
     assert condition(workload, "Finished")["message"] == "AppWrapper finished successfully"  # type: ignore[index]
     assert "finalizers" not in workload["metadata"]
     assert [one["name"] for one in workload["spec"]["podSets"]] == ["aw-0"]
+
+
+async def test_the_priority_of_a_held_lock_is_refused_with_the_reason() -> None:
+    def critical(server: Server) -> None:
+        name = "system-cluster-critical"
+        server.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": 2_000_000_000})
+        template = pod_template("sample")
+        submit(server, {**template, "spec": {**template["spec"], "priorityClassName": name}})
+
+    server = (await run(scenario(critical))).server
+    found = condition(get(server), "QuotaReserved")
+    assert found is not None and (found["status"], found["reason"]) == ("False", "PriorityReserved")
+    assert "for locks of clusters only; name another class" in found["message"]
+    assert server.list(WORKLOAD) == []
 
 
 async def test_pods_get_what_the_admission_has() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.api.fournoscluster import DEFINITION, FournosCluster
 from fournos.app.generate import files
-from fournos.app.parts import KINDS
+from fournos.app.parts import kinds
 from fournos.clusters.rules import RULES, check, check_manifest
 from tests.unit.clusters.cases import CREATIONS, cluster
 
@@ -39,7 +39,7 @@ def test_the_secret_is_required_and_the_interval_has_no_default() -> None:
 def test_columns_are_those_of_the_hearth_readme() -> None:
     shown = [column.name.upper() for column in DEFINITION.columns if not column.priority]
     assert ["NAME", *shown] == ["NAME", "OWNER", "GPUS", "KUBECONFIG", "LOCKED", "AGE"]
-    assert DEFINITION in [definition for definition, _ in KINDS]
+    assert DEFINITION in [definition for definition, _ in kinds()]
 
 
 def test_reading() -> None:

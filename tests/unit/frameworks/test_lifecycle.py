@@ -15,6 +15,7 @@ from fournos.frameworks.controller import framework_controller
 from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.kinds import PIPELINE_RUN
 from fournos.frameworks.leftovers import left_behind
+from fournos.kube.kinds import PRIORITY_CLASS
 from fournos.kube.resource import Key
 from fournos.queueing.inputs import QueueInputs
 from fournos.queueing.kinds import WORKLOAD
@@ -286,6 +287,22 @@ async def test_a_users_own_hold_is_never_taken_off() -> None:
     assert get(server)["spec"]["status"] == "PipelineRunPending"
     assert server.list(WORKLOAD) == []
     assert get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"].startswith("HeldByUser: ")
+
+
+async def test_the_priority_of_a_held_lock_is_refused_with_the_reason() -> None:
+    def critical(server: Server) -> None:
+        name = "system-cluster-critical"
+        server.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": 2_000_000_000})
+        queued = pipeline_run()
+        queued["spec"]["taskRunTemplate"] = {"podTemplate": {"priorityClassName": name}}
+        submitted(queued)(server)
+
+    server = (await run(scenario(critical))).server
+    assert server.list(WORKLOAD) == []
+    message = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
+    assert message.startswith(
+        "PriorityReserved: PriorityClass 'system-cluster-critical' has the priority of a"
+    )
 
 
 async def test_a_run_that_was_never_held_goes_on_with_a_warning() -> None:

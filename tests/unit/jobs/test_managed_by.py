@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from fournos.jobs.controller import jobs_controller
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.jobs.returned import MOST_BYTES, keep_results
 from fournos.kube.kinds import JOB
-from fournos.kube.resource import Key
+from fournos.kube.resource import Key, owner_reference
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.queueing.workload import build
 from fournos.runtime.decision import Absent, Answer, Facts, LiveGet, Present, Unknown
@@ -242,6 +243,8 @@ async def test_the_worker_resolves_and_runs_it(story: str) -> None:
 class Returning(Tekton):
     """A run with one task; the task and the Pipeline return results."""
 
+    foreign: tuple[str, ...] = ()
+    """TaskRuns that somebody else has made, and that Tekton lists."""
     value: Any = '{"kpis": []}'
     results = property(
         lambda self: [{"name": "fournos-results", "value": self.value}, {"name": "x", "value": "y"}]
@@ -249,15 +252,26 @@ class Returning(Tekton):
 
     def _step(self, server: Server, run: Any) -> bool:
         if not (run.get("status") or {}).get("childReferences"):
-            owner = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "name": "job"}
-            mine, name = {**owner, "uid": run["metadata"]["uid"]}, run["metadata"]["name"]
-            for task, owners in (("own", [mine]), ("foreign", [])):
-                meta = {"name": f"{name}-{task}", "namespace": NS, "ownerReferences": owners}
-                server.create(TASK_RUN, {"metadata": meta})
+            name = run["metadata"]["name"]
+            mine = owner_reference(PIPELINE_RUN, run)
+            owners = {"by name": [], "owned": [{**mine, "controller": False}]}
+            there = [one for one in ("own", *self.foreign) if one != "gone"]
+            for task in there:
+                meta = {
+                    "name": f"{name}-{task}",
+                    "namespace": NS,
+                    "ownerReferences": owners.get(task, [mine]),
+                }
+                spec = {"taskRef": {"name": "another" if task == "forged" else "bench", "kind": "Task"}}
+                server.create(TASK_RUN, {"metadata": meta, "spec": spec})
                 value = {"results": [{"name": "fournos-results", "value": {"of": task}}]}
                 server.patch(TASK_RUN, Key(NS, f"{name}-{task}"), {"status": value}, subresource="status")
-            children = [{"kind": "TaskRun", "name": f"{name}-{one}"} for one in ("own", "foreign", "gone")]
+            children = [
+                {"kind": "TaskRun", "name": f"{name}-{one}", "pipelineTaskName": "bench"}
+                for one in ("own", *self.foreign)
+            ]
             found = {
+                "pipelineSpec": {"tasks": [{"name": "bench", "taskRef": {"name": "bench"}}]},
                 "childReferences": [*children, {"kind": "CustomRun", "name": "c"}],
                 "results": self.results,
             }
@@ -276,6 +290,17 @@ async def test_what_its_run_returned_is_in_the_status_of_the_copy() -> None:
     assert returned(server) == [{"of": "own"}, '{"kpis": []}']
     for disturbed in DISTURBED.values():
         await disturbed(case)
+
+
+@pytest.mark.parametrize("which", ["by name", "owned", "forged", "gone"])
+async def test_results_of_a_task_that_is_not_its_own_do_not_count_nor_do_those_that_may_be_copies(
+    which: str,
+) -> None:
+    class Adopting(Returning):
+        foreign = (which,)
+
+    server = (await run(scenario(sent, tekton=Adopting))).server
+    assert (phase(server), returned(server)) == ("Succeeded", [{"of": "own"}])
 
 
 async def test_a_run_that_failed_returns_what_its_tasks_have_measured() -> None:
@@ -348,6 +373,20 @@ def test_results_that_are_too_large_are_reported() -> None:
         (event,) = ctx.draft.events
         assert (event.reason, event.type) == ("ResultsNotKept", "Warning")
         assert "results" not in ctx.draft.render()
+
+
+def test_results_that_may_be_somebody_else_s_are_reported() -> None:
+    children = [{"kind": "TaskRun", "name": "job-run", "pipelineTaskName": "run"}]
+    status = {"childReferences": children, "results": [{"name": "fournos-results", "value": "x"}]}
+    run = {"metadata": {"name": "job", "namespace": NS, "uid": "r"}, "status": status}
+    ctx = ending(Present(run))
+    forged = {"metadata": {"name": "job-run", "uid": "t"}}
+    answers = {**ctx.facts.answers, LiveGet(TASK_RUN, Key(NS, "job-run")): Present(forged)}
+    ctx = replace(ctx, facts=Facts(answers))
+    assert keep_results(ctx)
+    (event,) = ctx.draft.events
+    assert event.reason == "ResultsNotKept" and "TaskRun job-run is not what it runs" in event.message
+    assert "results" not in ctx.draft.render()
 
 
 @pytest.mark.parametrize("disturbed", DISTURBED)

@@ -40,10 +40,20 @@ def world() -> World:
     found = {
         (POD, "victim-run-pod"): obj(POD, "victim-run-pod", (TASK_RUN, "victim-run"), spec={}),
         (TASK_RUN, "victim-run"): obj(
-            TASK_RUN, "victim-run", (PIPELINE_RUN, "victim"), status={"podName": "victim-run-pod"}
+            TASK_RUN,
+            "victim-run",
+            (PIPELINE_RUN, "victim"),
+            spec={"taskRef": {"name": "run", "kind": "Task"}},
+            status={"podName": "victim-run-pod"},
         ),
         (PIPELINE_RUN, "victim"): obj(
-            PIPELINE_RUN, "victim", (FJOB, "victim"), status={"childReferences": [{"name": "victim-run"}]}
+            PIPELINE_RUN,
+            "victim",
+            (FJOB, "victim"),
+            status={
+                "childReferences": [{"name": "victim-run", "pipelineTaskName": "run"}],
+                "pipelineSpec": {"tasks": [{"name": "run", "taskRef": {"name": "run", "kind": "Task"}}]},
+            },
         ),
         (POD, "resolve-pod"): obj(
             POD,
@@ -114,6 +124,11 @@ FORGED: dict[str, tuple[str, Callable[[World], Any], str]] = {
         lambda w: w[PIPELINE_RUN, "victim"].update(status={}),
         "does not know TaskRun",
     ),
+    "of a TaskRun of somebody else that Tekton has adopted": (
+        "victim-run-pod",
+        lambda w: w[TASK_RUN, "victim-run"].update(spec={"taskSpec": {"steps": [{"image": "evil"}]}}),
+        "is not what PipelineRun victim runs: its taskRef differs",
+    ),
     "of an earlier TaskRun of the name": (
         "victim-run-pod",
         lambda w: w[TASK_RUN, "victim-run"]["metadata"].update(uid="newer"),
@@ -132,6 +147,7 @@ FORGED: dict[str, tuple[str, Callable[[World], Any], str]] = {
                         TASK_RUN,
                         "victim-run",
                         (PIPELINE_RUN, "mine"),
+                        spec=w[TASK_RUN, "victim-run"]["spec"],
                         status={"podName": "victim-run-pod"},
                     ),
                 }

@@ -260,10 +260,18 @@ def test_a_later_attempt_gives_way_to_a_foreign_workload() -> None:
             "PriorityClassUnknown",
             "Waiting: cannot read WorkloadPriorityClass 'urgent': timeout",
         ),
+        (
+            Present({"value": 1_000_000_000}),
+            "PriorityReserved",
+            "Waiting: WorkloadPriorityClass 'urgent' has the priority of a held lock (1000000000) or more, "
+            "which is for locks of clusters only; name another class",
+        ),
     ],
-    ids=["missing", "no Kueue", "unknown"],
+    ids=["missing", "no Kueue", "unknown", "reserved"],
 )
-def test_a_priority_class_that_is_missing_is_waited_for(answer: Answer, reason: str, message: str) -> None:
+def test_a_priority_class_that_cannot_be_used_is_waited_for(
+    answer: Answer, reason: str, message: str
+) -> None:
     found = pending(priority="urgent", answers={CLASS: answer})
     assert written(found, "phase", "message") == ("Pending", message)
     assert condition_of(found, "WorkloadAdmitted") == ("False", reason, message)

@@ -60,11 +60,6 @@ def test_the_same_failure_is_not_reported_again_and_another_one_is() -> None:
     assert [one.reason for one in other.events] == ["ServerError"]
 
 
-def test_a_failure_that_is_over_is_taken_back() -> None:
-    found = decided(retrying("ServerError"), workloads=(a_workload(),), runs=(a_run(),))
-    assert condition_of(found, "Retrying") == ("False", "Recovered", "")
-
-
 def test_a_webhook_of_kueue_that_cannot_read_the_kind_is_named() -> None:
     message = "failed calling webhook mworkload.kb.io of kueue-webhook-service"
     (event,) = decided(a_job("Pending"), failure=failing(3, message=message)).events

@@ -204,6 +204,30 @@ async def test_a_run_that_was_taken_over_is_stopped_before_its_quota_goes(shutdo
         assert server.get(PIPELINE_RUN, KEY)["spec"]["status"] == wanted
 
 
+@pytest.mark.parametrize("what", PHASES)
+async def test_a_job_that_is_being_deleted_when_it_is_taken_over_goes_once_its_run_has_stopped(
+    what: str,
+) -> None:
+    """Kubernetes refuses a new finalizer then, so kopf's holds the job while its run is live."""
+    setup, _ = PHASES[what]
+
+    def deleted(server: Server) -> None:
+        setup(server)
+        server.delete(FOURNOS_JOB, KEY)
+        assert server.find(FOURNOS_JOB, KEY) is not None
+
+    def held(server: Server) -> None:
+        runs = server.list(PIPELINE_RUN)
+        live = [run for run in runs if not (run.get("status") or {}).get("completionTime")]
+        assert not live or server.find(FOURNOS_JOB, KEY) is not None, "the run lost its job"
+        assert not live or what == "clusterless" or server.list(WORKLOAD), "runs without quota"
+
+    actors = [Kueue(), Tekton(endless={"job"})]
+    server = (await run(scenario(deleted, cast=(), actors=actors, invariants=[held]))).server
+    assert server.find(FOURNOS_JOB, KEY) is None
+    assert server.list(WORKLOAD) == []
+
+
 @pytest.mark.parametrize("end", ["Succeeded", "Failed", "Stopped"])
 async def test_a_job_that_had_ended_is_left_as_it_is(end: str) -> None:
     server = (await run(scenario(lambda s: old_job(s, end)))).server

@@ -238,6 +238,10 @@ def test_config_is_found_whatever_the_working_directory(
         ("kind: Pod", "is not a batch/v1 Job"),
         ("kind: Job\nspec: {template: {spec: {containers: []}}}", "has no container"),
         ("{", "cannot be read"),
+        (
+            "kind: Job\nspec: {template: {spec: {serviceAccountName: fournos, containers: [{name: c}]}}}",
+            "ServiceAccount fournos is for an operator",
+        ),
     ],
 )
 def test_an_invalid_template_has_a_reason(text: str, problem: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A control plane whose Kueue leaves AppWrappers to us: its own integration is off, ours is on."""
+"""A Kueue that leaves AppWrappers to us: its own integration is off, ours is on."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-import devcluster
+from tests.integration.conftest import kueue_configured
 
-NAME = "fournos-test-appwrappers"
 CONFIG: dict[str, Any] = {
     "integrations": {
         "frameworks": ["batch/job"],
@@ -21,8 +20,8 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture(scope="package")
 def kubeconfig() -> Iterator[Path]:
-    yield devcluster.ensure(NAME, profile="control-plane", kueue_config=CONFIG).kubeconfig_path
-    devcluster.down(NAME)
+    with kueue_configured(CONFIG) as path:
+        yield path
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import devcluster
 from tests.integration.appwrappers.own.conftest import CONFIG
+from tests.integration.conftest import kueue_configured
 
-NAME = "fournos-test-waiting"
 PODS_READY_WITHIN = 5
 STRATEGY = {"backoffBaseSeconds": 5, "backoffMaxSeconds": 5, "backoffLimitCount": 1}
 """The backoff is as long as each state in between must last to be seen."""
@@ -19,9 +18,8 @@ WAITS = {"timeout": f"{PODS_READY_WITHIN}s", "requeuingStrategy": STRATEGY}
 
 @pytest.fixture(scope="package")
 def kubeconfig() -> Iterator[Path]:
-    config = {**CONFIG, "waitForPodsReady": WAITS}
-    yield devcluster.ensure(NAME, profile="control-plane", kueue_config=config).kubeconfig_path
-    devcluster.down(NAME)
+    with kueue_configured({**CONFIG, "waitForPodsReady": WAITS}) as path:
+        yield path
 
 
 @pytest.fixture(scope="module")
