@@ -6,6 +6,7 @@ Its images are files beside it.  A program whose name is in FAKE_ENGINE_DOWN is 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import io
 import json
 import os
@@ -67,7 +68,12 @@ def main(path: str, *words: str) -> int:
     if program in os.environ.get("FAKE_ENGINE_DOWN", "").split():
         print(f"Cannot connect to the {program} service", file=sys.stderr)
         return 1
-    images = home / f"{program}-images"
+    with (home / f"{program}-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # an engine keeps the images of commands that run side by side
+        return _act(program, parsed, home / f"{program}-images")
+
+
+def _act(program: str, parsed: argparse.Namespace, images: Path) -> int:
     found = set(images.read_text().splitlines()) if images.exists() else set()
     if parsed.command == "build":
         assert parsed.file.is_file() and parsed.context.is_dir()

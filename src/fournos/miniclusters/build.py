@@ -85,9 +85,19 @@ def pod_sets(minicluster: Obj, settings: MiniClusterSettings) -> tuple[PodSet, .
 
 
 def index_label(pod: Obj) -> dict[str, Any] | None:
-    """Returns the merge patch that sets `job-index` on a pod of our Job; None if nothing changes."""
+    """Returns the merge patch that sets `job-index` on a pod of our Job; None if nothing changes.
+
+    It also removes the Job controller's count of stops before this pod. With each of them the controller
+    doubles the wait for the next pod, up to ten minutes, and only a success, which a broker never has, resets
+    it. Failures that count toward a limit are in another annotation, and stay.
+    """
     labels = pod["metadata"].get("labels") or {}
     index = labels.get(names.COMPLETION_INDEX_LABEL)
     if index is None or labels.get(names.INDEX_LABEL) == index:
         return None
-    return {"metadata": {"labels": {names.INDEX_LABEL: index}}}
+    return {
+        "metadata": {
+            "labels": {names.INDEX_LABEL: index},
+            "annotations": {names.IGNORED_FAILURES_ANNOTATION: None},
+        }
+    }

@@ -65,7 +65,8 @@ def _held(ctx: Context, job: Obj) -> Obj | None:
         if terminal(pod) or is_terminating(pod) or cause_of(pod):
             continue
         statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-        if not any("running" in (one.get("state") or {}) for one in statuses):
+        # The Events of a pod that has started are those of its start, and explain nothing any more.
+        if not any({"running", "terminated"} & set(one.get("state") or {}) for one in statuses):
             return pod
     return None
 

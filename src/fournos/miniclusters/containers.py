@@ -24,12 +24,15 @@ def pod_level(resource: str) -> bool:
     return resource in _POD_LEVEL or resource.startswith("hugepages-")
 
 
+def _pull_policy(container: Container) -> str:
+    return "Always" if container.pull_always else container.image_pull_policy or "IfNotPresent"
+
+
 def _common(container: Container) -> dict[str, Any]:
     """Returns the fields that every container has."""
-    policy = "Always" if container.pull_always else container.image_pull_policy or "IfNotPresent"
     found: dict[str, Any] = {
         "image": container.image,
-        "imagePullPolicy": policy,
+        "imagePullPolicy": _pull_policy(container),
         "stdin": True,
         "tty": True,
     }
@@ -68,12 +71,19 @@ def _script(key: str) -> list[str]:
 
 
 def flux_view(cluster: Cluster) -> dict[str, Any]:
-    """Returns the init container. It copies the view and writes the files that the brokers read."""
+    """Returns the init container. It copies the view and writes the files that the brokers read.
+
+    Without a view it only needs a shell, so it runs the application's image, which is pulled anyway.
+    """
     flux = cluster.spec.flux.container
+    policy = "Always" if flux.pull_always else "IfNotPresent"
+    image = flux.image or cluster.settings.view_image
+    if flux.disable and not flux.image:
+        image, policy = str(cluster.runner.image), _pull_policy(cluster.runner)
     found: dict[str, Any] = {
         "name": cluster.spec.flux.view_name,
-        "image": flux.image or cluster.settings.view_image,
-        "imagePullPolicy": "Always" if flux.pull_always else "IfNotPresent",
+        "image": image,
+        "imagePullPolicy": policy,
         "command": _script(entrypoint.INIT),
         "stdin": True,
         "tty": True,
@@ -105,11 +115,11 @@ def runner(cluster: Cluster, pod: Volumes) -> dict[str, Any]:
         "preStop": {"exec": {"command": _script(f"stop-{index}")}},
     }
     if not cluster.spec.flux.disable_socket:
-        # Checked only until the broker has started: a broker that is up stays up until its container ends.
+        # Checked only until the broker has joined: from then on it counts until its container ends.
         found["startupProbe"] = {
-            "exec": {"command": ["/bin/bash", "-c", f"[[ -S {cluster.socket} ]]"]},
+            "exec": {"command": _script(f"ready-{index}")},
             "periodSeconds": cluster.patience,
-            "timeoutSeconds": 5,
+            "timeoutSeconds": 10,
             "failureThreshold": _FOR_EVER,
         }
     extended = {

@@ -9,6 +9,7 @@ from fournos.miniclusters.context import Observed
 from fournos.miniclusters.decide import decide
 from fournos.miniclusters.observe import observe, watches
 from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.queueing.managed import managed_elsewhere
 from fournos.runtime.controller import Controller
 
 MINICLUSTERS = "miniclusters"
@@ -24,5 +25,6 @@ def miniclusters_controller(settings: MiniClusterSettings) -> Controller[Observe
         observe=observe,
         decide=partial(decide, settings=settings),
         primary=lambda observed: observed.minicluster,
+        owns_status=lambda primary: not managed_elsewhere(primary.get("spec") or {}),
         executors={MakeCertificate: Maker(settings)},
     )

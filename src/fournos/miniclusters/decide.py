@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from fournos.kube.kinds import POD
 from fournos.kube.resource import is_terminating, key_of
 from fournos.miniclusters import names, resize
+from fournos.miniclusters.admission import refusal
 from fournos.miniclusters.build import index_label
 from fournos.miniclusters.causes import cause
 from fournos.miniclusters.cluster import spec_of
@@ -51,8 +52,12 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
         return _failed(ctx, facts.failure)
     if not ctx.deleting and not ctx.draft.begun and (problem := _unreadable(ctx)):
         return waits(ctx, "Invalid", problem, retry=False)
+    # What another cluster runs is refused, too: there the operator's account makes it, whoever its author is.
+    refused = "" if ctx.deleting or ctx.draft.begun or ctx.draft.finished else refusal(ctx)
+    if refused and not observed.inputs.workloads:
+        return waits(ctx, "NotPermitted", refused)
     back = resize.given_back(ctx)
-    if not (ctx.draft.phase or ctx.deleting):
+    if not (ctx.draft.phase or ctx.deleting or refused):
         sent = send_elsewhere(ctx.resource, ctx.minicluster, queue_name(ctx.minicluster), facts)
         if sent is not None:
             return sent
@@ -60,9 +65,12 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
     # The finalizer comes before the Workload: its quota must not be released while pods still run.
     if queued and not ctx.deleting and not ctx.holds_finalizer:
         return Decision(steps=ctx.finalizer(on=True))
-    queue = reconcile(QueuedMiniCluster(ctx.minicluster, settings, back), observed.inputs, facts, now)
+    job = QueuedMiniCluster(ctx.minicluster, settings, back, bool(refused))
+    queue = reconcile(job, observed.inputs, facts, now)
     if queue.steps:
         return Decision(steps=queue.steps, events=queue.events, retry=queue.retry)
+    if refused:
+        return waits(ctx, "NotPermitted", refused)
     if elsewhere:
         done = ctx.deleting and queue.verdict is Verdict.ELSEWHERE
         return Decision(steps=ctx.finalizer(on=False) if done else (), retry=queue.retry)

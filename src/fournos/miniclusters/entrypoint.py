@@ -25,6 +25,7 @@ def data(cluster: Cluster) -> dict[str, str]:
         INIT: script.init(cluster),
         f"wait-{runner}": script.runner(cluster),
         f"stop-{runner}": script.stop(cluster),
+        f"ready-{runner}": script.ready(cluster),
         "broker.toml": broker.toml(cluster),
         "hostlist": broker.hostlist(cluster),
         names.QUORUM_KEY: quorum_text(cluster),

@@ -42,7 +42,10 @@ def _runs(pod: Obj, name: str) -> bool:
 
 
 def broker_up(pod: Obj, name: str) -> bool:
-    """True if the pod is ready. Sidecars that have ended are ignored, although they make the pod unready."""
+    """True if the pod is ready: its broker has joined (scripts/ready.sh).
+
+    Sidecars that have ended are ignored, although they make the pod unready.
+    """
     if is_terminating(pod):
         return False
     if is_true(pod, "Ready"):
@@ -103,17 +106,21 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
     report_sidecars(ctx)
     lead_runs = lead is not None and _runs(lead, ctx.name)
     if lead is not None and not lead_runs and _final(ctx, lead):
-        return  # the last message stays until the Job has ended too
+        code = exit_code(lead, ctx.name)
+        text = f"The lead broker has ended with exit code {code}, its Job is about to end"
+        ctx.draft.condition(READY, False, "LeadEnded", text).phased("Running", text)
+        return
     counts = f"{found.running} of {size} pods run, {found.ready} are ready"
     if lead is not None and lead_runs and ctx.draft.started_at is None:
         state = runner(lead, ctx.name)["state"]["running"]
         ctx.draft.put(startedAt=state.get("startedAt"))
     waiting = found.running < size
+    why = _cause(ctx, job, counts, hint) if waiting else f"{counts}: waiting for the brokers to join"
     ctx.draft.condition(
         WAITING,
         waiting,
         "PodsPending" if waiting else "PodsRunning",
-        _cause(ctx, job, counts, hint) if waiting else counts,
+        why if waiting else counts,
     )
     ready = lead_runs and found.ready >= size
     ctx.draft.condition(RUNNING, lead_runs, "LeadRunning" if lead_runs else "LeadPending", counts)
@@ -121,9 +128,9 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
     if ready:
         phase, message = "Ready", f"All {size} brokers are up"
     elif lead_runs:
-        phase, message = "Running", _cause(ctx, job, counts, hint)
+        phase, message = "Running", why
     else:
-        phase, message = "Waiting", _cause(ctx, job, counts, hint)
+        phase, message = "Waiting", why
     ctx.draft.phased(phase, f"{message}; {refused}" if refused else message)
 
 
@@ -139,6 +146,10 @@ def _cause(ctx: Context, job: Obj, counts: str, hint: str) -> str:
     if job["spec"].get("suspend"):
         found = condition(job, "Suspended") or {}
         return str(found.get("message") or "The Job is suspended")
+    if not (ctx.spec.get("flux") or {}).get("completeWorkers") and any(
+        index_of(pod) and terminal(pod) and ended_well(pod, ctx.name) for pod in ctx.pods
+    ):
+        return f"{counts}: Flux is shutting down"
     for pod in sorted(ctx.pods, key=lambda pod: index_of(pod) or 0):
         if not terminal(pod) and not _runs(pod, ctx.name) and (text := cause_of(pod)):
             return f"{counts}: {text}"

@@ -62,9 +62,15 @@ def indexed_job(cluster: Cluster, placed: dict[str, Any]) -> dict[str, Any]:
         body["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
     if placed["spec"]["restartPolicy"] == "Never":
         body["podFailurePolicy"] = {"rules": _failure_policy(cluster)}
-        if cluster.beside:
-            # FailIndex requires this field. The limit of all indexes together is reached first.
-            body["backoffLimitPerIndex"] = body["backoffLimit"]
+        # With a limit per index the Job controller notes in a pod how many failed before it, and delays the
+        # next one accordingly: build.index_label resets that. FailIndex requires the limit, too.
+        body["backoffLimitPerIndex"] = body["backoffLimit"]
+        if not cluster.beside:
+            # A worker that fails beside its lead broker must not use up the retries of the command. So each
+            # index counts for itself, and the first that fails too often ends the Job. FailIndex must not end
+            # it: with sidecars there is only the limit of all indexes together.
+            del body["backoffLimit"]
+            body["maxFailedIndexes"] = 0
     return {
         "apiVersion": JOB.api_version,
         "kind": JOB.kind,

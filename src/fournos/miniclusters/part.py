@@ -5,7 +5,7 @@ from __future__ import annotations
 from fournos.api.minicluster import DEFINITION
 from fournos.api.required import MINICLUSTER
 from fournos.miniclusters.controller import MINICLUSTERS, miniclusters_controller
-from fournos.miniclusters.metrics import METRICS, report
+from fournos.miniclusters.metrics import report
 from fournos.miniclusters.rights import RIGHTS
 from fournos.miniclusters.rules import RULES
 from fournos.miniclusters.settings import MiniClusterSettings
@@ -31,5 +31,4 @@ PART = Part(
     rights=RIGHTS,
     required=(MINICLUSTER, KUEUE),
     kinds=((DEFINITION, RULES),),
-    metrics=METRICS,
 )

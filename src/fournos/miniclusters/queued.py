@@ -25,6 +25,8 @@ class QueuedMiniCluster:
     settings: MiniClusterSettings
     given_back: int = 0
     """The number of pods that a resize has removed."""
+    refused: bool = False
+    """True if its pods may not be made. Kueue then evicts it, which releases the quota."""
 
     @property
     def resource(self) -> Resource:
@@ -59,6 +61,9 @@ class QueuedMiniCluster:
 
     def reclaimable_pods(self) -> Mapping[str, int]:
         return {names.MAIN_POD_SET: self.given_back} if self.given_back else {}
+
+    def held_back(self) -> bool:
+        return self.refused
 
     def start(self, infos: Sequence[PodSetInfo]) -> Obj:
         """Returns the patch that resumes it.

@@ -1,11 +1,13 @@
-"""Restarts a MiniCluster whose lead broker was killed together with its workers.
+"""Restarts a MiniCluster whose lead broker was stopped together with its workers.
 
 A lead broker that receives SIGTERM shuts its workers down, and the Job controller never runs an index again
 that has succeeded. The replaced lead broker would wait for these workers forever. Nothing of the instance is
-left, so the whole Job is created again.
+left, so the whole Job is created again, as soon as the pod of the stopped lead broker has ended: then its
+successor need not be stopped in the middle of its start.
 
 At a regular end, too, workers end before their lead broker, which may take long to write an archive or to run
-the user's `post`. What counts is therefore whether the lead broker started after its workers had ended.
+the user's `post`. What counts is therefore whether a lead broker is still to start, or started after its
+workers had ended.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from typing import Final
 
 from fournos.api.quantities import parse_count
 from fournos.api.times import parse_time
-from fournos.kube.resource import Obj
+from fournos.kube.resource import Obj, is_terminating
+from fournos.miniclusters import names
 from fournos.miniclusters.context import Context, index_of, over, terminal
-from fournos.miniclusters.health import broker_up, ended_well, lead_of, runner
+from fournos.miniclusters.health import ended_well, lead_of, runner
 from fournos.miniclusters.status import READY, RUNNING
 from fournos.miniclusters.teardown import remove
 from fournos.runtime.decision import Decision
@@ -31,25 +34,42 @@ _LATEST: Final = 253402300799
 def due(ctx: Context) -> datetime | None:
     """Returns when to restart, or None.
 
-    A restart is due if the lead broker is up and workers that it needs had ended before it started.
+    A restart is due if workers that the next lead broker needs had ended before it starts.
     """
     lead = lead_of(ctx)
-    if (ctx.spec.get("flux") or {}).get("completeWorkers") or lead is None or not broker_up(lead, ctx.name):
+    if (ctx.spec.get("flux") or {}).get("completeWorkers") or lead is None:
         return None
-    began = _began(ctx, lead)
-    if began is None:
+    since = _since(ctx, lead)
+    if since is None:
         return None
-    if any(at <= began for pod in ctx.pods if (at := _worker_ended(ctx, pod)) is not None):
-        return began
+    at, started = since
+    ends = [end for pod in ctx.pods if (end := _worker_ended(ctx, pod)) is not None]
+    if any(end <= (at if started else ctx.now) for end in ends):
+        return at
     first = ctx.draft.started_at
-    if first is not None and first < began and _without_pods(ctx):
-        return began + _GRACE
+    if first is not None and first < at and _without_pods(ctx):
+        return at + _GRACE
     return None
 
 
-def _began(ctx: Context, lead: Obj) -> datetime | None:
-    running = (runner(lead, ctx.name).get("state") or {}).get("running") or {}
-    return parse_time(running["startedAt"]) if running.get("startedAt") else None
+def _since(ctx: Context, lead: Obj) -> tuple[datetime, bool] | None:
+    """Returns since when the lead broker runs (True), or since when another is to start (False).
+
+    None if it has a result, or is about to end.
+    """
+    if is_terminating(lead) and not terminal(lead):
+        return None
+    state = runner(lead, ctx.name).get("state") or {}
+    ended = state.get("terminated") or {}
+    if "running" in state:
+        at, started = state["running"].get("startedAt"), True
+    elif ended:
+        at, started = ended.get("finishedAt") if ended.get("exitCode") == names.STOPPED else None, False
+    elif terminal(lead):
+        return None
+    else:
+        at, started = lead["metadata"].get("creationTimestamp"), False
+    return (parse_time(at), started) if at else None
 
 
 def _worker_ended(ctx: Context, pod: Obj) -> datetime | None:
@@ -84,7 +104,7 @@ def begin_again(ctx: Context) -> Decision:
     at = due(ctx)
     if at is None or ctx.now < at:
         return Decision(retry=True)  # the live read contradicts the cache
-    text = "The lead broker was killed and its workers have ended: the MiniCluster begins again"
+    text = "The lead broker was stopped and its workers have ended: the MiniCluster begins again"
     if removal.steps:
         ctx.draft.event("Restarted", text, warning=True)
     ctx.draft.condition(RUNNING, False, "LeadKilled", text).condition(READY, False, "LeadKilled", text)

@@ -33,6 +33,12 @@ OPERATOR: Final = Rights(
             "where a queue leads: spec.managedBy",
         ),
         Right(
+            CLUSTER,
+            "get",
+            "validatingadmissionpolicybindings.admissionregistration.k8s.io=fournos-minicluster-pods",
+            "whether authors' rights are checked",
+        ),
+        Right(
             "operator-system", "get patch", "secrets=minicluster-metrics-cert", "the certificate of /metrics"
         ),
     ),

@@ -44,6 +44,12 @@ def _user(title: str, code: str | None, *, quiet: bool = False) -> str:
     return f"\n# {title}\n{body}"
 
 
+def _hook(title: str, code: str | None, *, quiet: bool = False) -> str:
+    """Returns the user's code with its name set while it runs, for the message if it ends the script."""
+    text = _user(title, code, quiet=quiet)
+    return f"\npart={title}{text}\npart=\n" if text else ""
+
+
 def _paths(cluster: Cluster) -> dict[str, str]:
     logging = cluster.spec.logging
     return {
@@ -118,39 +124,27 @@ def _runner(cluster: Cluster) -> Iterator[str]:
     )
     yield _part("begin")
     yield _part("reserved")
-    yield _user("commands.init", commands.init, quiet=quiet)
+    yield _part("release")
+    yield _hook("commands.init", commands.init, quiet=quiet)
     if spec.logging.timed:
         yield _part("timed")
     yield from _view(cluster)
     yield from _user_switch(container)
-    yield _user("preCommand", container.pre_command, quiet=quiet)
+    yield _hook("preCommand", container.pre_command, quiet=quiet)
     yield _part("user_known")
     yield _part("files")
     yield "\n" + _array("options", broker.options(cluster))
-    yield from _archive(cluster)
+    yield _part("lead_marks")
+    if spec.archive.path:
+        yield "\n" + _assignments({"archive": spec.archive.path})
+        yield _part("archive")
     yield _part("options")
-    yield _user("commands.pre", commands.pre, quiet=quiet)
+    yield _hook("commands.pre", commands.pre, quiet=quiet)
     yield _part("banner")
     yield _part("run")
     yield f"\nafter() {{\n:\n{lines(commands.post or ':')}}}\n"
     yield from _roles(cluster)
     yield _part("end")
-
-
-def _archive(cluster: Cluster) -> Iterator[str]:
-    """The lead broker loads the state at its start and writes it at its shutdown."""
-    path = cluster.spec.archive.path
-    if path:
-        yield (
-            f"\narchive={quote(path)}\n"
-            'if [[ $HOSTNAME == "$lead" ]]; then\n'
-            '  mkdir -p "$(dirname "$archive")"\n'
-            '  options+=("-Scontent.dump=$archive")\n'
-            "  if [[ -e $archive ]]; then\n"
-            '    options+=("-Scontent.restore=$archive")\n'
-            "  fi\n"
-            "fi\n"
-        )
 
 
 def _start(cluster: Cluster) -> str:
@@ -164,15 +158,17 @@ def _roles(cluster: Cluster) -> Iterator[str]:
     before = launch.prefix(cluster)
     yield '\nif [[ $HOSTNAME == "$lead" ]]; then\n'
     yield _part("lead_before").lstrip("\n")
-    yield _user("commands.brokerPre", commands.on_broker, quiet=cluster.spec.logging.quiet)
+    yield _hook("commands.brokerPre", commands.on_broker, quiet=cluster.spec.logging.quiet)
     yield "# shellcheck disable=SC2086 # a prefix of several words\n"
     if program:
         yield f'program=({program})\nsay "Command: ${{program[*]}}"\n'
         yield f'run $asFlux {_start(cluster)} "${{program[@]}}"\n'
     else:
         yield f'run $asFlux {before}flux broker "${{options[@]}}"\n'
+    if cluster.spec.archive.path:
+        yield "keep_archive\n"
     yield "else\n"
-    yield _user("commands.workerPre", commands.on_workers, quiet=cluster.spec.logging.quiet).lstrip("\n")
+    yield _hook("commands.workerPre", commands.on_workers, quiet=cluster.spec.logging.quiet).lstrip("\n")
     yield "run_worker() {\n# shellcheck disable=SC2086 # a prefix of several words\n"
     yield f"run {launch.timed(cluster, 'fluxstart')}$asFlux {before}{_start(cluster)}\n}}\n"
     yield _part("worker")
@@ -202,8 +198,16 @@ def sidecar(cluster: Cluster, index: int) -> str:
         (
             _SHEBANG,
             f"# Container {container.name} of MiniCluster {cluster.name}.\n",
-            _assignments({**_paths(cluster), "wait_socket": _flag(wait), "stopped": str(_STOPPED_BESIDE)}),
+            _assignments(
+                {
+                    **_paths(cluster),
+                    "wait_socket": _flag(wait),
+                    "stopped": str(_STOPPED_BESIDE),
+                    "oldest": str(_OLDEST),
+                }
+            ),
             _part("begin"),
+            _part("release"),
             _user("commands.init", commands.init, quiet=quiet),
             _strict(cluster),
             *_view(cluster),
@@ -223,6 +227,12 @@ def stop(cluster: Cluster) -> str:
     values = {**_paths(cluster), "grace": str(cluster.settings.drain_grace_sec)}
     head = _SHEBANG + f"# Before a pod of MiniCluster {cluster.name} goes.\n" + _assignments(values)
     return head + _user("lifeCycle.preStopExec", f"(\n:\n{lines(hook)})" if hook else None) + _part("stop")
+
+
+def ready(cluster: Cluster) -> str:
+    """Returns the startup probe of the container that runs Flux."""
+    head = f"# Has the broker of a pod of MiniCluster {cluster.name} joined?\n"
+    return _SHEBANG + head + _assignments(_paths(cluster)) + _part("ready")
 
 
 def environment(cluster: Cluster) -> str:

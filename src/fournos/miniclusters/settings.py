@@ -36,6 +36,12 @@ class MiniClusterSettings(BaseSettings):
         description="Seconds after the lead broker's end in which containers beside Flux may end; then the "
         "pods are taken down",
     )
+    pod_rights: Literal["policy", "refused", "open"] = Field(
+        "policy",
+        description="Whether a MiniCluster may ask for a Secret, a directory or the processes of a node, a "
+        "CSI volume, privileges or a ServiceAccount: where the policy fournos-minicluster-pods checks the "
+        "rights of its author (policy), never (refused), or unchecked (open)",
+    )
     give_back: bool = Field(
         True,
         description="Give Kueue the quota of pods that a resize took away; false keeps it, so that the "

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition
+from fournos.api.times import parse_time
 from fournos.miniclusters import names
 from tests.e2e.miniclusters.clusters import Clusters
 
@@ -22,6 +23,7 @@ MADE: dict[str, dict[str, Any]] = {
         "container": {**LAUNCHED, "command": "bash -c 'until [[ -e /tmp/enough ]]; do sleep 1; done'"},
     },
     "worker": {},
+    "stops": {},
     "lead": {},
     "again": {"backoffLimit": 1, "container": {**LAUNCHED, "command": "bash -c 'exit 3'"}},
     "side": {
@@ -92,10 +94,15 @@ def _drain(clusters: Clusters, name: str, pods: list[dict[str, Any]]) -> None:
 
 def _empty(clusters: Clusters, name: str, pods: list[dict[str, Any]]) -> None:
     lead, worker = pods
-    clusters.sees(name, 2)  # a worker is Ready before it has joined; a lead ends only those that have
     _delete(clusters, lead)
-    clusters.completed(name, "1")
-    _delete(clusters, worker)
+
+    def ended() -> bool:
+        """True also if it is gone: the MiniCluster has begun again."""
+        left = [pod for pod in clusters.pods(name) if pod["metadata"]["uid"] == worker["metadata"]["uid"]]
+        return not left or all("terminated" in one["state"] for one in left[0]["status"]["containerStatuses"])
+
+    clusters.until(ended, lambda: clusters.explain(name), timeout=120)
+    clusters.run("delete", "pod", worker["metadata"]["name"], "--wait=false", "--ignore-not-found")
 
 
 def _delete(clusters: Clusters, pod: dict[str, Any]) -> None:
@@ -107,15 +114,38 @@ def _delete_lead(clusters: Clusters, _: str, pods: list[dict[str, Any]]) -> None
     _delete(clusters, pods[0])
 
 
+def _stop_again_and_again(clusters: Clusters, name: str, _: list[dict[str, Any]]) -> None:
+    """The Job controller doubles its wait with each failure that it remembers: 10, 20, 40 s."""
+    for _ in range(3):
+        (worker,) = [pod for pod in clusters.alive(name) if _index(pod) == 1]
+        _delete(clusters, worker)
+        seen: dict[str, dict[str, Any]] = {}
+
+        def replaced(worker: dict[str, Any] = worker, seen: dict[str, dict[str, Any]] = seen) -> bool:
+            pods = [pod for pod in clusters.pods(name) if _index(pod) == 1]
+            for pod in pods:
+                seen["old" if pod["metadata"]["uid"] == worker["metadata"]["uid"] else "new"] = pod
+            return "new" in seen
+
+        clusters.until(replaced, lambda: clusters.explain(name), timeout=120)
+        began = parse_time(seen["new"]["metadata"]["creationTimestamp"])
+        (status,) = seen["old"]["status"]["containerStatuses"]
+        WAITS.append((began - parse_time(status["state"]["terminated"]["finishedAt"])).total_seconds())
+        clusters.reaches(name, "Ready", ready=2)
+
+
 def _delete_worker(clusters: Clusters, _: str, pods: list[dict[str, Any]]) -> None:
     _delete(clusters, pods[1])
 
 
+WAITS: list[float] = []
+"""Seconds between the end of a stopped worker's container and the next pod."""
 ACTS: dict[str, Callable[[Clusters, str, list[dict[str, Any]]], None]] = {
     "drained": _drain,
     "emptied": _empty,
     "works": _delete_lead,
     "worker": _delete_worker,
+    "stops": _stop_again_and_again,
     "lead": _delete_lead,
     "completes": _delete_worker,
 }
@@ -137,6 +167,11 @@ def test_a_stopped_lead_runs_its_command_again_free_of_charge(ends: Ends) -> Non
 def test_a_stopped_worker_comes_back(ends: Ends) -> None:
     ends.come_back("worker", 1)
     assert ends.clusters.lead("worker")["metadata"]["uid"] == ends.before["worker"][0]["metadata"]["uid"]
+
+
+def test_a_worker_does_not_wait_for_the_stops_of_last_week(ends: Ends) -> None:
+    print("seconds until the next pod:", WAITS)
+    assert len(WAITS) == 3 and max(WAITS) < 2 * 10
 
 
 def test_a_stopped_interactive_lead_begins_again(ends: Ends) -> None:

@@ -115,8 +115,11 @@ def test_brokers_wait_for_names_that_come_late(clusters: Clusters) -> None:
         tasks=2,
         container={"command": "echo hello world"},
     )
+    # Their sockets are there, and none has joined.
     clusters.until(
-        lambda: clusters.stand(name).get("ready") == 2, lambda: clusters.explain(name), timeout=180
+        lambda: "2 of 2 pods run, 0 are ready: waiting" in (clusters.stand(name).get("message") or ""),
+        lambda: clusters.explain(name),
+        timeout=180,
     )
     # One whose names are known ends meanwhile.
     prompt = clusters.make("prompt", size=2, tasks=2, container={"command": "echo hello"})

@@ -9,8 +9,20 @@ import pytest
 
 from fournos.miniclusters.names import COMPLETION_INDEX_LABEL
 from tests.e2e.miniclusters.clusters import Clusters
+from tests.e2e.miniclusters.conftest import NAMESPACE
 
 HELLO = "hello world\n"
+CUSTOM = f"""
+[resource]
+path = "/mnt/flux/view/etc/flux/system/R"
+[bootstrap]
+curve_cert = "/mnt/flux/view/curve/curve.cert"
+default_port = 8050
+default_bind = "tcp://eth0:%p"
+default_connect = "tcp://%h.flux-service.{NAMESPACE}.svc.cluster.local:%p"
+hosts = [ {{ host = "custom-[0-1]" }} ]
+"""
+"""As upstream's own examples write it: the configuration is in the view."""
 MODES: dict[str, dict[str, Any]] = {
     "submit": {"size": 4, "tasks": 4, "container": {"command": "echo hello world"}},
     "launcher": {"container": {"launcher": True, "command": "flux run -n 2 echo launched"}},
@@ -38,6 +50,15 @@ MODES: dict[str, dict[str, Any]] = {
     "minimal": {"flux": {"minimalService": True}, "tasks": 2, "container": {"command": "echo hello world"}},
     "timed": {"logging": {"quiet": True, "timed": True}, "container": {"command": "echo hello world"}},
     "view": {"flux": {"container": {}}, "container": {"command": "echo hello world"}},
+    "custom": {
+        "flux": {"container": {}, "brokerConfig": CUSTOM},
+        "container": {
+            "command": "echo hello world",
+            "commands": {
+                "brokerPre": "[[ -e /mnt/flux/view/curve/curve.cert && -d /mnt/flux/view/run/flux ]]"
+            },
+        },
+    },
     "options": {
         "flux": {"optionFlags": "-o cpu-affinity=off", "connectTimeout": "2s", "topology": "kary:1"},
         "tasks": 0,
@@ -60,6 +81,7 @@ OUTPUT = {
     "minimal": HELLO * 2,
     "old": HELLO,
     "view": HELLO,
+    "custom": HELLO,
     "options": HELLO * 2 + "after\n",
     "fails": "after\n",
 }
@@ -89,8 +111,8 @@ def made(clusters: Clusters, begun: set[str], name: str) -> Clusters:
 
 def _make(clusters: Clusters, name: str) -> None:
     spec = dict(MODES[name])
-    if name == "view":
-        spec["flux"] = {"container": {"image": clusters.image}}
+    if name in ("view", "custom"):
+        spec["flux"] = {**spec["flux"], "container": {"image": clusters.image}}
     if "containers" in spec:
         spec["containers"] = [{"image": clusters.image, **spec["containers"][0]}]
     clusters.make(name, **spec)

@@ -13,6 +13,7 @@ What it is not:
 - There is one queue, first come first served, whatever policy the configuration names.
 - There is no content store but job history and archived files; `content.dump` and `content.restore` carry
   those.  No guest users, no modules, no MPI bootstrap (PMI).
+- rc1 and rc3 are a pause, the archive, and the scripts of FLUX_RC_EXTRA.
 - Formats of `-o` know a handful of fields.
 
 Only the standard library of Python 3.11 is used.

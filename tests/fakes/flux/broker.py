@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -32,9 +33,12 @@ class Broker:
         self.boot = config.boot(self.config, hostname=name)
         self.program = list(program)
         self.uuid = str(uuid.uuid4())
+        self.state = "init" if self.boot.rank == 0 else "join"
+        """As `flux uptime` shows it: join, init, quorum, run, shutdown."""
         self.processes = Processes()
         size = len(self.boot.members)
         self.attrs |= {"rank": str(self.boot.rank), "size": str(size), "config.path": path}
+        self.attrs["instance-level"] = "0"
         self.attrs |= {"hostlist": ",".join(member.host for member in self.boot.members)}
         if "rundir" not in self.attrs:
             self.attrs["rundir"] = f"/tmp/flux-{uuid.uuid4().hex[:6]}"
@@ -123,10 +127,15 @@ class Broker:
                 return 1
             if not parent:
                 self.log(6, f"online, rank {self.boot.rank} of {self.attrs['size']}")
+            self.state = "quorum"
             parent = answer["uuid"]
             tasks: set[asyncio.Task[None]] = set()
             while (message := await link.receive()) is not None:
+                if message["do"] == "state":
+                    self.state = message["state"]
+                    continue
                 if message["do"] == "shutdown":
+                    self.state = "shutdown"
                     self.log(6, "shutdown: rank 0 is going")
                     link.close()
                     return 0
@@ -154,8 +163,16 @@ class Broker:
             await link.send(id=message["id"], code=code)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Relays the requests of a command on this rank to rank 0."""
+        """Relays the requests of a command to rank 0, but for those that this broker itself answers."""
+        first = await reader.readline()
+        if b'"op": "state"' in first:
+            answer = {"end": True, "state": self.state, "size": int(self.attrs["size"])}
+            writer.write(json.dumps(answer).encode() + b"\n")
+            writer.close()
+            return
         link, _ = await self._connect(kind="client")
+
+        link.writer.write(first)
 
         async def pipe(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
             with contextlib.suppress(ConnectionError, OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -170,6 +171,13 @@ def job(words: list[str]) -> int:
         )
         last = follow("job", "attach", id=parsed.rest[0], label="label-io" in parsed)
         return _result("job", parsed.rest[0], last)
+    if what == "list":
+        parsed = parse("job list", rest, table("c,count= s,states= u,user= a,all-user A,all"))
+        states = {state for name in parsed.get("states", "active").split(",") for state in _filter(name)}
+        for row in rpc("job", "jobs", all=True)["jobs"]:
+            if row["state"].lower() in states:
+                print(json.dumps({"id": row["id"], "ranks": row["ranks"], "name": row["name"]}))
+        return 0
     if what in ("cancel", "kill"):
         return cancel(rest)
     if what == "last":

@@ -162,12 +162,16 @@ def lsattr(words: list[str]) -> int:
 
 
 def uptime(words: list[str]) -> int:
-    ranks = _ranks()
-    up = time.time() - ranks[0]["since"]
-    lost = sum(not rank["up"] for rank in ranks)
-    drained = sum(rank["drained"] is not None for rank in ranks)
-    text = f" {time.strftime('%H:%M:%S')} run {up:.1f}s,  owner {os.getuid()},  depth 0,  size {len(ranks)}"
-    print(text + (f",  {lost} offline" if lost else "") + (f",  {drained} drained" if drained else ""))
+    """Asks the broker of this rank for its state, and rank 0 for the rest only if that is `run`."""
+    found = rpc("uptime", "state")
+    lost = drained = 0
+    if found["state"] == "run":
+        ranks = _ranks()
+        lost = sum(not rank["up"] for rank in ranks)
+        drained = sum(rank["drained"] is not None for rank in ranks)
+    text = f" {time.strftime('%H:%M:%S')} {found['state']} 1s,  owner {os.getuid()},  depth 0,"
+    text += f"  size {found['size']}"
+    print(text + (f",  {drained} drained" if drained else "") + (f",  {lost} offline" if lost else ""))
     return 0
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
-import json
 import os
 import pwd
 import signal
@@ -15,9 +13,9 @@ import tarfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from . import config, hostlist
+from . import config, content, hostlist
 from .jobs import Change, Job, Queue
 from .procs import code_of
 from .wire import LIMIT, Link, challenge
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
 
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
 """A pod that vanishes says no goodbye."""
+_RC1 = 0.3
+"""Seconds of rc1: the socket is there before it, and SIGTERM may come in the middle of it."""
 _GOODBYE = 10.0
 """Seconds that rank 0 waits at its end for the other ranks to hang up."""
 
@@ -50,6 +50,8 @@ class Leader:
         """Archive -> path -> mode and content (base64)."""
         self.running: dict[str, tuple[int, SendLine, asyncio.Future[int]]] = {}
         """Process id -> rank, who hears its lines, its exit code."""
+        self.loaded = asyncio.Event()
+        """rc1 has succeeded."""
         self.over = asyncio.Event()
         """Somebody has asked for a shutdown."""
         self.logged: list[str] = []
@@ -82,6 +84,7 @@ class Leader:
             elif not 0 < greeting["rank"] < self.size:
                 await link.send(refused=f"rank {greeting['rank']} is none of ours")
             else:
+                await self.loaded.wait()  # a parent lets its children in after its own rc1
                 await self._member(int(greeting["rank"]), link)
         link.close()
 
@@ -90,6 +93,8 @@ class Leader:
             self.online[rank].close()  # its pod was replaced before the old connection was seen to be dead
             self._lost(rank)
         await link.send(uuid=self.broker.uuid)
+        if self.broker.state == "run":
+            await link.send(do="state", state="run")
         self.online[rank], self.since[rank] = link, time.time()
         self.log(6, f"rank {rank} ({self.members[rank].host}) is online")
         await self.changed.notify()
@@ -215,7 +220,6 @@ class Leader:
 
     async def run(self, ended: asyncio.Future[int]) -> int:
         attrs = self.broker.attrs
-        self._restore(attrs.get("content.restore", ""))
         socket_path = attrs["local-uri"].removeprefix("local://")
         Path(socket_path).unlink(missing_ok=True)
         servers = [await asyncio.start_unix_server(self._client, socket_path, limit=LIMIT)]
@@ -226,9 +230,15 @@ class Leader:
         life = asyncio.ensure_future(self._live())
         await asyncio.wait({life, ended}, return_when=asyncio.FIRST_COMPLETED)
         code = life.result() if life.done() else ended.result()
+        if self.broker.state == "init":
+            code = (
+                1  # measured: rc1 is hung up, rc3 follows, and the state is dumped as if it had been restored
+            )
+        self.broker.state = "shutdown"
         life.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await life
+        await content.scripts("rc3.d", attrs["local-uri"])
         scheduling.cancel()
         await self._end()
         for server in servers:
@@ -245,12 +255,30 @@ class Leader:
         if attrs.get("tbon.connect_timeout"):
             config.duration(attrs["tbon.connect_timeout"])
         quorum = int(text)
+        if not await self._rc1():
+            return 1
+        self.broker.state = "quorum"
+        self.loaded.set()
         await self.changed.until(lambda: 1 + len(self.online) >= quorum)
         self.log(6, f"quorum-full: {1 + len(self.online)} of {self.size} ranks are online")
+        self.broker.state = "run"
+        for link in list(self.online.values()):
+            with contextlib.suppress(ConnectionError, OSError):
+                await link.send(do="state", state="run")
         if "broker.rc2_none" in attrs:
             await self.over.wait()
             return 0
         return await self._program()
+
+    async def _rc1(self) -> bool:
+        """Modules are loaded, then the archive, then the scripts beside.  False: one of them failed."""
+        await asyncio.sleep(float(os.environ.get("FLUX_STANDIN_RC1") or _RC1))
+        try:
+            content.restore(self, self.broker.attrs.get("content.restore", ""))
+        except (OSError, ValueError, KeyError, tarfile.TarError) as error:
+            self.log(3, f"rc1.0: flux restore: {error}")
+            return False
+        return await content.scripts("rc1.d", self.broker.attrs["local-uri"])
 
     async def _program(self) -> int:
         """Runs the initial program; a single argument is a command line for the shell."""
@@ -290,7 +318,7 @@ class Leader:
                     await self.cancel(job)
         self.broker.processes.kill("", signal.SIGKILL)
         if path := self.broker.attrs.get("content.dump"):
-            self.dump(path)
+            content.dump(self, path)
         for link in list(self.online.values()):
             with contextlib.suppress(ConnectionError, OSError):
                 await link.send(do="shutdown")
@@ -304,32 +332,6 @@ class Leader:
         from .service import serve  # it knows this class
 
         await serve(self, Link(reader, writer), rank)
-
-    # --- content -----------------------------------------------------------------------------------------
-
-    def dump(self, path: str) -> None:
-        """Writes a tar archive, compressed according to its name."""
-        mode: Literal["w:gz", "w"] = "w:gz" if path.endswith((".gz", ".tgz")) else "w"
-        jobs = [job.dump() for job in self.queues[""].jobs]
-        state = {"jobs": jobs, "files": self.files, "numbers": self.numbers}
-        body = json.dumps(state).encode()
-        with tarfile.open(name=path, mode=mode) as archive:
-            entry = tarfile.TarInfo("stand-in/state.json")
-            entry.size = len(body)
-            archive.addfile(entry, io.BytesIO(body))
-        self.log(6, f"content: dumped {len(jobs)} jobs to {path}")
-
-    def _restore(self, path: str) -> None:
-        """A file that is not there restores nothing."""
-        if not path or not Path(path).is_file():
-            return
-        with tarfile.open(path) as archive:
-            member = archive.extractfile("stand-in/state.json")
-            assert member is not None
-            state = json.loads(member.read())
-        self.queues[""].jobs = [Job.restored(found) for found in state["jobs"]]
-        self.files, self.numbers = state["files"], state["numbers"]
-        self.log(6, f"content: restored {len(state['jobs'])} jobs from {path}")
 
     @property
     def user(self) -> str:

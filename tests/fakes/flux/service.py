@@ -8,7 +8,7 @@ import signal
 from functools import partial
 from typing import Any
 
-from . import config, hostlist
+from . import config, content, hostlist
 from .jobs import Job, UnsatisfiableError
 from .leader import Leader
 from .wire import Link
@@ -16,6 +16,10 @@ from .wire import Link
 
 class AnswerError(Exception):
     """The request cannot be served."""
+
+
+EARLY = frozenset({"attr", "dmesg", "ranks", "state"})
+"""What the broker itself answers.  All others are served by modules, which rc1 loads."""
 
 
 async def serve(leader: Leader, link: Link, rank: int) -> None:
@@ -26,6 +30,8 @@ async def serve(leader: Leader, link: Link, rank: int) -> None:
             try:
                 handler = globals()[f"_{request['op']}"]
                 request["rank"] = str(rank)
+                if leader.broker.state == "init" and request["op"] not in EARLY:
+                    raise AnswerError("Function not implemented")
                 await link.send(end=True, **(await handler(leader, link, request) or {}))
             except (AnswerError, UnsatisfiableError, hostlist.FormatError) as error:
                 await link.send(end=True, error=str(error))
@@ -233,15 +239,19 @@ async def _attr(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str
     return {"attrs": attrs}
 
 
+async def _state(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str, Any]:
+    return {"state": leader.broker.state, "size": leader.size}
+
+
 async def _shutdown(leader: Leader, link: Link, request: dict[str, Any]) -> None:
     if request["dump"]:
-        leader.dump(request["dump"])
+        content.dump(leader, request["dump"])
     leader.over.set()
 
 
 async def _dump(leader: Leader, link: Link, request: dict[str, Any]) -> None:
     try:
-        leader.dump(request["path"])
+        content.dump(leader, request["path"])
     except OSError as error:
         raise AnswerError(f"{request['path']}: {error.strerror}") from None
 

@@ -6,7 +6,7 @@ when there is nothing to do.  A test decides here how the brokers in the pods en
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fournos.api.conditions import Condition, is_true
@@ -32,14 +32,7 @@ def controller(settings: MiniClusterSettings = SETTINGS) -> Controller[Observed]
     """The system with a certificate that is the same in every run."""
     found = miniclusters_controller(settings)
     maker = Maker(settings, random=lambda length: b"\x07" * length)
-    return Controller(
-        name=found.name,
-        watches=found.watches,
-        observe=found.observe,
-        decide=found.decide,
-        primary=found.primary,
-        executors={MakeCertificate: maker},
-    )
+    return replace(found, executors={MakeCertificate: maker})
 
 
 @dataclass

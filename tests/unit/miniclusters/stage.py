@@ -21,40 +21,79 @@ _BANNER = ("Flux ", "Options of the broker: ", "Command: ")
 
 FLUX = r"""#!/bin/bash
 { printf '%s\x1f' "$@"; printf '\n'; } >>"$STAGE/calls"
+
+rc() {
+  # As measured: rc1 restores the state and then runs what FLUX_RC_EXTRA names; rc3 does so before it dumps.
+  # SIGTERM in the middle of rc1 ends rc1, rc3 runs all the same, and dumps what there is: nothing.
+  local folder script
+  [[ $1 == 3 || -z $restore ]] || grep -q state "$restore" || return 1
+  [[ $1 == 3 ]] || state=$(cat "$restore" 2>/dev/null)
+  for folder in ${FLUX_RC_EXTRA//:/ }; do
+    for script in "$folder/rc$1.d"/*; do
+      [[ ! -x $script ]] || "$script" || return 1
+    done
+  done
+  [[ $1 == 1 || -z $dump || -n $NO_DUMP ]] || printf '%s' "$state" >"$dump"
+}
+
+broker() {
+  local child=""
+  trap 'told=true; [[ -z $child ]] || kill -HUP "$child" 2>/dev/null' TERM
+  told=false state=""
+  touch "$STAGE/socket"  # long before anything else
+  if [[ -n $SLOW_RC1 ]]; then
+    for ((i = 0; i < 6000; i++)); do
+      [[ $told == false ]] || { rc 3; exit 1; }
+      /bin/sleep 0.01
+    done
+  fi
+  rc 1 && [[ $told == false ]] || { rc 3; exit $([[ $told == true ]] && echo 129 || echo 1); }
+  state+=" and more"
+  touch "$STAGE/up"
+  if [[ $# -gt 0 ]]; then
+    [[ -z $KILLED ]] || kill -KILL $$
+    "$@" <&0 &
+    child=$!
+    [[ $told == false ]] || kill -HUP "$child"
+    wait "$child"
+    code=$?
+    # As measured: a lead with a program ends with 129, all other brokers with 0.
+    [[ $told == false ]] || { wait "$child"; code=129; }
+  elif [[ -n $SLEEP ]]; then
+    /bin/sleep "$SLEEP" >/dev/null 2>&1 &
+    child=$!
+    [[ $told == false ]] || kill -HUP "$child"
+    wait "$child"
+    code=0
+  else
+    code=$(tail -n +1 "$STAGE/codes" 2>/dev/null | head -1)
+    sed -i 1d "$STAGE/codes" 2>/dev/null
+    code=${code:-${BROKER_CODE:-0}}
+  fi
+  rc 3
+  exit "$code"
+}
+
 case "$1" in
 R) echo '{}' ;;
+getattr) echo 0 ;;
 version) echo "commands:    		${FLUX_VERSION:-0.61.0}" ;;
-start)
+uptime) cat "$STAGE/uptime" 2>/dev/null || exit 1 ;;
+start | broker)
+  what=$1
   shift
+  dump="" restore=""
   while [[ $1 == -* ]]; do
     # As before 0.69.
-    [[ $1 == -o* || $1 == --wrap=* ]] || { echo "flux-start: unrecognized option '$1'" >&2; exit 1; }
+    [[ $what == broker || $1 == -o* || $1 == --wrap=* || $1 == *,* ]] ||
+      { echo "flux-start: unrecognized option '$1'" >&2; exit 1; }
+    case "$1" in
+    *Scontent.dump=*) dump=${1#*dump=} ;;
+    *Scontent.restore=*) restore=${1#*restore=} ;;
+    esac
     shift
   done
-  # As measured: a lead with a program ends with 129, all other brokers with 0.
-  if [[ $# -gt 0 ]]; then
-    "$@" <&0 &
-    trap 'kill -HUP $!; wait $!; exit 129' TERM
-    wait $!
-    exit $?
-  fi
-  if [[ -n $SLEEP ]]; then
-    sleep "$SLEEP" &
-    trap 'kill $!; wait $!; exit 0' TERM
-    wait $!
-    exit $?
-  fi
-  code=$(tail -n +1 "$STAGE/codes" 2>/dev/null | head -1)
-  sed -i 1d "$STAGE/codes" 2>/dev/null
-  exit "${code:-0}"
-  ;;
-broker)
-  if [[ -n $SLEEP ]]; then
-    sleep "$SLEEP" &
-    trap 'kill $!; wait $!; exit 0' TERM
-    wait $!
-  fi
-  exit "${BROKER_CODE:-0}"
+  broker "$@"
   ;;
 submit | mini)
   [[ $1 == submit ]] || shift
@@ -154,7 +193,7 @@ class Sandbox:
             else:
                 rest += line
         split = [line.split("\x1f")[:-1] for line in lines]
-        calls_made = [call for call in split if call != ["version"]]
+        calls_made = [call for call in split if call[0] not in ("version", "getattr", "uptime")]
         return Ran(process.returncode, rest, err, calls_made, banner)
 
     def run(self, script: str = "wait-0", *, index: int = 0, **extra: str) -> Ran:

@@ -20,7 +20,12 @@ EXAMPLES = [
     document
     for text in (*re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL),)
     for document in yaml.safe_load_all(text)
-] + [yaml.safe_load(path.read_text()) for path in SAMPLES]
+] + [
+    document
+    for path in SAMPLES
+    for document in yaml.safe_load_all(path.read_text())
+    if document["kind"] == "MiniCluster"
+]
 COMMANDS = [
     shlex.split(line)[1:] for line in re.findall(r"^fournos minicluster render .*$", PAGE, re.MULTILINE)
 ]

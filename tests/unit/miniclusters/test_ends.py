@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from fournos.api.conditions import condition, is_true
-from fournos.api.kinds import MINICLUSTER
 from fournos.api.times import format_time
-from fournos.kube.kinds import CONFIG_MAP, EVENT, JOB, POD
+from fournos.kube.kinds import CONFIG_MAP, JOB, POD
 from fournos.kube.resource import Key, key_of, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.health import broker_up
 from fournos.miniclusters.settings import MiniClusterSettings
 from tests.unit.miniclusters.actors import NS, Cluster, change, get, submit
+from tests.unit.miniclusters.statuses import completed, container, set_status, status
 from tests.unit.miniclusters.stories import ends_with, resized, story
 from tests.world.harness import run
 from tests.world.server import Server
 
 SIDE = {"name": "side", "image": "side:1", "runFlux": False}
 MAIN = {"image": "app:1", "command": "hostname"}
-
-
-def container(name: str, code: int | None = None, *, ready: bool = True, message: str = "") -> dict[str, Any]:
-    """The status of a container that runs, or that has ended with this code."""
-    if code is None:
-        return {"name": name, "ready": ready, "state": {"running": {}}}
-    ended = {"exitCode": code, "message": message, "finishedAt": "2026-01-01T00:00:00Z"}
-    return {"name": name, "ready": False, "state": {"terminated": ended}}
-
-
-def status(phase: str, *containers: dict[str, Any], ready: bool = False) -> dict[str, Any]:
-    conditions = [{"type": "Ready", "status": str(ready)}]
-    return {"phase": phase, "containerStatuses": list(containers), "conditions": conditions}
 
 
 # --- Ready ---------------------------------------------------------------------------------------------
@@ -68,13 +55,6 @@ def test_a_container_beside_flux_that_has_ended_takes_no_broker_away(found: Any,
 
 
 # --- a failure beside Flux -------------------------------------------------------------------------------
-
-
-def set_status(index: int, found: dict[str, Any]) -> Any:
-    def act(server: Server) -> None:
-        server.patch(POD, Key(NS, f"flux-{index}"), {"status": found}, subresource="status")
-
-    return act
 
 
 def with_side(server: Server) -> None:
@@ -167,6 +147,41 @@ async def test_indexes_that_are_not_waited_for_begin_nothing_again(found: str, s
     assert [uid_of(job) for job in server.list(JOB)] == seen
 
 
+@pytest.mark.parametrize("terminating", [True, False])
+async def test_a_stopped_lead_begins_again_before_its_successor_starts(terminating: bool) -> None:
+    """Its successor would have to be stopped as it loads the archive. One that still writes is left alone."""
+    seen: list[str] = []
+
+    class Delayed(Cluster):
+        """The Job controller waits before it makes the next pod."""
+
+        def _kept_up(self, server: Server, job: Any) -> bool:
+            server.collect_garbage()
+            return uid_of(job) not in seen and super()._kept_up(server, job)
+
+        def _ended(self, server: Server, job: Any) -> bool:
+            return uid_of(job) not in seen and super()._ended(server, job)
+
+    def stopped(server: Server) -> None:
+        seen.append(uid_of(server.list(JOB)[0]))
+        completed(server, at=server.clock.now())
+        lead = status("Running", container("flux")) if terminating else _stopped_lead(server)
+        set_status(0, lead)(server)
+        if terminating:
+            meta = {"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking"]}}
+            server.patch(POD, Key(NS, "flux-0"), meta)
+            server.delete(POD, Key(NS, "flux-0"))
+
+    server = (await run(story(stopped, world=Delayed))).server
+    assert ([uid_of(job) for job in server.list(JOB)] == seen) is terminating
+
+
+def _stopped_lead(server: Server) -> dict[str, Any]:
+    ended = container("flux", names.STOPPED)
+    ended["state"]["terminated"]["finishedAt"] = format_time(server.clock.now())
+    return status("Failed", ended)
+
+
 @pytest.mark.parametrize("deleted", [False, True])
 async def test_a_lead_that_takes_long_to_end_is_not_begun_again(deleted: bool) -> None:
     """Its workers end first; then it may write an archive, or run the user's `post`."""
@@ -176,7 +191,7 @@ async def test_a_lead_that_takes_long_to_end_is_not_begun_again(deleted: bool) -
         job = server.list(JOB)[0]
         seen.append(uid_of(job))
         server.clock.advance(60)
-        _completed(server, at=server.clock.now())
+        completed(server, at=server.clock.now())
         if deleted:
             server.delete(POD, Key(NS, "flux-1"))
 
@@ -188,15 +203,6 @@ async def test_a_lead_that_takes_long_to_end_is_not_begun_again(deleted: bool) -
     assert [uid_of(job) for job in server.list(JOB)] == seen
 
 
-def _completed(server: Server, *, at: datetime, message: str = "") -> None:
-    """Worker 1 has ended well at this time, and is not run again."""
-    (job,) = server.list(JOB)
-    server.patch(JOB, key_of(job), {"status": {"completedIndexes": "1"}}, subresource="status")
-    ended = container("flux", 0, message=message)
-    ended["state"]["terminated"]["finishedAt"] = format_time(at)
-    set_status(1, status("Succeeded", ended))(server)
-
-
 @pytest.mark.parametrize(("expected", "again"), [(-1, True), (0, True), (1, False)])
 async def test_when_the_broker_of_a_worker_ended_counts_not_its_container(expected: int, again: bool) -> None:
     """Seconds between the begin of the lead and the end of the broker; code of the user's ran on after it."""
@@ -206,7 +212,7 @@ async def test_when_the_broker_of_a_worker_ended_counts_not_its_container(expect
         seen.append(uid_of(server.list(JOB)[0]))
         server.clock.advance(60)
         now = server.clock.now()
-        _completed(server, at=now + timedelta(seconds=30), message=str(int(now.timestamp()) + expected))
+        completed(server, at=now + timedelta(seconds=30), message=str(int(now.timestamp()) + expected))
         server.delete(POD, Key(NS, "flux-0"))
 
     server = (await run(story(killed))).server
@@ -216,13 +222,17 @@ async def test_when_the_broker_of_a_worker_ended_counts_not_its_container(expect
 # --- between Ready and Finished --------------------------------------------------------------------------
 
 
-async def test_a_lead_that_has_ended_waits_for_nothing() -> None:
-    """Its Job has no condition Complete or Failed yet."""
+async def test_a_lead_that_has_ended_waits_for_nothing_and_is_not_ready() -> None:
+    """Its Job has no condition Complete or Failed yet, which takes as long as its workers take to end."""
     late = ends_with(0, late=True)
     server = (await run(story(world=late, settings=MiniClusterSettings(end_grace_sec=10)))).server
     found = get(server)["status"]
-    assert found["phase"] == "Ready"
+    assert (found["phase"], found["message"]) == (
+        "Running",
+        "The lead broker has ended with exit code 0, its Job is about to end",
+    )
     assert not is_true({"status": found}, "JobWaitingForResources")
+    assert not is_true({"status": found}, "JobMiniClusterReady")
 
 
 # --- the quorum --------------------------------------------------------------------------------------------
@@ -249,70 +259,3 @@ async def test_a_change_of_the_quorum_starts_nothing_anew() -> None:
         setup=lambda server: submit(server, size=3),
     )
     assert uid_of((await run(scenario)).server.list(JOB)[0]) in seen
-
-
-# --- what only Events say --------------------------------------------------------------------------------
-
-
-def warned(name: str, note: str, at: str, *, kind: Any = POD, uid: str = "") -> Any:
-    """A warning about the object of this name; with `uid` about another that had the name."""
-
-    def act(server: Server) -> None:
-        meta = {"namespace": NS, "name": f"{name}.{note}"}
-        regarding = {"name": name, "uid": uid or uid_of(server.get(kind, Key(NS, name)))}
-        message = {"reason": "FailedMount", "note": note, "type": "Warning"}
-        server.create(
-            EVENT, {"metadata": meta, "regarding": regarding, "deprecatedLastTimestamp": at, **message}
-        )
-
-    return act
-
-
-async def test_a_cause_that_only_events_have_is_in_the_message() -> None:
-    stuck = Cluster(stuck={"flux-1"})
-    old, new = warned("flux-1", "old", "2026-01-01"), warned("flux-1", "no such directory", "2026-01-02")
-    other = warned("flux-0", "of another", "2026-01-03")
-    earlier = warned("flux-1", "of an earlier one", "2026-01-04", uid="earlier")
-    server = (await run(story(old, new, other, earlier, world=lambda: stuck))).server
-    assert get(server)["status"]["message"].endswith(": FailedMount: no such directory")
-
-
-async def test_only_events_of_the_job_explain_a_missing_pod() -> None:
-    """An earlier Job and the MiniCluster have the same name."""
-
-    def without_its_worker(server: Server) -> None:
-        server.delete(POD, Key(NS, "flux-1"))
-
-    class Refusing(Cluster):
-        def _kept_up(self, server: Server, job: Any) -> bool:
-            return not server.list(EVENT) and super()._kept_up(server, job)
-
-    refused = warned("flux", "quota", "2026-01-01", kind=JOB)
-    others = (
-        warned("flux", "of an earlier Job", "2026-01-02", uid="earlier"),
-        warned("flux", "of the MiniCluster", "2026-01-03", kind=MINICLUSTER),
-    )
-    server = (await run(story(refused, *others, without_its_worker, world=Refusing))).server
-    assert get(server)["status"]["message"].endswith(": FailedMount: quota")
-
-
-async def test_a_worker_that_has_completed_is_not_missed() -> None:
-    """What failed before is no reason for its absence."""
-
-    def completed(server: Server) -> None:
-        job = server.list(JOB)[0]
-        server.patch(JOB, key_of(job), {"status": {"completedIndexes": "1"}}, subresource="status")
-        server.delete(POD, Key(NS, "flux-1"))
-
-    def completing(server: Server) -> None:
-        submit(server, flux={"completeWorkers": True})
-
-    warning = warned("flux", "of a pod before", "2026-01-01", kind=JOB)
-    server = (await run(story(warning, completed, setup=completing))).server
-    assert get(server)["status"]["message"] == "1 of 2 pods run, 1 are ready"
-
-
-async def test_no_event_is_asked_for_where_pods_run() -> None:
-    warning = warned("flux-1", "of its start", "2026-01-01")
-    server = (await run(story(warning))).server
-    assert "of its start" not in str(get(server)["status"])

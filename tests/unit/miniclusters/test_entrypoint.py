@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -185,6 +186,51 @@ def _without_sudo(stage: Sandbox) -> str:
     return str(folder)
 
 
+@pytest.mark.parametrize(
+    "container", [{"commands": {"runFluxAsRoot": True}}, {"fluxUser": {"name": "flux-u"}}]
+)
+def test_in_a_pod_that_is_not_root_the_user_of_flux_makes_its_files(
+    stage: Sandbox, container: dict[str, Any]
+) -> None:
+    """Only root may give files away."""
+    user = "root" if "commands" in container else "flux-u"
+    stage.executable("sudo", _SUDO.replace("flux-u", user))
+    stage.executable("chown", '#!/bin/bash\necho "chown: Operation not permitted" >&2\nexit 1\n')
+    _identity(stage, me=1000, users="flux-u")
+    found = ran(stage, container)
+    assert found.code == 0, found.err
+    calls = (stage.root / "sudo").read_text()
+    assert f"install -m 0600 {stage.root}/curve/curve.cert" in calls and "mkdir -p" in calls
+
+
+def test_a_user_that_cannot_make_its_files_is_named(stage: Sandbox) -> None:
+    stage.executable("sudo", _SUDO)
+    stage.executable("install", "#!/bin/bash\nexit 1\n")
+    _identity(stage, me=1000, users="flux-u")
+    found = ran(stage, {"fluxUser": {"name": "flux-u"}})
+    assert found.code == 127
+    assert "run the pod as root, or leave fluxUser and runFluxAsRoot out" in found.err
+
+
+@pytest.mark.parametrize(("release", "first"), [("0.49.0", "view"), ("0.61.0", "bin")])
+def test_an_image_s_own_flux_that_is_too_old_gives_way_to_the_view_s(
+    stage: Sandbox, release: str, first: str
+) -> None:
+    stage.put(flux={"container": {"mountPath": str(stage.mount)}})
+    folder = stage.mount / "view" / "bin"
+    folder.mkdir(parents=True)
+    (stage.mount / "view" / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
+    own = (stage.root / "bin" / "flux").read_text()
+    (folder / "flux").write_text(own.replace("${FLUX_VERSION:-0.61.0}", "0.88.0"))
+    (folder / "flux").chmod(0o755)
+    found = stage.run(FLUX_VERSION=release, PYTHONPATH="/old")
+    assert found.code == 0, found.err
+    assert f"Flux {'0.88.0' if first == 'view' else release} on " in found.banner[0]
+    packages = f"{stage.mount}/view/lib/python3.11/site-packages"
+    paths = f"{packages}:/old" if first == "view" else f"/old:{packages}"
+    assert f"export PYTHONPATH={paths}\n" in (stage.mount / "flux-view.sh").read_text()
+
+
 # --- timing ------------------------------------------------------------------------------------------
 
 
@@ -245,6 +291,10 @@ def test_the_view_is_set_up_for_all(stage: Sandbox) -> None:
         assert stage.run("flux-init").code == 0
     assert (stage.mount / "view" / "bin" / "flux").read_text() == "flux"
     assert (stage.mount / "config/etc/flux/system/hostlist").read_text() == "flux-sample-[0]"
+    for name in ("curve/curve.cert", "etc/flux/system/R", "var/lib/flux", "run/flux/local"):
+        assert str((stage.mount / "view" / name).resolve()) == f"{stage.mount}/config/{name}", (
+            "upstream's path"
+        )
     toml = (stage.mount / "config/etc/flux/config/broker.toml").read_text()
     assert toml == (stage.root / "entrypoint" / "broker.toml").read_text()
     assert (stage.mount / "flux-operator-done.txt").exists()
@@ -300,36 +350,3 @@ def test_a_sidecar_ends_with_its_own_code(stage: Sandbox) -> None:
     stage.put(containers=[{"command": "true", "runFlux": True}, side], flux={"noWaitSocket": True})
     found = stage.run("start-1")
     assert (found.code, found.out) == (5, "bye\n")
-
-
-# --- a worker that is taken away ---------------------------------------------------------------------
-
-
-_DRAIN = r"""#!/bin/bash
-printf '%s\n' "$*" >>"$STAGE/drained"
-case "$1 $2" in
-"getattr rank") echo 3 ;;
-"jobs -A") head -1 "$STAGE/ranks"; sed -i 1d "$STAGE/ranks" ;;
-esac
-"""
-
-
-@pytest.mark.parametrize(
-    ("answers", "requested"),
-    [(["0-1"], 1), (["0,3", "[2-4]", "4-7"], 3), ([""], 1), (["3", "0\n1-3"], 2)],
-)
-def test_it_waits_for_its_tasks(stage: Sandbox, answers: list[str], requested: int) -> None:
-    stage.put({"lifeCycle": {"preStopExec": "echo bye"}}, size=4)
-    stage.executable("flux", _DRAIN)
-    stage.executable("sleep", "#!/bin/bash\n")
-    (stage.root / "ranks").write_text("\n".join(answers) + "\n")
-    where = stage.mount / "config" / "run" / "flux"
-    where.mkdir(parents=True)
-    (stage.mount / "flux-view.sh").write_text("asFlux=''\n")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(where / "local"))
-        found = stage.run("stop-0", index=3)
-    assert found.out == "bye\n"
-    calls = (stage.root / "drained").read_text().splitlines()
-    assert calls[:2] == ["getattr rank", "resource drain 3 taken away"]
-    assert len([call for call in calls if call.startswith("jobs")]) == requested

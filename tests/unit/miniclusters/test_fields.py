@@ -110,8 +110,10 @@ def _view(stage: Sandbox, simple: bool, python: str | None) -> tuple[str, str]:
 
 def test_where_a_view_has_python_and_its_scheduler(stage: Sandbox) -> None:
     packages = f"{stage.mount}/view/lib/python3.11/site-packages"
-    assert _view(stage, simple=False, python=None) == (packages, f"{stage.mount}/view/etc/flux/rc1.d")
-    assert _view(stage, simple=True, python="/opt/python") == ("/opt/python", "")
+    marks = f"{stage.mount}/flux-operator-rc"
+    both = f"{stage.mount}/view/etc/flux/rc1.d:{marks}"
+    assert _view(stage, simple=False, python=None) == (packages, both)
+    assert _view(stage, simple=True, python="/opt/python") == ("/opt/python", marks)
 
 
 @pytest.mark.parametrize("quiet", [False, True])

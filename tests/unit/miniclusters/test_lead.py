@@ -56,7 +56,7 @@ def test_the_broker_is_started_with_its_options(stage: Sandbox) -> None:
         "-o-Stbon.zmqdebug=1",
         "-o-Slog-stderr-level=7",
         "-o-Slog-stderr-mode=local",
-        f"-o-Scontent.dump={stage.root}/state/archive.tar.gz",
+        f"-o-Scontent.dump={stage.root}/state/.new-archive.tar.gz",
         "-o-Sbroker.quorum=2",
         "flux",
         "submit",
@@ -74,7 +74,10 @@ def test_an_archive_that_exists_is_loaded(stage: Sandbox) -> None:
     path = stage.root / "archive.tar"
     path.write_text("state")
     start = ran(stage, archive={"path": str(path)}).call("start")
-    assert {f"-o-Scontent.restore={path}", f"-o-Scontent.dump={path}"} <= set(start)
+    beside = stage.root / ".new-archive.tar"
+    assert {f"-o-Scontent.restore={path}", f"-o-Scontent.dump={beside}"} <= set(start)
+    assert path.read_text() == "state and more"
+    assert not beside.exists()
     assert not [word for word in ran_worker(stage).call("start") if "content" in word]
 
 
@@ -227,7 +230,7 @@ def test_undocumented_options(stage: Sandbox, flux: dict[str, Any], present: set
 def test_an_option_with_a_comma_stays_in_one_piece(stage: Sandbox) -> None:
     """flux start splits what comes with -o."""
     start = ran(stage, archive={"path": f"{stage.root}/a,b.tar"}).call("start")
-    assert f"-Scontent.dump={stage.root}/a,b.tar" in start
+    assert f"-Scontent.dump={stage.root}/.new-a,b.tar" in start
 
 
 def test_a_prefix_is_in_front_of_all_that_starts_flux(stage: Sandbox) -> None:

@@ -115,13 +115,24 @@ def test_hooks_are_shell_code_and_the_drain_stays() -> None:
     assert "echo bye" in scripts(container)["stop-0"]
 
 
-def test_ready_is_who_has_the_brokers_socket() -> None:
+def test_ready_is_whose_broker_has_joined() -> None:
     found = runner()
     probe = found["startupProbe"]["exec"]["command"]
     assert "readinessProbe" not in found
     assert [runner(size=size)["startupProbe"]["periodSeconds"] for size in (1, 16, 64, 500)] == [1, 4, 16, 30]
-    assert probe == ["/bin/bash", "-c", "[[ -S /mnt/flux/config/run/flux/local ]]"]
+    assert probe == ["/bin/bash", "/flux_operator/ready-0.sh"]
     assert "startupProbe" not in runner(flux={"disableSocket": True})
+
+
+def test_without_a_view_its_image_is_not_pulled() -> None:
+    """In a cluster without the internet nobody could pull it."""
+    image = {"image": "mine:1", "imagePullPolicy": "Never"}
+    (init,) = pod(image, flux={"container": {"disable": True}})["initContainers"]
+    assert (init["image"], init["imagePullPolicy"]) == ("mine:1", "Never")
+    (init,) = pod(image, flux={"container": {"disable": True, "image": "bash:1"}})["initContainers"]
+    assert init["image"] == "bash:1"
+    (init,) = pod(image)["initContainers"]
+    assert init["image"] == SETTINGS.view_image
 
 
 def test_the_container_that_brings_flux() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
+import tarfile
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -222,3 +225,96 @@ async def test_a_worker_that_is_taken_away_finds_itself_and_comes_back(cluster: 
     )
     assert (await cluster.proxy(3, "flux", "resource", "undrain", "flux-3"))[0] == 0
     assert await cluster.proxy(3, "flux", "resource", "drain", "-n", "-o", "{ranks}") == (0, "")
+
+
+async def _state(cluster: Cluster, rank: int) -> str:
+    code, text = await cluster.proxy(rank, "flux", "uptime")
+    return text.split()[1] if code == 0 else ""
+
+
+async def test_a_socket_is_there_long_before_its_broker_has_joined(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured: `flux uptime` shows join, init and quorum, and modules answer nothing before rc1."""
+    worker = cluster.folder / "run-1" / "local"
+    await cluster.start(1)
+    await until(async_exists(worker), "no socket")
+    environment = {**os.environ, "FLUX_URI": f"local://{worker}"}
+    asked = await asyncio.create_subprocess_exec(cluster.flux, "uptime", env=environment, stdout=PIPE)
+    assert (await asked.communicate())[0].decode().split()[1] == "join"
+    monkeypatch.setenv("FLUX_STANDIN_RC1", "600")
+    first = await cluster.start(0, STAY, attrs=("broker.quorum=3",))
+    await until(async_exists(cluster.folder / "run-0" / "local"), "no socket")
+    assert await _state(cluster, 0) == "init"
+    assert "Function not implemented" in (await cluster.proxy(0, "flux", "jobs"))[1]
+    first.kill()
+    await first.communicate()
+    monkeypatch.delenv("FLUX_STANDIN_RC1")
+    await cluster.start(0, STAY, attrs=("broker.quorum=3",))
+    await _until(cluster, 0, "1 flux-1: full")
+    assert [await _state(cluster, rank) for rank in (0, 1)] == ["quorum", "quorum"]
+    await cluster.start(2)
+    await _until(cluster, 0, "2 flux-2: full")
+
+    async def all_run() -> bool:
+        return [await _state(cluster, rank) for rank in (0, 1, 2)] == ["run"] * 3
+
+    await until(all_run, "not all run")
+
+
+def async_exists(path: Path) -> Callable[[], Awaitable[bool]]:
+    async def exists() -> bool:
+        return await asyncio.to_thread(path.exists)
+
+    return exists
+
+
+async def test_a_lead_that_is_stopped_in_rc1_dumps_an_empty_state(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured with 0.88: the good archive was lost, because it had the same name."""
+    path = cluster.folder / "archive.tar"
+    first = await cluster.start(0, "flux submit echo hello; true", attrs=("broker.quorum=1",))
+    assert (await _ended(first))[0] == 0
+    attrs = ("broker.quorum=1", f"content.dump={path}", f"content.restore={path}")
+    kept = await cluster.start(0, "flux run echo hello", attrs=attrs)
+    assert (await _ended(kept))[0] == 0
+    monkeypatch.setenv("FLUX_STANDIN_RC1", "60")
+    stopped = await cluster.start(0, STAY, attrs=attrs)
+    await until(async_exists(cluster.folder / "run-0" / "local"), "no socket")
+    stopped.send_signal(signal.SIGTERM)
+    assert (await _ended(stopped))[0] == 1
+    with tarfile.open(path) as archive:
+        member = archive.extractfile("stand-in/state.json")
+        assert member is not None and json.loads(member.read())["jobs"] == []
+
+
+async def test_scripts_of_rc1_and_rc3_are_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    for level in ("rc1.d", "rc3.d"):
+        script = cluster.folder / "rc" / level / "one"
+        script.parent.mkdir(parents=True)
+        script.write_text(f"#!/bin/sh\nflux getattr instance-level >>{cluster.folder}/ran\n")
+        script.chmod(0o755)
+    monkeypatch.setenv("FLUX_RC_EXTRA", f"/nowhere:{cluster.folder}/rc")
+    lead = await cluster.start(
+        0, f"cp {cluster.folder}/ran {cluster.folder}/before", attrs=("broker.quorum=1",)
+    )
+    assert (await _ended(lead))[0] == 0
+    assert (cluster.folder / "before").read_text() == "0\n"
+    assert (cluster.folder / "ran").read_text() == "0\n0\n"
+
+
+async def test_running_jobs_are_listed_without_python(cluster: Cluster) -> None:
+    """A hidden command of flux-core, 0.61 and 0.88, one JSON object a line."""
+    await cluster.start(0, STAY, attrs=("broker.quorum=1",))
+    await _until(cluster, 0, "1 flux-1: offline")
+    words = ("flux", "job", "list", "--states=running", "--user=all")
+
+    async def runs() -> bool:
+        return (await _state(cluster, 0)) == "run"
+
+    await until(runs, "does not run")
+    assert await cluster.proxy(0, *words) == (0, "")
+    assert (await cluster.proxy(0, "flux", "submit", "sleep", "20"))[0] == 0
+    code, text = await cluster.proxy(0, *words)
+    assert code == 0 and '"ranks": "0"' in text

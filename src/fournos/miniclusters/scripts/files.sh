@@ -1,15 +1,24 @@
 # Creates what the broker needs: directories, certificate, resources, and the files that users source.
 # Reads: mount config socket entrypoint curve fixed_cores logs uid asFlux
-mkdir -p "$config/etc/flux/system/cron.d" "$config/etc/flux/config" "$config/curve" \
-  "$config/run/flux" "$config/var/lib/flux" "$logs"
-install -m 0600 "$curve" "$config/curve/curve.cert"
+# Root gives away what it creates. Another user cannot, and lets the user that runs Flux create it.
+maker=$asFlux
+if [[ $(id -u) == 0 ]]; then
+  maker=""
+fi
+mkdir -p "$config/etc/flux/system/cron.d" "$config/etc/flux/config"
+# shellcheck disable=SC2086 # a prefix of several words
+if ! $maker mkdir -p "$config/curve" "$config/run/flux" "$config/var/lib/flux" "$logs" ||
+  ! $maker install -m 0600 "$curve" "$config/curve/curve.cert"; then
+  fail "Flux runs as user $uid, who cannot write to $config or $logs: run the pod as root," \
+    "or leave fluxUser and runFluxAsRoot out"
+fi
 resources=(--local)
 if [[ $fixed_cores == true ]]; then
   resources=("--cores=0-$((cores - 1))")
 fi
 # shellcheck disable=SC2086 # a prefix of several words
 $asFlux flux R encode "--hosts=$(<"$entrypoint/hostlist")" "${resources[@]}" >"$config/etc/flux/system/R"
-if [[ $(id -u) != "$uid" ]]; then
+if [[ $uid != 0 && $(id -u) == 0 ]]; then
   chown -R "$uid" "$config/curve" "$config/run" "$config/var" "$logs"
 fi
 {

@@ -8,10 +8,9 @@ if [[ -n $asFlux ]]; then
 fi
 # shellcheck disable=SC2086 # a prefix of several words
 uid=$($asFlux id -u) || fail "Flux cannot be run with asFlux=\"$asFlux\""
-release=unknown
 # shellcheck disable=SC2086
-if [[ $($asFlux flux version 2>/dev/null || true) =~ commands:[[:space:]]*(([0-9]+)\.([0-9]+)[^[:space:]]*) ]]; then
-  release=${BASH_REMATCH[1]}
-  ((BASH_REMATCH[2] > 0 || BASH_REMATCH[3] >= oldest)) ||
-    fail "Flux $release is too old: use an image with version 0.$oldest or a newer one"
+release=$(flux_release $asFlux)
+if too_old "$release"; then
+  fail "Flux $release is too old: use an image with version 0.$oldest or a newer one"
 fi
+release=${release:-unknown}

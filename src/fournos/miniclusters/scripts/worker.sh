@@ -2,17 +2,21 @@
 # Reads: mount complete_workers stays socket disable_socket patience
 undrain() {
   # An earlier pod with this host name may have drained the host before its deletion. Undrains it.
-  local pause=$patience
+  # flux uptime shows whether any host is drained, and starts no Python, as the commands about resources do.
+  local pause=$patience shown=""
   until [[ -S $socket ]]; do
     sleep "$pause"
   done
-  # All workers poll at the same time, and may share a node. The interval doubles until the lead broker answers.
+  # All workers poll at the same time, and may share a node. The interval doubles until the broker has joined.
   # shellcheck disable=SC2086 # a prefix of several words
-  until sleep "$pause" && timeout 10 $asFlux flux resource info >/dev/null 2>&1; do
+  until shown=$(timeout 10 $asFlux flux uptime 2>/dev/null) && [[ $shown == *" run "* ]]; do
+    sleep "$pause"
     ((pause = pause < 30 ? pause * 2 : pause))
   done
-  # shellcheck disable=SC2086
-  $asFlux flux resource undrain "$HOSTNAME" >/dev/null 2>&1 || true
+  if [[ $shown == *" drained"* ]]; then
+    # shellcheck disable=SC2086
+    $asFlux flux resource undrain "$HOSTNAME" >/dev/null 2>&1 || true
+  fi
 }
 
 while [[ $stopping == false ]]; do
