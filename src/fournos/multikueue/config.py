@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from fournos.api.durations import parse_duration
+from fournos.kube.yamls import YamlError, load_all
 
 _KEYS = ("multiKueue", "multikueue")
 _FIELDS = frozenset(
-    {"externalFrameworks", "origin", "gcInterval", "workerLostTimeout", "dispatcherName", "clusterProfile"}
+    {
+        *("externalFrameworks", "origin", "gcInterval", "workerLostTimeout", "dispatcherName"),
+        *("clusterProfile", "incrementalDispatcherConfig"),
+    }
 )
 
 
@@ -34,15 +36,13 @@ class MultiKueueConfiguration:
     worker_lost_timeout: float | None = None
     """Seconds."""
     dispatcher: str | None = None
+    step: int | None = None
+    """How many more workers the incremental dispatcher asks each time (Kueue 0.19)."""
 
 
 def read(text: str) -> MultiKueueConfiguration:
     """Parses the text of a Configuration.  Raises BadConfigError."""
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise BadConfigError(f"not YAML{f', line {mark.line + 1}' if mark else ''}") from None
+    document = _loaded(text)
     if not isinstance(document, Mapping):
         raise BadConfigError("not a Kueue Configuration: a map is expected")
     if isinstance(document.get("data"), Mapping):
@@ -65,7 +65,15 @@ def read(text: str) -> MultiKueueConfiguration:
         origin=_text(section, "origin", present[0]),
         worker_lost_timeout=_seconds(section, "workerLostTimeout", present[0]),
         dispatcher=_text(section, "dispatcherName", present[0]),
+        step=_step(section.get("incrementalDispatcherConfig") or {}, present[0]),
     )
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return next(iter(load_all(text)), None)
+    except YamlError as error:
+        raise BadConfigError(str(error)) from None
 
 
 def _inner(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -75,7 +83,7 @@ def _inner(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     whole = data.get("controller_manager_config.yaml")
     if isinstance(whole, str):
-        document = yaml.safe_load(whole)
+        document = _loaded(whole)
         if isinstance(document, Mapping):
             return document
         raise BadConfigError("data.controller_manager_config.yaml: a map is expected")
@@ -95,6 +103,13 @@ def _frameworks(entries: Any, at: str) -> tuple[str, ...]:
             )
         names.append(name)
     return tuple(names)
+
+
+def _step(section: Any, at: str) -> int | None:
+    step = section.get("stepSize") if isinstance(section, Mapping) else 0
+    if step is not None and (not isinstance(step, int) or step < 1):
+        raise BadConfigError(f"{at}.incrementalDispatcherConfig.stepSize must be a number, 1 or more")
+    return step
 
 
 def _text(section: Mapping[str, Any], field: str, at: str) -> str | None:

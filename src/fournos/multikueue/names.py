@@ -45,5 +45,8 @@ WORKER_CONDITION = "workers.fournos.dev/"
 
 Its lastTransitionTime is the time since which the worker is usable, or unusable.
 """
-MAX_WORKERS = 10
-"""The maximum in Kueue 0.15 of clusters in a MultiKueueConfig, and of a Workload's nominatedClusterNames."""
+MAX_WORKERS = 20
+"""The maximum of clusters in a MultiKueueConfig, and of a Workload's nominatedClusterNames.
+
+Of Kueue 0.16 and newer; the CRDs of 0.15 allow 10 in both.
+"""

@@ -140,7 +140,7 @@ def _how_many(ctx: Context) -> int:
     began = parse_time(ctx.reserved_at)
     interval = timedelta(seconds=settings.incremental_interval_sec)
     rounds = max(0, (ctx.now - began) // interval) + 1
-    nominated = rounds * settings.incremental_step
+    nominated = rounds * settings.the_step
     if nominated < sum(remote.listed for remote in ctx.observed.remotes):
         ctx.wake(began + rounds * interval)
     return nominated

@@ -52,6 +52,8 @@ WORKER: Final = Rights(
             "appwrappers.workload.codeflare.dev",
             "copies",
         ),
+        Right(CLUSTER, "use", f"workloadpriorityclasses.{KUEUE}=fournos-lock-held", "copies of held locks"),
+        Right(CLUSTER, "create", "miniclusters/pods.flux-framework.org", "copies: checked on the manager"),
         Right(CLUSTER, READ, "jobs.batch pods", "Kueue's own adapter watches what its configuration names"),
         Right(CLUSTER, "get", f"namespaces localqueues.{KUEUE}", "fournos dispatch check"),
         Right(

@@ -38,7 +38,7 @@ class MultiKueueSettings(BaseSettings):
     config_file: str = Field(
         "",
         description="A Kueue Configuration whose multiKueue section is read, too: externalFrameworks, "
-        "origin, workerLostTimeout, dispatcherName; the other variables here come first",
+        "origin, workerLostTimeout, dispatcherName, stepSize; the other variables here come first",
     )
     controller_name: str = Field(
         CONTROLLER, min_length=1, description="controllerName of the AdmissionChecks that are this adapter's"
@@ -55,8 +55,10 @@ class MultiKueueSettings(BaseSettings):
     dispatcher: Literal["", "all-at-once", "incremental"] = Field(
         "", description="Which workers are asked for quota: all (the default), or a few more at a time"
     )
-    incremental_step: Annotated[int, Field(gt=0)] = Field(
-        3, description="How many more workers the incremental dispatcher asks each time"
+    incremental_step: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="How many more workers the incremental dispatcher asks each time; "
+        "0: what the config file says (stepSize), else 3",
     )
     incremental_interval_sec: Annotated[float, Field(gt=0)] = Field(
         300.0, description="How long the incremental dispatcher waits before it asks more (seconds)"
@@ -144,6 +146,10 @@ class MultiKueueSettings(BaseSettings):
                 f"dispatcherName '{self.file.dispatcher}' does not run here; use {' or '.join(_DISPATCHERS)}"
             )
         return known
+
+    @property
+    def the_step(self) -> int:
+        return self.incremental_step or self.file.step or 3
 
     @property
     def worker_lost(self) -> float:

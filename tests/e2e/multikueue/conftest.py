@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import devcluster
+from bench.fleet import make
 from dev.setup import Where, install, prepare
 from devcluster import Cluster
 from devcluster.progress import Progress
@@ -24,7 +25,7 @@ from fournos.kube.kinds import NAMESPACE, SECRET
 from fournos.multikueue import names
 from tests.e2e.jobs.conftest import WHERE
 from tests.fakes.flux_image import flux_image
-from tests.integration.multikueue.fleet import MANAGER_CONFIG, TARGET, Fleet, Site, create
+from tests.integration.multikueue.fleet import MANAGER_CONFIG, TARGET, Fleet, Site
 
 MANAGER = "fournos-test-manager"
 SYSTEMS = "frameworks,jobs,appwrappers,miniclusters"
@@ -52,7 +53,8 @@ async def fleet(clusters: dict[str, Cluster], tmp_path: Path) -> AsyncIterator[F
             Site("worker", there, worker, namespace),
         )
         fleet = Fleet(sites[0], {"worker": sites[1]}, tmp_path)
-        where = replace(WHERE, namespace=namespace, secrets_namespace=f"{namespace}-secrets")
+        secrets = f"{namespace}-secrets"
+        where = replace(WHERE, namespace=namespace, secrets_namespace=secrets, operator_namespace="")
         await _set_up(fleet, where)
         fleet.start(KEEP_FINISHED_SEC="5")
         await fleet.staff(SYSTEMS, FRAMEWORKS_KINDS="PipelineRun.v1.tekton.dev", **SHARED)
@@ -65,10 +67,10 @@ async def _set_up(fleet: Fleet, where: Where) -> None:
     await fleet.set_up(controller=names.CONTROLLER, cpu=2)
     for site in (fleet.manager, *fleet.workers.values()):
         for namespace in SHARED.values():
-            await create(site.client, NAMESPACE, {"metadata": {"name": namespace}})
+            await make(site.client, NAMESPACE, {"metadata": {"name": namespace}})
     for site in fleet.workers.values():
         # The resolver and the pipelines are mocks, and so is the cluster that they work on.
         install(site.cluster, where)
         meta = {"name": f"kubeconfig-{TARGET}", "namespace": where.secrets_namespace}
         body = {"metadata": meta, "stringData": {"kubeconfig": "# of the target"}}
-        await create(site.client, SECRET, body)
+        await make(site.client, SECRET, body)

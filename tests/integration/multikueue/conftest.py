@@ -13,6 +13,7 @@ from devcluster import Cluster
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.multikueue import names
+from tests.integration.conftest import take_down
 from tests.integration.multikueue.fleet import (
     MANAGER,
     MANAGER_CONFIG,
@@ -21,8 +22,14 @@ from tests.integration.multikueue.fleet import (
     Fleet,
     Site,
     bring_up,
-    take_down,
 )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What Kueue's own adapter does changes with Kueue's version, not with the product."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "built_in" in item.fixturenames:
+            item.add_marker(pytest.mark.setup)
 
 
 @pytest.fixture(scope="package")

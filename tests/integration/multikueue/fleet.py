@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -21,14 +21,14 @@ from typing import Any
 import yaml
 
 import devcluster
-from bench.fleet import FOO, FOO_CRD, manager_config, worker_config
+from bench.fleet import FOO, FOO_CRD, make, manager_config, worker_config
 from bench.fleet import FRAMEWORKS as BENCHED
 from devcluster import Cluster
 from fournos.api.conditions import is_true
 from fournos.api.crd import crd
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
-from fournos.app.parts import KINDS
+from fournos.app.parts import kinds
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import AlreadyExistsError, NoSuchResourceError, NotFoundError, TransientError
@@ -70,12 +70,6 @@ def bring_up(kueue_configs: Mapping[str, dict[str, Any]]) -> dict[str, Cluster]:
         return dict(zip(kueue_configs, pool.map(start, kueue_configs), strict=True))
 
 
-def take_down(names_: Iterable[str]) -> None:
-    if not os.environ.get("FOURNOS_KEEP_CLUSTERS"):
-        for name in names_:
-            devcluster.down(name)
-
-
 class Site:
     """One cluster of the fleet, in the namespace of one test."""
 
@@ -101,7 +95,7 @@ class Site:
         """All kinds of jobs."""
         await asyncio.gather(
             self._define(FOO, lambda: FOO_CRD),
-            *(self._define(kind.resource, partial(crd, kind, rules=rules)) for kind, rules in KINDS),
+            *(self._define(kind.resource, partial(crd, kind, rules=rules)) for kind, rules in kinds()),
         )
 
     async def _define(self, resource: Resource, definition: Callable[[], Obj]) -> None:
@@ -113,15 +107,15 @@ class Site:
         try:
             await self.client.list(resource, namespace=self.namespace or "default")
         except NoSuchResourceError:
-            await create(self.client, CUSTOM_RESOURCE_DEFINITION, definition())
+            await make(self.client, CUSTOM_RESOURCE_DEFINITION, definition())
 
     async def set_up(self, *, cpu: int, check: str = "") -> None:
         """Namespace and queue; `check` names the AdmissionCheck of the ClusterQueue."""
         await self.define()
-        await create(self.client, NAMESPACE, {"metadata": {"name": self.namespace}})
-        await create(self.client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, "default", spec={}))
+        await make(self.client, NAMESPACE, {"metadata": {"name": self.namespace}})
+        await make(self.client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, "default", spec={}))
         flavor = {"nodeLabels": {CLUSTER_NODE_LABEL: TARGET}}
-        await create(self.client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, TARGET, spec=flavor))
+        await make(self.client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, TARGET, spec=flavor))
         places = [{"name": name, "nominalQuota": "100"} for name in (GPU, SLOT_RESOURCE)]
         target = {"name": TARGET, "resources": places}
         plain = [{"name": name, "nominalQuota": str(cpu)} for name in ("cpu", PLACES)]
@@ -134,10 +128,10 @@ class Site:
         }
         if check:
             spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check}]}
-        await create(self.client, CLUSTER_QUEUE, typed(CLUSTER_QUEUE, self.namespace, spec=spec))
+        await make(self.client, CLUSTER_QUEUE, typed(CLUSTER_QUEUE, self.namespace, spec=spec))
         local = typed(LOCAL_QUEUE, "q", spec={"clusterQueue": self.namespace})
         local["metadata"]["namespace"] = self.namespace
-        await create(self.client, LOCAL_QUEUE, local)
+        await make(self.client, LOCAL_QUEUE, local)
 
     async def stop_policy(self, policy: str) -> None:
         body = {"spec": {"stopPolicy": policy}}
@@ -340,15 +334,6 @@ def typed(resource: Resource, name: str, *, spec: dict[str, Any]) -> dict[str, A
         "metadata": {"name": name},
         "spec": spec,
     }
-
-
-async def create(client: Client, resource: Resource, body: Obj) -> None:
-    try:
-        await client.create(resource, body)
-    except AlreadyExistsError:
-        return
-    if resource is CUSTOM_RESOURCE_DEFINITION:
-        await asyncio.sleep(0.5)  # established, and served
 
 
 def insecure(kubeconfig: str) -> str:

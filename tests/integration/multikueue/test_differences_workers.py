@@ -14,24 +14,25 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, cast
 
-from bench.fleet import FOO
+from bench.fleet import FOO, make
 from devcluster import Cluster
 from fournos.api.conditions import condition, is_true
 from fournos.api.crd import crd
 from fournos.api.kinds import MINICLUSTER
 from fournos.api.times import parse_time
-from fournos.app.parts import KINDS
+from fournos.app.parts import kinds
 from fournos.kube.errors import NoSuchResourceError, TransientError
 from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION
 from fournos.kube.resource import Key, Resource
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
-from tests.integration.multikueue.fleet import ROOT, Fleet, Site, create, typed, unreachable
+from tests.integration.killing import revived
+from tests.integration.multikueue.fleet import ROOT, Fleet, Site, typed, unreachable
 from tests.integration.multikueue.players import Players, workload_of
 from tests.integration.multikueue.test_differences import wins
 from tests.integration.multikueue.test_dispatch import submit, where, workload
-from tests.integration.multikueue.test_faults import active_condition, other, revive, runs
+from tests.integration.multikueue.test_faults import active_condition, other, runs
 from tests.integration.multikueue.test_wrapped import minicluster
 from tests.integration.multikueue.test_wrapped import submit as submit_any
 
@@ -54,7 +55,7 @@ async def serves(site: Site, resource: Resource) -> bool:
 async def without_miniclusters(fleet: Fleet, worker: str) -> AsyncIterator[None]:
     """The worker is new, and lacks the CRD from the first."""
     client, manager = fleet.workers[worker].client, fleet.manager.client
-    (definition,) = [crd(one, rules=rules) for one, rules in KINDS if one.kind == MINICLUSTER.kind]
+    (definition,) = [crd(one, rules=rules) for one, rules in kinds() if one.kind == MINICLUSTER.kind]
     key, its_key = Key("", definition["metadata"]["name"]), Key("", fleet.cluster_name(worker))
 
     async def is_gone() -> bool:
@@ -68,7 +69,7 @@ async def without_miniclusters(fleet: Fleet, worker: str) -> AsyncIterator[None]
         await manager.create(MULTIKUEUE_CLUSTER, typed(MULTIKUEUE_CLUSTER, its_key.name, spec=known["spec"]))
         yield
     finally:
-        await create(client, CUSTOM_RESOURCE_DEFINITION, definition)
+        await make(client, CUSTOM_RESOURCE_DEFINITION, definition)
         await fleet.until(partial(serves, fleet.workers[worker], MINICLUSTER), "the CRD does not come back")
 
 
@@ -208,10 +209,10 @@ async def looked(fleet: Fleet, submitted: Any, seconds: float) -> bool:
 
 async def restart(fleet: Fleet, site: Site) -> None:
     """Its API server; and its Kueue, which would look again only after a while."""
-    revive(site.cluster)
+    await revived(site.cluster)
     await fleet.until(partial(serves, site, FOO), "its API server does not come back")
     site.cluster.stop_component("kueue")
-    revive(site.cluster)
+    await revived(site.cluster)
 
 
 async def test_kueue_counts_from_its_last_look(built_in: Fleet) -> None:

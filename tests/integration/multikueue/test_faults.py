@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 from bench.fleet import FOO
-from devcluster import Cluster, DevclusterError
 from fournos.api.conditions import condition, is_true
 from fournos.kube.resource import Key
 from fournos.multikueue import names
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
+from tests.integration.killing import revived
 from tests.integration.multikueue.fleet import Fleet, insecure, typed
 from tests.integration.multikueue.players import Players
 from tests.integration.multikueue.test_dispatch import job, phase, submit, where, workload
@@ -256,13 +256,4 @@ async def test_a_worker_restarts(fleet: Fleet) -> None:
         cluster.start_component("kube-apiserver")
         players.ends.add("a")
         await finishes(fleet, submitted)
-        revive(cluster)
-
-
-def revive(cluster: Cluster) -> None:
-    """As a kubelet does: they may have given up without an API server."""
-    for component in cluster.record.commands:
-        try:
-            cluster.pid(component)
-        except DevclusterError:
-            cluster.start_component(component)
+        await revived(cluster)

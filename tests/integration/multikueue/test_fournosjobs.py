@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bench.fleet import make
 from fournos.api.conditions import is_true
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs import names as job_names
@@ -16,7 +17,7 @@ from fournos.kube.resource import Key, Resource
 from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
 from tests.integration.jobs.executors import Executors
-from tests.integration.multikueue.fleet import PIPELINE_RUN, TARGET, Fleet, Site, create, typed
+from tests.integration.multikueue.fleet import PIPELINE_RUN, TARGET, Fleet, Site, typed
 
 PIPELINE = Resource("tekton.dev", "v1", "Pipeline", "pipelines")
 
@@ -55,7 +56,7 @@ class Runners:
 BY_OURS = pytest.mark.parametrize("fleet", ["ours"], indirect=True)
 
 
-@pytest.fixture(params=["built_in", "ours"])
+@pytest.fixture(params=[pytest.param("built_in", marks=pytest.mark.setup), "ours"])
 async def fleet(request: pytest.FixtureRequest, sites: Fleet) -> AsyncIterator[Fleet]:
     """With the operator for FournosJobs on every cluster."""
     ours = request.param == "ours"
@@ -74,7 +75,7 @@ async def fleet(request: pytest.FixtureRequest, sites: Fleet) -> AsyncIterator[F
 async def set_up(site: Site) -> None:
     """What a job needs where it is resolved: a pipeline, and the kubeconfig of its cluster."""
     secrets = f"{site.namespace}-secrets"
-    await create(site.client, NAMESPACE, {"metadata": {"name": secrets}})
+    await make(site.client, NAMESPACE, {"metadata": {"name": secrets}})
     meta = {"name": f"kubeconfig-{TARGET}", "namespace": secrets}
     await site.client.create(SECRET, {"metadata": meta, "stringData": {"kubeconfig": "# of the target"}})
     step = {"name": "run", "image": "busybox", "script": "true"}

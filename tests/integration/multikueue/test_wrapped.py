@@ -34,7 +34,10 @@ def staff(clusters: dict[str, Cluster], tmp_path_factory: pytest.TempPathFactory
         yield found
 
 
-@pytest.fixture(params=[names.MULTIKUEUE, names.CONTROLLER], ids=["built_in", "ours"])
+BUILT_IN = pytest.param(names.MULTIKUEUE, id="built_in", marks=pytest.mark.setup)
+
+
+@pytest.fixture(params=[BUILT_IN, pytest.param(names.CONTROLLER, id="ours")])
 async def fleet(request: pytest.FixtureRequest, sites: Fleet, staff: list[Operator]) -> AsyncIterator[Fleet]:
     """With the operator for both kinds on every cluster."""
     sites.shared = staff

@@ -28,6 +28,8 @@ multiKueue:
   origin: east
   workerLostTimeout: 5m
   dispatcherName: kueue.x-k8s.io/multikueue-dispatcher-incremental
+  incrementalDispatcherConfig:
+    stepSize: 5
   externalFrameworks:
   - name: "PipelineRun.v1.tekton.dev"
   - name: "Workflow.v1alpha1.argoproj.io"
@@ -64,6 +66,8 @@ def test_a_configuration_without_the_section_is_empty() -> None:
         ("multiKueue: {orign: x}", "multiKueue.orign: no such field"),
         ("multiKueue: {workerLostTimeout: soon}", "multiKueue.workerLostTimeout: 'soon' is not a duration"),
         ("multiKueue: {origin: 3}", "multiKueue.origin must be text"),
+        ("multiKueue: {incrementalDispatcherConfig: {stepSize: 0}}", "stepSize must be a number, 1 or more"),
+        ("multiKueue: {incrementalDispatcherConfig: 3}", "stepSize must be a number, 1 or more"),
     ],
 )
 def test_what_cannot_be_used_is_refused(text: str, expected: str) -> None:
@@ -117,6 +121,8 @@ def test_the_file_and_the_variables(tmp_path: Path) -> None:
         config_file=str(path), origin="west", dispatcher="all-at-once", worker_lost_timeout_sec=7
     )
     assert (own.the_origin, own.the_dispatcher, own.worker_lost) == ("west", "all-at-once", 7)
+    assert found.the_step == 5 and MultiKueueSettings(external_frameworks="Foo.v1.example.com").the_step == 3
+    assert MultiKueueSettings(config_file=str(path), incremental_step=2).the_step == 2
 
 
 @pytest.mark.parametrize(

@@ -207,15 +207,15 @@ async def test_a_kubeconfig_that_kueue_would_refuse_is_not_copied() -> None:
     assert made((await run(members(setup=setup))).server) == ({}, [])
 
 
-async def test_ten_at_most() -> None:
+async def test_twenty_at_most() -> None:
     def setup(server: Server) -> None:
-        for number in range(12):
+        for number in range(22):
             fournos_cluster(server, f"c{number:02}")
 
     server = (
         await run(members(lambda server: server.delete(FOURNOS_CLUSTER, Key(HEARTH, "c00")), setup=setup))
     ).server
-    assert sorted(made(server)[0]) == [f"c{number:02}" for number in range(1, 11)]
+    assert sorted(made(server)[0]) == [f"c{number:02}" for number in range(1, 21)]
 
 
 async def test_a_multikueuecluster_that_a_user_made_is_not_touched() -> None:

@@ -14,6 +14,7 @@ from fournos.multikueue import names
 from fournos.multikueue.build import remote_workload
 from fournos.multikueue.context import Context, Remote
 from fournos.multikueue.nominate import leftover, nominate, runs
+from fournos.multikueue.observe import clusters_of
 from fournos.multikueue.workers import RemoteFailure, Send, create
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.decision import Decision, Facts
@@ -124,6 +125,17 @@ def test_only_so_many_are_asked_at_first() -> None:
 def test_all_are_asked_at_once_by_default() -> None:
     found = nominated(*(remote(name, there=False) for name in "abcde"))
     assert [worker for worker, _ in orders(found)] == list("abcde")
+
+
+def test_as_many_as_kueue_takes_are_asked_in_the_order_of_the_configuration() -> None:
+    listed = [f"w{number}" for number in reversed(range(21))]
+    taken = clusters_of({"spec": {"clusters": listed}})
+    assert taken == tuple(listed[:20])
+    found = nominated(*(remote(name, there=False) for name in taken))
+    assert found.status is not None and found.status["nominatedClusterNames"] == list(taken)
+    stepwise = {"dispatcher": "incremental", "incremental_step": 4, "incremental_interval_sec": 90}
+    found = nominated(*(remote(name, there=False) for name in taken), **stepwise)
+    assert found.status is not None and found.status["nominatedClusterNames"] == listed[:4]
 
 
 def test_no_time_is_set_once_all_have_been_asked() -> None:

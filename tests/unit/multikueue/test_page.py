@@ -81,6 +81,16 @@ def test_every_line_is_shown() -> None:
     assert lines() == list(SHOWN_BY)
 
 
+def test_what_is_only_read_of_newer_kueues_says_where() -> None:
+    """By the release that brought it, or as read in the source; what is unchanged needs neither."""
+    page = (ROOT / "docs" / "multikueue.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith(tuple(f"| {name} |" for name in SHOWN_BY))]
+    assert len(rows) == len(SHOWN_BY)
+    for row in rows:
+        read = row.split(" | ")[2]
+        assert read in ("the same", "yes") or re.search(r"\((0\.1[5-9]|\*source\*)", read), row
+
+
 def test_by_tests_that_exist() -> None:
     for line, shown in SHOWN_BY.items():
         for one in shown:

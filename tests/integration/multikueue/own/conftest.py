@@ -10,7 +10,15 @@ import pytest
 from devcluster import Cluster
 from fournos.multikueue import names
 from tests.integration.jobs.operator import Operator
-from tests.integration.multikueue.fleet import Fleet, bring_up, hired, take_down
+from tests.integration.multikueue.fleet import (
+    MANAGER,
+    MANAGER_CONFIG,
+    WORKER_CONFIG,
+    WORKERS,
+    Fleet,
+    bring_up,
+    hired,
+)
 
 CONFIG: dict[str, Any] = {
     "integrations": {
@@ -22,9 +30,9 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture(scope="package")
 def clusters() -> Iterator[dict[str, Cluster]]:
-    found = bring_up(dict.fromkeys(("fournos-mk-own-manager", "fournos-mk-own-worker"), CONFIG))
-    yield found
-    take_down(found)
+    """Two of the fleet's: only their Kueues are started anew, and again for the tests that follow."""
+    yield bring_up(dict.fromkeys((MANAGER, WORKERS[0]), CONFIG))
+    bring_up({MANAGER: MANAGER_CONFIG, WORKERS[0]: WORKER_CONFIG})
 
 
 @pytest.fixture(scope="package")
