@@ -14,10 +14,12 @@ class Creator(Protocol):
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj: ...
 
 
-def access_review(resource: Resource, verb: str, *, namespace: str = "", subresource: str = "") -> Obj:
+def access_review(
+    resource: Resource, verb: str, *, namespace: str = "", name: str = "", subresource: str = ""
+) -> Obj:
     """Returns the review of one permission; `namespace` "" means all namespaces."""
     attributes: dict[str, Any] = {"group": resource.group, "resource": resource.plural, "verb": verb}
-    more = {"namespace": namespace, "subresource": subresource}
+    more = {"namespace": namespace, "name": name, "subresource": subresource}
     return {
         "apiVersion": SELF_SUBJECT_ACCESS_REVIEW.api_version,
         "kind": SELF_SUBJECT_ACCESS_REVIEW.kind,
@@ -27,9 +29,15 @@ def access_review(resource: Resource, verb: str, *, namespace: str = "", subreso
 
 
 async def may(
-    api: Creator, resource: Resource, verb: str, *, namespace: str = "", subresource: str = ""
+    api: Creator,
+    resource: Resource,
+    verb: str,
+    *,
+    namespace: str = "",
+    name: str = "",
+    subresource: str = "",
 ) -> bool:
     """True if the identity of this connection has the permission."""
-    body = access_review(resource, verb, namespace=namespace, subresource=subresource)
+    body = access_review(resource, verb, namespace=namespace, name=name, subresource=subresource)
     answer = await api.create(SELF_SUBJECT_ACCESS_REVIEW, body)
     return bool((answer.get("status") or {}).get("allowed"))

@@ -12,6 +12,8 @@ from fournos.appwrappers.component_health import State
 from fournos.appwrappers.kinds import wrapped_kind
 from fournos.appwrappers.names import ANNOTATION
 from fournos.appwrappers.pods import alive
+from fournos.insight.causes import Cause
+from fournos.insight.children import current_workload
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.queue_reasons import Words, in_queue
@@ -34,9 +36,8 @@ class Members:
 
     @property
     def workload(self) -> Obj | None:
-        """The last Workload that is not finished; None if there is none."""
-        live = [one for one in self.workloads if not is_true(one, "Finished")]
-        return live[-1] if live else None
+        """The newest Workload that is not finished; None if there is none."""
+        return current_workload(self.workloads)
 
 
 def why(wrapper: Obj) -> str:
@@ -98,7 +99,7 @@ def _suspended(wrapper: Obj, found: Members, facts: Facts | None) -> Explanation
     if not queue_name(wrapper) or facts is None:
         fix = patch_command(_KIND, wrapper, '{"spec":{"suspend":false}}')
         text = f"{name} is suspended by its own spec.suspend, and names no queue that would end that."
-        return Explanation(text, advice=(f"start it: {fix}",))
+        return Explanation(text, advice=(f"start it: {fix}",), cause=Cause.SUSPENDED)
     advice = (
         f"its events say why: kubectl describe {_KIND} {name} -n {key_of(wrapper).namespace}",
         "one of Kueue (its AppWrapper integration) and the operator "

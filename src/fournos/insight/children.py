@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from fournos.api.conditions import is_true
 from fournos.insight.source import Source
 from fournos.insight.values import created, name_of, status_of
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
@@ -98,6 +99,15 @@ def sort(
 
 def _owned(objects: Iterable[Obj], owners: frozenset[str]) -> tuple[Obj, ...]:
     return in_order(obj for obj in objects if owner_uids(obj) & owners)
+
+
+def current_workload(workloads: Iterable[Obj]) -> Obj | None:
+    """Returns the Workload of the current attempt, of an object of any kind; None if there is none.
+
+    Of an elastic job it is the newest slice: the one before it goes on until that is admitted.
+    """
+    live = in_order(workload for workload in workloads if not is_true(workload, "Finished"))
+    return live[-1] if live else None
 
 
 def in_order(objects: Iterable[Obj]) -> tuple[Obj, ...]:

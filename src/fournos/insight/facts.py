@@ -8,10 +8,10 @@ from heapq import merge
 from operator import itemgetter
 from typing import Final
 
-from fournos.api.conditions import is_true
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
-from fournos.insight.children import Children, children
+from fournos.insight.children import Children, children, current_workload
+from fournos.insight.cohorts import members, usage_orders
 from fournos.insight.quota import Quota, Quotas
 from fournos.insight.snapshots import valued
 from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
@@ -20,6 +20,7 @@ from fournos.insight.views import Lines, itself
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.priority import PRIORITY_BOOST
 
 _VISIBILITY: Final = ("visibility.kueue.x-k8s.io", "v1beta2")
 _NOT_WAITING: Final = frozenset({"QuotaReserved", "Finished"})
@@ -66,10 +67,12 @@ class Shared:
             self._on[clusters] = tuple(one for one in holders if status_of(one).get("cluster") in wanted)
         return self._on[clusters]
 
-    def quota(self, workload: Obj, cluster_queue: Obj, flavors: tuple[Obj, ...]) -> Quota:
+    def quota(
+        self, workload: Obj, cluster_queue: Obj, flavors: tuple[Obj, ...], cohort: tuple[Obj, ...]
+    ) -> Quota:
         """Compares a Workload with the quota of the ClusterQueue."""
         if self._quotas is None or cluster_queue is not self._queue:
-            self._queue, self._quotas = cluster_queue, Quotas(cluster_queue, flavors)
+            self._queue, self._quotas = cluster_queue, Quotas(cluster_queue, flavors, cohort)
         return self._quotas.of(workload)
 
 
@@ -87,12 +90,16 @@ class Facts:
     """Other jobs that occupy clusters, of all namespaces that RBAC lets us read."""
     line: tuple[Waiting, ...] = ()
     """The pending Workloads of the same ClusterQueue, in the order of admission."""
+    ordered: bool = True
+    """False if that order is not known: it follows usage, and Kueue's own order may not be read."""
+    cohort: tuple[Obj, ...] = ()
+    """The other ClusterQueues of its cohort."""
     shared: Shared = field(default_factory=Shared, compare=False, repr=False)
     """What the facts of several jobs of a queue have in common."""
 
     def ahead(self, workload: Obj) -> tuple[str, ...] | None:
-        """The keys of the Workloads before this one; None if it is not in the line."""
-        return self.shared.ahead(self.line, key_of(workload))
+        """The keys of the Workloads before this one; None if it is not in the line or that is unordered."""
+        return self.shared.ahead(self.line, key_of(workload)) if self.ordered else None
 
     def holders_on(self, clusters: tuple[str, ...]) -> tuple[Obj, ...]:
         """The holders on these clusters; all of them without any cluster."""
@@ -101,13 +108,12 @@ class Facts:
     def quota(self, workload: Obj) -> Quota:
         """Compares a Workload with the quota of the ClusterQueue, which is known."""
         assert isinstance(self.cluster_queue, dict), "the ClusterQueue could be read"
-        return self.shared.quota(workload, self.cluster_queue, self.flavors)
+        return self.shared.quota(workload, self.cluster_queue, self.flavors, self.cohort)
 
     @property
     def workload(self) -> Obj | None:
         """The Workload of the current attempt; None if there is none."""
-        live = [w for w in self.found.workloads if not is_true(w, "Finished")]
-        return live[-1] if live else None
+        return current_workload(self.found.workloads)
 
 
 async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Facts:
@@ -133,10 +139,14 @@ async def queue_facts(source: Source, obj: Obj, name: str) -> Facts:
     local = await or_error(source.get(LOCAL_QUEUE, Key(namespace, name)))
     cluster: Obj | KubeError | None = None
     line: tuple[Waiting, ...] = ()
+    cohort: tuple[Obj, ...] = ()
+    ordered = True
     if not isinstance(local, KubeError):
         above = str(spec_of(local).get("clusterQueue") or "")
         cluster = await or_error(source.get(CLUSTER_QUEUE, Key("", above)))
-        line = await _line(source, namespace, above)
+        line, by_kueue = await _line(source, namespace, above)
+        ordered = by_kueue or not usage_orders(cluster)
+        cohort = await _cohort(source, cluster)
     flavors = await or_error(source.list(RESOURCE_FLAVOR))
     return Facts(
         obj,
@@ -145,7 +155,16 @@ async def queue_facts(source: Source, obj: Obj, name: str) -> Facts:
         cluster_queue=cluster,
         flavors=() if isinstance(flavors, KubeError) else tuple(flavors.items),
         line=line,
+        ordered=ordered,
+        cohort=cohort,
     )
+
+
+async def _cohort(source: Source, cluster_queue: Obj | KubeError) -> tuple[Obj, ...]:
+    if isinstance(cluster_queue, KubeError) or not spec_of(cluster_queue).get("cohortName"):
+        return ()
+    queues = await or_error(source.list(CLUSTER_QUEUE))
+    return () if isinstance(queues, KubeError) else members(cluster_queue, queues.items)
 
 
 async def everywhere(source: Source, resource: Resource, namespace: str) -> list[Obj]:
@@ -186,8 +205,8 @@ def without(holders: tuple[Obj, ...], job: Obj) -> tuple[Obj, ...]:
     return tuple(other for other in holders if uid_of(other) != uid_of(job))
 
 
-async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Waiting, ...]:
-    """The pending Workloads of a ClusterQueue, in order.
+async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[tuple[Waiting, ...], bool]:
+    """The pending Workloads of a ClusterQueue, in order, and whether that order is Kueue's own.
 
     The order comes from Kueue's visibility API where it is served and permitted, otherwise from priority and
     age.
@@ -201,13 +220,13 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Wai
     pending_list = await or_error(source.list(pending))
     if not isinstance(pending_list, KubeError):
         items = sorted(pending_list.items, key=lambda item: int(item.get("positionInClusterQueue") or 0))
-        return tuple(Waiting(key_of(item), int(item.get("priority") or 0)) for item in items)
+        return tuple(Waiting(key_of(item), int(item.get("priority") or 0)) for item in items), True
     try:
         queues = await everywhere(source, LOCAL_QUEUE, namespace)
         workloads = await everywhere(source, WORKLOAD, namespace)
     except KubeError:
-        return ()
-    return in_line(workloads, queues, cluster_queue)
+        return (), False
+    return in_line(workloads, queues, cluster_queue), False
 
 
 def in_line(workloads: Iterable[Obj], queues: Iterable[Obj], cluster_queue: str) -> tuple[Waiting, ...]:
@@ -230,7 +249,11 @@ def _local_queue(workload: Obj) -> Key | None:
 
 
 def _priority(workload: Obj) -> int:
-    return int(spec_of(workload).get("priority") or 0)
+    """The priority with what the annotation of Kueue's gate PriorityBoost adds."""
+    annotations = workload["metadata"].get("annotations") or {}
+    boost = str(annotations.get(PRIORITY_BOOST) or "0")
+    added = int(boost) if boost.removeprefix("-").isdecimal() else 0
+    return int(spec_of(workload).get("priority") or 0) + added
 
 
 WAITING: Final = Lines(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fournos.api.conditions import is_true
 from fournos.frameworks import names
 from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.queued import QueuedObject, annotations_of, queued
+from fournos.insight.children import current_workload
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.reasons import with_kueue
-from fournos.insight.values import created, name_of, one_line
+from fournos.insight.values import name_of, one_line
 from fournos.kube.resource import Obj, is_terminating, key_of
 from fournos.queueing.ancestors import ancestor_among
 from fournos.queueing.managed import runs_elsewhere
@@ -37,8 +37,7 @@ class Found:
     @property
     def workload(self) -> Obj | None:
         """The newest Workload that is not finished; None if there is none."""
-        live = [one for one in sorted(self.workloads, key=created) if not is_true(one, "Finished")]
-        return live[-1] if live else None
+        return current_workload(self.workloads)
 
     @property
     def job(self) -> QueuedObject:

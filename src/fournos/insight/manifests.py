@@ -14,6 +14,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.rules import Violation
 from fournos.insight.errors import ManifestError
 from fournos.jobs.rules import check_manifest
+from fournos.kube.yamls import yaml_problem as yaml_problem
 
 _SUFFIX: Final = "x7k2m"
 """An example of the suffix that the API server appends to a generateName."""
@@ -60,12 +61,6 @@ def parse(text: str, source: str) -> list[dict[str, Any]]:
     if not found:
         raise ManifestError(f"{source} holds no FournosJob", fix="write one, or name another file")
     return found
-
-
-def yaml_problem(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = str(getattr(error, "problem", None) or error).strip()
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem
 
 
 def skeleton() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from fournos.api.quantities import parse_quantity
 from fournos.insight import quota
+from fournos.insight.cohorts import ZERO, reserved
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import everywhere
 from fournos.insight.overview import KINDS as KINDS
@@ -90,7 +91,7 @@ def board(found: QueueFacts, queues: tuple[Key, ...], shown: Iterable[QueueEntry
         name=name_of(above),
         queues=queues,
         problem=problem.verdict if problem else "",
-        bars=bars(above, found.base.flavors, _waiting(found)),
+        bars=bars(above, found.base.flavors, _waiting(found), found.base.cohort),
         entries=tuple(shown),
         pending=len(found.base.line),
     )
@@ -101,22 +102,24 @@ def _waiting(found: QueueFacts) -> list[Obj]:
     return [found.workloads[one.key] for one in line if one.key in found.workloads]
 
 
-def bars(cluster_queue: Obj, flavors: tuple[Obj, ...], waiting: Iterable[Obj]) -> tuple[Bar, ...]:
+def bars(
+    cluster_queue: Obj, flavors: tuple[Obj, ...], waiting: Iterable[Obj], cohort: tuple[Obj, ...] = ()
+) -> tuple[Bar, ...]:
     """The quota of a ClusterQueue, and how many of the waiting Workloads find too little of each."""
     short: dict[tuple[str, str], int] = {}
-    quotas = quota.Quotas(cluster_queue, flavors)
+    quotas = quota.Quotas(cluster_queue, flavors, cohort)
     for workload in waiting:
         for line in quotas.of(workload).lines:
             if not line.fits:
                 short[line.flavor, line.resource] = short.get((line.flavor, line.resource), 0) + 1
-    used, closed = quota.reserved(cluster_queue), quota.closed_flavors(flavors)
+    used, closed = reserved(cluster_queue), quota.closed_flavors(flavors)
     result = []
     for group in spec_of(cluster_queue).get("resourceGroups") or ():
         for flavor in group.get("flavors") or ():
             for resource in flavor.get("resources") or ():
                 at = (str(flavor["name"]), str(resource["name"]))
                 nominal = parse_quantity(resource.get("nominalQuota") or 0)
-                taken = used.get(at, quota.ZERO)
+                taken = used.get(at, ZERO)
                 if nominal or taken:
                     result.append(Bar(*at, taken, nominal, short.get(at, 0), closed.get(at[0], "")))
     return tuple(result)

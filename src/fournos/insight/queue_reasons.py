@@ -6,12 +6,16 @@ from dataclasses import dataclass, replace
 
 from fournos.api.conditions import is_true
 from fournos.insight.causes import Cause
+from fournos.insight.cohorts import LESS_USED, fair_shares, usage_orders
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
+from fournos.insight.kueue_reasons import kueue_reason, not_counted, otherwise_counted, waits_for_quota
 from fournos.insight.quota import Quota, amount
 from fournos.insight.reasons import patch_command, queue_problem, with_kueue
-from fournos.insight.values import count, name_of
+from fournos.insight.shortage import waits_for_turn
+from fournos.insight.values import name_of, spec_of
 from fournos.kube.resource import Obj
+from fournos.queueing.podsets import queue_name
 from fournos.queueing.state import QueueState, view
 
 
@@ -30,6 +34,9 @@ class Words:
 def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Explanation:
     """Explains why a suspended object waits; `facts` are those of the queue that it names."""
     name = name_of(obj)
+    if workload is None and not queue_name(obj):
+        cause = Cause.SUSPENDED if spec_of(obj).get("suspend") else None
+        return Explanation(f"{name} names no queue, so Kueue does not know it.", cause=cause)
     if broken := queue_problem(facts):
         return broken
     if workload is None:
@@ -48,6 +55,8 @@ def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Expl
         return Explanation(text, because, cause=Cause.ADMISSION_CHECK)
     if queue.state is QueueState.ADMITTED:
         return Explanation(f"{name} is admitted and starts any moment.", because, cause=Cause.DISPATCH)
+    if by_kueue := kueue_reason(name, workload, because):
+        return by_kueue
     if not isinstance(facts.cluster_queue, dict):
         return Explanation(f"{name} waits for Kueue to admit it.", because, cause=Cause.UNKNOWN)
     return _short(name, workload, facts.quota(workload), facts, because, words)
@@ -58,7 +67,12 @@ def _short(
 ) -> Explanation:
     """Explains which quota is insufficient."""
     ahead = facts.ahead(workload)
+    because = (*because, *fair_shares(facts.cluster_queue, facts.local_queue))
     base = Explanation("", because, quota=found, ahead=ahead, in_line=len(facts.line), cause=Cause.QUOTA)
+    if found.never and waits_for_quota(workload):
+        return replace(base, verdict=otherwise_counted(name))
+    if found.never:
+        base = replace(base, because=(*because, *not_counted(workload)))
     if found.uncovered:
         text = f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists."
         return replace(base, verdict=text, advice=(words.uncovered,))
@@ -75,11 +89,14 @@ def _short(
         )
         return replace(base, verdict=text, advice=(words.impossible,))
     if found.fitting:
-        if ahead:
-            text = f"{name} waits for its turn, behind {count(len(ahead), 'workload')} of the queue."
-            return replace(base, verdict=text, cause=Cause.PRIORITY)
+        if turn := waits_for_turn(name, facts, ahead, "workload"):
+            return replace(base, verdict=turn, cause=Cause.PRIORITY)
         text = f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for."
         return replace(base, verdict=text)
     short = sorted({line.resource for line in found.lines if not line.fits})
-    advice = "a higher priority is served first: the label kueue.x-k8s.io/priority-class names it"
+    advice = (
+        LESS_USED
+        if usage_orders(facts.cluster_queue)
+        else "a higher priority is served first: the label kueue.x-k8s.io/priority-class names it"
+    )
     return replace(base, verdict=f"{name} waits: too much of {', '.join(short)} is in use.", advice=(advice,))

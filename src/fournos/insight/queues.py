@@ -26,7 +26,10 @@ class QueueEntry:
     """A pending object of a queue."""
 
     place: int
-    """The position, from 1; by priority and age where Kueue's own order is not readable."""
+    """The position, from 1; by priority and age where Kueue's own order is not readable.
+
+    0 if it is not known: the order follows usage (AdmissionFairSharing), and Kueue's own is not readable.
+    """
     namespace: str
     kind: str
     """The kind of the queued object, such as FournosJob; "Workload" if its Workload is not readable."""
@@ -94,7 +97,7 @@ def entries(found: QueueFacts, now: datetime, *, first: int = 1, most: int | Non
         raise MissingError(text, fix="; ".join(broken.advice))
     last = None if most is None else first - 1 + most
     return [
-        _entry(place, waiting.key, waiting.priority, found, now)
+        _entry(place if found.base.ordered else 0, waiting.key, waiting.priority, found, now)
         for place, waiting in enumerate(found.base.line[first - 1 : last], start=first)
     ]
 

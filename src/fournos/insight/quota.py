@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from fournos.api.quantities import parse_quantity
 from fournos.api.slots import UNAVAILABLE_TAINT, why_unavailable
+from fournos.insight.cohorts import ZERO, available, reserved
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.jobs.names import CLUSTER_NODE_LABEL
 from fournos.kube.resource import Obj
 
-ZERO: Final = Decimal(0)
+DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""The prefix of a device class (DRA) that is requested as a resource (Kubernetes, resource/v1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,13 @@ class Line:
     nominal: Decimal
     most: Decimal | None
     """The nominal quota plus the borrowing limit; None if borrowing in the cohort has no limit."""
+    available: Decimal | None = None
+    """What can be taken now, borrowed quota of the cohort included; None without a cohort."""
 
     @property
     def free(self) -> Decimal:
-        """The nominal quota that is not reserved, without what can be borrowed."""
-        return max(ZERO, self.nominal - self.used)
+        """The quota that is not reserved, with what can be borrowed of the cohort."""
+        return max(ZERO, self.nominal - self.used if self.available is None else self.available)
 
     @property
     def fits(self) -> bool:
@@ -58,7 +62,6 @@ class Quota:
     """Flavors that its node selector excludes, but where it would fit now."""
     uncovered: tuple[str, ...]
     """Requested resources that the ClusterQueue does not cover."""
-    cohort: str
     closed: Mapping[str, str] = field(default_factory=dict)
     """Otherwise eligible flavors whose cluster takes no jobs → the reason."""
 
@@ -74,6 +77,11 @@ class Quota:
         """The eligible flavors in which all requests fit now."""
         return [flavor for flavor in self.flavors if all(line.fits for line in self.of(flavor))]
 
+    @property
+    def never(self) -> bool:
+        """True if no quota of the ClusterQueue could ever hold the requests."""
+        return bool(self.uncovered) or not self.possible
+
     @cached_property
     def possible(self) -> list[str]:
         """The eligible flavors in which all requests fit while no other Workload holds quota."""
@@ -81,22 +89,105 @@ class Quota:
 
 
 def requests(workload: Obj) -> dict[str, Decimal]:
-    """Returns resource → amount, the sum over all pods of the Workload."""
+    """Returns resource → amount, the sum over all pods of the Workload.
+
+    As Kueue has counted it in the admission or in status.resourceRequests, with its exclusions and
+    transformations of resources; before that from the templates.  With partial admission it is what was
+    admitted, before that the least that can be.
+    """
+    admitted = (status_of(workload).get("admission") or {}).get("podSetAssignments") or ()
+    usage = [assignment.get("resourceUsage") for assignment in admitted]
+    if any(usage):
+        return _sum(map(_amounts, usage))
+    counted = {one.get("name"): one.get("resources") for one in _counted(workload)}
+    return _sum(_least(pod_set, counted.get(pod_set.get("name"))) for pod_set in _pod_sets(workload))
+
+
+def is_counted(workload: Obj) -> bool:
+    """True if Kueue has shown what it counts for the Workload."""
+    return bool(status_of(workload).get("admission") or _counted(workload))
+
+
+def _counted(workload: Obj) -> Sequence[Obj]:
+    return status_of(workload).get("resourceRequests") or ()
+
+
+def _pod_sets(workload: Obj) -> Sequence[Obj]:
+    return spec_of(workload).get("podSets") or ()
+
+
+def _pods(workload: Obj) -> Iterator[Obj]:
+    """The spec of the pods of each pod set."""
+    for pod_set in _pod_sets(workload):
+        yield (pod_set.get("template") or {}).get("spec") or {}
+
+
+def _least(pod_set: Obj, counted: Mapping[str, Any] | None) -> dict[str, Decimal]:
+    """The request of as many pods as have to be admitted; `counted` is what Kueue counts for all of them."""
+    count = int(pod_set.get("count", 1))
+    least = int(pod_set.get("minCount") or count)
+    if counted is not None:
+        return {name: amount * least / (count or 1) for name, amount in _amounts(counted).items()}
+    pod = (pod_set.get("template") or {}).get("spec") or {}
+    return {name: amount * least for name, amount in _pod_requests(pod).items()}
+
+
+def uncounted_devices(workload: Obj) -> tuple[str, ...]:
+    """Returns the claims and classes of devices (DRA) whose quota Kueue has not shown yet."""
+    if is_counted(workload):
+        return ()
+    claims = [claim for pod in _pods(workload) for claim in pod.get("resourceClaims") or ()]
+    names = [one.get("resourceClaimTemplateName") or one.get("resourceClaimName") for one in claims]
+    classes = [name for name in requests(workload) if name.startswith(DEVICE_CLASS)]
+    return tuple(
+        dict.fromkeys(
+            [str(name or one["name"]) for name, one in zip(names, claims, strict=True)]
+            + [name.removeprefix(DEVICE_CLASS) for name in classes]
+        )
+    )
+
+
+def _pod_requests(pod: Obj) -> dict[str, Decimal]:
+    """Returns what one pod takes: containers with sidecars, or the largest init container, and the overhead.
+
+    As the scheduler counts (Kubernetes, "Resource sharing within containers"); requests of the pod as a whole
+    replace those of its containers.
+    """
+    running = _sum(_of_container(container) for container in pod.get("containers") or ())
+    peak: dict[str, Decimal] = {}
+    sidecars: dict[str, Decimal] = {}
+    for container in pod.get("initContainers") or ():
+        needed = _sum([_of_container(container), sidecars])
+        if container.get("restartPolicy") == "Always":
+            sidecars = needed
+        peak = {name: max(peak.get(name, ZERO), needed.get(name, ZERO)) for name in peak | needed}
+    total = _sum([running, sidecars])
+    total = {name: max(total.get(name, ZERO), peak.get(name, ZERO)) for name in total | peak}
+    return _sum([total | _of_container(pod), _amounts(pod.get("overhead"))])
+
+
+def _of_container(container: Obj) -> dict[str, Decimal]:
+    """The requests of a container; a limit stands for a missing one."""
+    resources = container.get("resources") or {}
+    return _amounts(resources.get("limits")) | _amounts(resources.get("requests"))
+
+
+def _amounts(resources: Mapping[str, Any] | None) -> dict[str, Decimal]:
+    return {name: parse_quantity(value) for name, value in (resources or {}).items()}
+
+
+def _sum(parts: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:
     total: dict[str, Decimal] = {}
-    for pod_set in spec_of(workload).get("podSets") or ():
-        pod = (pod_set.get("template") or {}).get("spec") or {}
-        for container in pod.get("containers") or ():
-            for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
-                needed = parse_quantity(amount) * int(pod_set.get("count") or 1)
-                total[name] = total.get(name, ZERO) + needed
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, ZERO) + amount
     return total
 
 
 def selector(workload: Obj) -> Mapping[str, str]:
     """The node selectors of all pod sets, merged."""
     result: dict[str, str] = {}
-    for pod_set in spec_of(workload).get("podSets") or ():
-        pod = (pod_set.get("template") or {}).get("spec") or {}
+    for pod in _pods(workload):
         result.update(pod.get("nodeSelector") or {})
     return result
 
@@ -105,13 +196,14 @@ class Quotas:
     """The quota of a ClusterQueue, for many Workloads: those with the same requests are compared once.
 
     `flavors` are the ResourceFlavors.  A flavor that is not among them is assumed to carry its own name as
-    the cluster label, as in the shipped configuration.
+    the cluster label, as in the shipped configuration.  `cohort` are the other ClusterQueues of the cohort.
     """
 
-    def __init__(self, cluster_queue: Obj, flavors: Sequence[Obj]) -> None:
+    def __init__(self, cluster_queue: Obj, flavors: Sequence[Obj], cohort: Sequence[Obj] = ()) -> None:
         self._spec = spec_of(cluster_queue)
         self._cohort = str(self._spec.get("cohortName") or "")
         self._used = reserved(cluster_queue)
+        self._available = available(cluster_queue, cohort) if self._cohort else {}
         self._labels = {name_of(flavor): spec_of(flavor).get("nodeLabels") or {} for flavor in flavors}
         self._closed = closed_flavors(flavors)
         self._found: dict[Hashable, Quota] = {}
@@ -138,7 +230,7 @@ class Quotas:
             keys = {key for found in known.values() for key in found} & set(wanted)
             for entry in entries:
                 own = [
-                    _line(entry["name"], resource, asks[resource["name"]], self._used, self._cohort)
+                    self._line(entry["name"], resource, asks[resource["name"]])
                     for resource in entry.get("resources") or ()
                     if resource["name"] in asks
                 ]
@@ -150,13 +242,22 @@ class Quotas:
                 elif own and all(line.fits for line in own):
                     elsewhere.append(entry["name"])
         uncovered = tuple(sorted(set(asks) - covered))
-        found = Quota(tuple(lines), tuple(elsewhere), uncovered, self._cohort, away)
+        found = Quota(tuple(lines), tuple(elsewhere), uncovered, away)
         # A flavor without enough of one resource is not waited for, whatever is used of its others.
         return (
             replace(found, lines=tuple(line for line in lines if line.flavor in found.possible))
             if found.possible
             else found
         )
+
+    def _line(self, flavor: str, resource: Mapping[str, Any], asks: Decimal) -> Line:
+        nominal = parse_quantity(resource.get("nominalQuota") or 0)
+        most: Decimal | None = nominal
+        if self._cohort:
+            limit = resource.get("borrowingLimit")
+            most = None if limit is None else nominal + parse_quantity(limit)
+        at = (flavor, resource["name"])
+        return Line(*at, asks, self._used.get(at, ZERO), nominal, most, self._available.get(at))
 
 
 def closed_flavors(flavors: Iterable[Obj]) -> dict[str, str]:
@@ -173,33 +274,9 @@ def _tolerates(workload: Obj) -> bool:
     """True if the Workload tolerates a cluster that takes no jobs, as the Workload of a lock does."""
     return any(
         toleration.get("key") == UNAVAILABLE_TAINT
-        for pod_set in spec_of(workload).get("podSets") or ()
-        for toleration in ((pod_set.get("template") or {}).get("spec") or {}).get("tolerations") or ()
+        for pod in _pods(workload)
+        for toleration in pod.get("tolerations") or ()
     )
-
-
-def _line(
-    flavor: str,
-    resource: Mapping[str, Any],
-    asks: Decimal,
-    used: Mapping[tuple[str, str], Decimal],
-    cohort: str,
-) -> Line:
-    nominal = parse_quantity(resource.get("nominalQuota") or 0)
-    most: Decimal | None = nominal
-    if cohort:
-        limit = resource.get("borrowingLimit")
-        most = None if limit is None else nominal + parse_quantity(limit)
-    return Line(flavor, resource["name"], asks, used.get((flavor, resource["name"]), ZERO), nominal, most)
-
-
-def reserved(cluster_queue: Obj) -> dict[tuple[str, str], Decimal]:
-    """Returns (flavor, resource) → the reserved quota of a ClusterQueue."""
-    return {
-        (flavor["name"], resource["name"]): parse_quantity(resource.get("total") or 0)
-        for flavor in status_of(cluster_queue).get("flavorsReservation") or ()
-        for resource in flavor.get("resources") or ()
-    }
 
 
 def amount(value: Decimal) -> str:

@@ -11,6 +11,7 @@ from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.failure import failure
+from fournos.insight.kueue_reasons import kueue_reason
 from fournos.insight.shortage import short
 from fournos.insight.startup import starting
 from fournos.insight.tasks import FAILED, RUNNING, tasks
@@ -228,11 +229,12 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
             tuple(filter(None, (queue.message, *messages))),
             cause=Cause.ADMISSION_CHECK,
         )
-    cluster_queue = facts.cluster_queue
-    if not isinstance(cluster_queue, dict):
-        text = f"{name} waits for Kueue to admit it."
-        return Explanation(text, with_kueue(queue.message, messages), cause=Cause.UNKNOWN)
-    return short(facts, workload, facts.quota(workload), with_kueue(queue.message, messages))
+    because = with_kueue(queue.message, messages)
+    if by_kueue := kueue_reason(name, workload, because):
+        return by_kueue
+    if not isinstance(facts.cluster_queue, dict):
+        return Explanation(f"{name} waits for Kueue to admit it.", because, cause=Cause.UNKNOWN)
+    return short(facts, workload, facts.quota(workload), because)
 
 
 def patch_command(kind: str, obj: Obj, body: str) -> str:

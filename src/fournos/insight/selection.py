@@ -1,14 +1,17 @@
-"""Selects jobs by phase, owner and cluster, and suggests names for a misspelt one.  Pure."""
+"""Selects jobs by phase, labels, owner and cluster, and suggests names for a misspelt one.  Pure."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 from fournos.api.phase import Phase
 from fournos.insight.errors import FournosError, MissingError
 from fournos.insight.values import NEW, created, name_of, phase_of, spec_of, status_of
 from fournos.kube.resource import Obj
+
+_LABEL = re.compile(r"(?P<name>[^\s=!()]+)\s*==?\s*(?P<value>[^\s=!()]*)")
 
 
 def wanted_phases(given: Sequence[str]) -> frozenset[str]:
@@ -23,6 +26,22 @@ def wanted_phases(given: Sequence[str]) -> frozenset[str]:
         else:
             raise FournosError(f"{word} is no phase", fix="write one of active, " + ", ".join(known.values()))
     return frozenset(result)
+
+
+def wanted_labels(text: str) -> dict[str, str]:
+    """Returns the values by label of `name=value`, several with commas, blanks around them, `==` as well.
+
+    Raises FournosError for the other forms of a selector: the history compares labels for equality alone.
+    """
+    labels: dict[str, str] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        found = _LABEL.fullmatch(part)
+        if found is None:
+            raise FournosError(
+                f"{part!r} is no label with its value", fix="write name=value, several with commas"
+            )
+        labels[found["name"]] = found["value"]
+    return labels
 
 
 def matches(job: Obj, *, phases: frozenset[str], owner: str | None, cluster: str | None) -> bool:

@@ -7,8 +7,10 @@ from decimal import Decimal
 
 from fournos.api.slots import no_jobs
 from fournos.insight.causes import Cause
+from fournos.insight.cohorts import LESS_USED, fair_shares, usage_orders
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
+from fournos.insight.kueue_reasons import not_counted, otherwise_counted, waits_for_quota
 from fournos.insight.quota import Line, Quota, amount
 from fournos.insight.values import count, hardware, name_of, spec_of
 from fournos.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
@@ -23,11 +25,16 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
     flavors = found.flavors
     here = facts.holders_on(flavors)
     ahead = facts.ahead(workload)
+    because = (*because, *fair_shares(facts.cluster_queue, facts.local_queue))
     base = Explanation("", because, (), here, found, ahead, len(facts.line), Cause.QUOTA)
     elsewhere = tuple(
         f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in found.elsewhere
     )
     first = f"wait for the holder: {_wait_for(here[0], namespace=key_of(workload).namespace)}" if here else ""
+    if found.never and not found.closed and waits_for_quota(workload):
+        return replace(base, verdict=otherwise_counted(name), advice=elsewhere)
+    if found.never:
+        base = replace(base, because=(*because, *not_counted(workload)))
     if found.uncovered:
         return replace(
             base,
@@ -52,9 +59,8 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
     if not found.possible:
         return replace(base, verdict=_impossible(name, found), advice=(_fewer(found), *elsewhere))
     if found.fitting:
-        if ahead:
-            text = f"{name} waits for its turn, behind {count(len(ahead), 'job')} of the queue."
-            return replace(base, verdict=text, advice=_turn(job), cause=Cause.PRIORITY)
+        if turn := waits_for_turn(name, facts, ahead, "job"):
+            return replace(base, verdict=turn, advice=_turn(facts), cause=Cause.PRIORITY)
         return replace(
             base,
             verdict=f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for.",
@@ -69,7 +75,7 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
     where = pinned or "any cluster"
     what = hardware(job) if hardware(job) != "-" else "a slot"
     text = f"{name} waits for {what} on {where}: too much is in use."
-    return replace(base, verdict=text, advice=tuple(filter(None, (first, *elsewhere, *_turn(job)))))
+    return replace(base, verdict=text, advice=tuple(filter(None, (first, *elsewhere, *_turn(facts)))))
 
 
 def _wait_for(holder: Obj, *, namespace: str) -> str:
@@ -81,8 +87,20 @@ def _flavor_text(pinned: object) -> str:
     return f"with the label {CLUSTER_NODE_LABEL}={pinned}" if pinned else "that fits"
 
 
-def _turn(job: Obj) -> tuple[str, ...]:
-    if spec_of(job).get("priority"):
+def waits_for_turn(name: str, facts: Facts, ahead: tuple[str, ...] | None, noun: str) -> str:
+    """The verdict if others come first; "" if nothing does.  `noun` is what the queue holds."""
+    if ahead:
+        return f"{name} waits for its turn, behind {count(len(ahead), noun)} of the queue."
+    others = len(facts.line) - 1
+    if facts.ordered or others < 1:
+        return ""
+    return f"{name} waits for its turn beside {count(others, noun)} of the queue: usage decides the order."
+
+
+def _turn(facts: Facts) -> tuple[str, ...]:
+    if usage_orders(facts.cluster_queue):
+        return (LESS_USED,)
+    if spec_of(facts.job).get("priority"):
         return ()
     return ("jobs with a higher spec.priority are served first: kubectl get workloadpriorityclasses",)
 

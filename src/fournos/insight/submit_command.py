@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
+from fournos.kube.yamls import YamlError, load_all
 
 _NAMES = (("metadata", "name"), ("metadata", "generateName"), ("metadata", "namespace"))
 
@@ -21,7 +21,7 @@ def submit_command(manifest: Mapping[str, Any]) -> str:
     elif meta.get("generateName"):
         parts += ["--generate-name", str(meta["generateName"])]
     for path, value in _leaves(manifest, ()):
-        if path[0] in ("metadata", "spec") and path not in _NAMES:
+        if path[0] in ("metadata", "spec") and len(path) > 1 and path not in _NAMES:
             shown = path[1:] if path[0] == "spec" and path[1] not in ("metadata", "spec") else path
             parts += _option(".".join(map(_escaped, shown)), value)
     return shlex.join(parts)
@@ -71,6 +71,6 @@ def _yaml(value: Any) -> str:
 def _is_plain(text: str) -> bool:
     """True if the text is a string in YAML as it is."""
     try:
-        return bool(yaml.safe_load(text) == text)
-    except yaml.YAMLError:
+        return load_all(text) == [text]
+    except YamlError:
         return False

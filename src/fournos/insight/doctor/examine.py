@@ -8,12 +8,13 @@ from typing import Final
 from fournos.insight.doctor.clocks import check_clocks
 from fournos.insight.doctor.crds import check_crds
 from fournos.insight.doctor.facts import Facts, VaultHealth
-from fournos.insight.doctor.finding import Finding, Level
+from fournos.insight.doctor.finding import Finding, Level, unreadable
 from fournos.insight.doctor.kueue import check_kueue
 from fournos.insight.doctor.needs import check_rights
 from fournos.insight.doctor.queues import check_queues
 from fournos.insight.doctor.versions import check_versions
 from fournos.insight.doctor.webhooks import check_webhooks
+from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError
 
 _VAULT: Final = {
     0: ("it does not answer", "check VAULT_ADDR and the network"),
@@ -33,8 +34,21 @@ def examine(facts: Facts, now: datetime) -> list[Finding]:
         *check_rights(facts.rights, namespace=place.namespace, clusters=place.clusters),
         *check_webhooks(facts, now),
         *check_clocks(facts),
+        *([check_history(facts.history)] if facts.history is not None else ()),
         *([check_vault(facts.vault)] if facts.vault else ()),
     ]
+
+
+def check_history(answer: bytes | KubeError) -> Finding:
+    """The history, its API and its store in one: what they answered to a read of runs."""
+    if isinstance(answer, NoSuchResourceError):
+        return Finding("History", "API", Level.OK, "not installed")
+    if isinstance(answer, ForbiddenError):
+        return unreadable("History", "API", answer)
+    if not isinstance(answer, KubeError):
+        return Finding("History", "API", Level.OK, "it answers, and so does its store")
+    fix = "see why: kubectl describe apiservice v1.history.fournos.dev, and the log of its Service's pods"
+    return Finding("History", "API", Level.FAULT, answer.message, fix)
 
 
 def check_vault(health: VaultHealth) -> Finding:

@@ -27,7 +27,7 @@ from fournos.kube.kinds import (
     VALIDATING_WEBHOOKS,
 )
 from fournos.kube.resource import Key, Obj, Resource
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 
 T = TypeVar("T")
 Read: TypeAlias = T | KubeError
@@ -36,6 +36,9 @@ Read: TypeAlias = T | KubeError
 KUEUE_NAMESPACE: Final = "kueue-system"
 KUEUE_CONFIGURATION: Final = Key(KUEUE_NAMESPACE, "kueue-manager-config")
 TEKTON_INFO: Final = Key("tekton-pipelines", "pipelines-info")
+HISTORY: Final = "/apis/history.fournos.dev/v1/namespaces/{}/runs?limit=1"
+"""The path of a read that the history answers from its store."""
+WORKLOAD_CRD: Final = Key("", "workloads.kueue.x-k8s.io")
 KUEUE_ROLE: Final = "kueue-fournos-kinds"
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
 GROUPS: Final = frozenset(
@@ -96,13 +99,18 @@ class Facts:
     """The ConfigMap of Kueue's Configuration."""
     kueue_role: Read[Obj] | None = None
     """The ClusterRoleBinding that lets Kueue read kinds of ours."""
+    workload_crd: Read[Obj] | None = None
+    """Kueue's CRD of Workloads, whose schema shows its release."""
     local_queues: Read[tuple[Obj, ...]] = ()
     cluster_queues: Mapping[str, Read[Obj]] = field(default_factory=dict)
     flavors: Read[tuple[Obj, ...]] = ()
+    admission_checks: Read[tuple[Obj, ...]] = ()
     webhooks: Read[tuple[Obj, ...]] = ()
     endpoints: Mapping[Key, Read[tuple[Obj, ...]]] = field(default_factory=dict)
     """Service of a webhook → its EndpointSlices."""
     rights: Mapping[Right, Read[bool]] = field(default_factory=dict)
+    history: Read[bytes] | None = None
+    """The answer to a read of the history."""
     vault: VaultHealth | None = None
 
 
@@ -125,8 +133,10 @@ async def gather(
         (CONFIG_MAP, KUEUE_CONFIGURATION),
         (CLUSTER_ROLE_BINDING, Key("", KUEUE_ROLE)),
         (NAMESPACE, Key("", place.namespace)),
+        (CUSTOM_RESOURCE_DEFINITION, WORKLOAD_CRD),
     ]
-    tekton, kueue, kueue_role, namespace = (await _each(single, lambda one: server.get(*one))).values()
+    singles = await _each(single, lambda one: server.get(*one))
+    tekton, kueue, kueue_role, namespace, workload_crd = singles.values()
     return Facts(
         place,
         kubernetes,
@@ -140,12 +150,15 @@ async def gather(
         namespace=namespace,
         kueue=kueue,
         kueue_role=kueue_role,
+        workload_crd=workload_crd,
         local_queues=local_queues,
         cluster_queues=await _each(queues, lambda name: server.get(CLUSTER_QUEUE, Key("", name))),
         flavors=await _items(server, RESOURCE_FLAVOR),
+        admission_checks=await _items(server, ADMISSION_CHECK),
         webhooks=webhooks,
         endpoints=await _each(services, lambda key: _slices(server, key)),
         rights=await _each(rights, lambda right: _may(server, right)),
+        history=await or_error(server.raw_get(HISTORY.format(place.namespace))),
         vault=vault,
     )
 

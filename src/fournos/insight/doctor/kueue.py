@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import yaml
-
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.required import APPWRAPPER, MINICLUSTER
 from fournos.insight.doctor.facts import KUEUE_CONFIGURATION, KUEUE_ROLE, Facts
 from fournos.insight.doctor.finding import Finding, Level, unreadable
 from fournos.insight.doctor.namespaces import labels_of, selected
 from fournos.kube.errors import KubeError, NotFoundError
+from fournos.kube.yamls import YamlError, load_all
 from fournos.multikueue.config import BadConfigError, read
 from fournos.queueing.kind_names import name_of as kind_name
 
@@ -21,6 +20,8 @@ _FILE: Final = "controller_manager_config.yaml"
 _OWN_INTEGRATION: Final = "workload.codeflare.dev/appwrapper"
 _APPWRAPPERS: Final = f"AppWrapper.{APPWRAPPER.version}.{APPWRAPPER.group}"
 _MINICLUSTERS: Final = f"MiniCluster.{MINICLUSTER.version}.{MINICLUSTER.group}"
+_NEVER_MANAGED: Final = frozenset({"kube-system", KUEUE_CONFIGURATION.namespace})
+"""Kueue 0.18 and newer leave them out whatever the selector is; before, most kinds did."""
 _EDIT: Final = (
     f"kubectl edit configmap {KUEUE_CONFIGURATION.name} -n {KUEUE_CONFIGURATION.namespace}, "
     "then restart its Deployment kueue-controller-manager"
@@ -38,16 +39,17 @@ def check_kueue(facts: Facts) -> Iterator[Finding]:
         return
     text = str((facts.kueue.get("data") or {}).get(_FILE) or "")
     try:
-        document = yaml.safe_load(text) or {}
+        document = next(iter(load_all(text)), None) or {}
         if not isinstance(document, Mapping):
             raise BadConfigError("a map is expected")
         read(text)
-    except (yaml.YAMLError, BadConfigError) as error:
+    except (YamlError, BadConfigError) as error:
         yield Finding(AREA, what, Level.FAULT, f"{_FILE}: {error}", f"correct it: {_EDIT}")
         return
     yield Finding(AREA, what, Level.OK, f"ConfigMap {KUEUE_CONFIGURATION}")
     yield from _integrations(document, facts)
     yield from _unnamed_queues(document, facts)
+    yield from _left_out(document, facts)
 
 
 def _integrations(document: Mapping[str, Any], facts: Facts) -> Iterator[Finding]:
@@ -85,6 +87,23 @@ def _appwrappers(own: Sequence[str], external: Sequence[str]) -> Finding:
         return Finding(AREA, "AppWrappers", Level.WARNING, "they are not listed, and are not queued", fix)
     whose = "Kueue makes their Workloads" if by_kueue else "the operator makes their Workloads"
     return Finding(AREA, "AppWrappers", Level.OK, whose)
+
+
+def _left_out(document: Mapping[str, Any], facts: Facts) -> Iterator[Finding]:
+    """Kueue's own integrations ignore a namespace that is not selected, also what names a queue there."""
+    namespace = facts.place.namespace
+    what = f"namespace {namespace}"
+    if namespace in _NEVER_MANAGED:
+        text = "Kueue leaves it out: AppWrappers and Jobs that name a queue run there without quota"
+        fix = "use another namespace for jobs (FOURNOS_NAMESPACE)"
+        yield Finding(AREA, what, Level.FAULT, text, fix)
+        return
+    selector = document.get("managedJobsNamespaceSelector") or {}
+    if document.get("manageJobsWithoutQueueName") or selected(selector, labels_of(facts)):
+        return
+    text = "Kueue leaves out AppWrappers and Jobs of it, also those that name a queue: they run without quota"
+    fix = f"select {namespace} in managedJobsNamespaceSelector: {_EDIT}"
+    yield Finding(AREA, what, Level.WARNING, text, fix)
 
 
 def _unnamed_queues(document: Mapping[str, Any], facts: Facts) -> Iterator[Finding]:

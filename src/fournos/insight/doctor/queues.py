@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final
 
 from fournos.api.conditions import condition
@@ -13,9 +13,11 @@ from fournos.insight.values import count, name_of, one_line, spec_of
 from fournos.jobs.names import SLOT_RESOURCE
 from fournos.kube.errors import KubeError, NotFoundError
 from fournos.kube.resource import Obj
+from fournos.queueing.queues import DISPATCHERS
 
 AREA: Final = "Queues"
 QUEUE_VARIABLE: Final = "FOURNOS_KUEUE_LOCAL_QUEUE_NAME"
+PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
 _CONFIG: Final = "config/kueue-config.yaml"
 
 
@@ -52,6 +54,8 @@ def _cluster_queue(name: str, found: Obj | KubeError, facts: Facts) -> Iterator[
         fix = f"add {SLOT_RESOURCE} to its coveredResources, as in {_CONFIG}"
         yield Finding(AREA, what, Level.FAULT, text, fix)
     yield from _let_in(what, found, facts)
+    yield from _migrations(what, found, covered)
+    yield from _two_checks(what, found, facts)
     if not isinstance(facts.flavors, KubeError):
         yield from _missing(what, flavors, map(name_of, facts.flavors))
 
@@ -67,6 +71,35 @@ def _let_in(what: str, queue: Obj, facts: Facts) -> Iterator[Finding]:
         pairs = " ".join(f"{name}={value}" for name, value in wanted)
         text = f"its namespaceSelector does not select namespace {namespace}"
         yield Finding(AREA, what, Level.FAULT, text, f"kubectl label ns/{namespace} {pairs}")
+
+
+def _migrations(what: str, queue: Obj, covered: Container[str]) -> Iterator[Finding]:
+    """Kueue 0.18 and newer (gate ConcurrentAdmission) move an admitted Workload to a preferred flavor."""
+    mode = ((spec_of(queue).get("concurrentAdmissionPolicy") or {}).get("migration") or {}).get("mode")
+    if mode is None or SLOT_RESOURCE not in covered:
+        return
+    fix = f"remove it: kubectl edit clusterqueue {name_of(queue)}"
+    if mode == "RetainFirstAdmission":
+        text = "its concurrentAdmissionPolicy makes a Workload for each cluster, untried with FournosJobs"
+        yield Finding(AREA, what, Level.WARNING, text, fix)
+        return
+    text = "its flavors are clusters, and its concurrentAdmissionPolicy stops a run to move it to another"
+    yield Finding(AREA, what, Level.FAULT, text, fix)
+
+
+def _two_checks(what: str, queue: Obj, facts: Facts) -> Iterator[Finding]:
+    """Kueue 0.16 and newer deactivate a queue with both; before, no worker gets what was provisioned."""
+    if isinstance(facts.admission_checks, KubeError):
+        return
+    checks = (spec_of(queue).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+    named = {str(check.get("name")) for check in checks}
+    controllers = {
+        spec_of(one).get("controllerName") for one in facts.admission_checks if name_of(one) in named
+    }
+    if PROVISIONING in controllers and controllers & DISPATCHERS:
+        text = "it has an AdmissionCheck of a ProvisioningRequest beside one of MultiKueue"
+        fix = "let the workers' ClusterQueues provision: take that check out of this one"
+        yield Finding(AREA, what, Level.FAULT, text, fix)
 
 
 def _missing(what: str, wanted: Iterable[str], there: Iterable[str]) -> Iterator[Finding]:

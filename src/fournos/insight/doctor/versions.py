@@ -18,6 +18,16 @@ from fournos.runtime.preflight import MIN_KUBERNETES
 VERSIONS: Final = "Versions"
 _IMAGES: Final = ("fournos", "hearth")
 _RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+")
+VERSION_LABEL: Final = "app.kubernetes.io/version"
+"""The label that Kueue's Helm chart sets on its Deployment."""
+_SCHEMAS: Final = (
+    ("v0.19 or newer", ("spec", "podSets"), 18),
+    ("v0.18", ("spec", "podSets"), 10),
+    ("v0.17", ("spec", "preemptionGates"), 0),
+    ("v0.16", ("status", "nominatedClusterNames"), 20),
+    ("v0.15", ("status", "nominatedClusterNames"), 10),
+)
+"""Series of Kueue, the newest first, with a list of its Workloads and the least `maxItems` of that list."""
 APIS: Final = (FOURNOS, APPWRAPPER, MINICLUSTER, KUEUE, TEKTON)
 REQUIRED: Final = (FOURNOS, KUEUE, TEKTON)
 
@@ -83,8 +93,27 @@ def _release(api: RequiredApi, facts: Facts) -> str:
     if api is TEKTON and isinstance(facts.tekton, Mapping):
         return str((facts.tekton.get("data") or {}).get("version") or "")
     if api is KUEUE and not isinstance(facts.deployments, KubeError):
-        found = (one for one in facts.deployments if name_of(one) == "kueue-controller-manager")
-        return next((_image(one)[1] for one in found), "")
+        manager = next((one for one in facts.deployments if name_of(one) == "kueue-controller-manager"), None)
+        if manager is not None and _RELEASE.match(release := _image(manager)[1]):
+            return release
+        label = ((manager or {}).get("metadata", {}).get("labels") or {}).get(VERSION_LABEL)
+        return str(label or _series(facts.workload_crd) or (_image(manager)[1] if manager else ""))
+    return _series(facts.workload_crd) if api is KUEUE else ""
+
+
+def _series(crd: Obj | KubeError | None) -> str:
+    """The series of Kueue by the schema of its Workloads, where no image or label names it; "" if unknown."""
+    if not isinstance(crd, Mapping):
+        return ""
+    versions = {one.get("name"): one for one in spec_of(crd).get("versions") or ()}
+    version = versions.get(KUEUE.version) or {}
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    for series, path, limit in _SCHEMAS:
+        field = schema
+        for name in path:
+            field = (field.get("properties") or {}).get(name) or {}
+        if field and field.get("maxItems", 0) >= limit:
+            return f"{series}, by its CRDs"
     return ""
 
 

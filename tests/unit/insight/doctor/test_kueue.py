@@ -12,6 +12,7 @@ from fournos.insight.doctor.kueue import check_kueue
 from fournos.insight.doctor.namespaces import selected
 from fournos.insight.doctor.queues import check_queues
 from fournos.kube.errors import ForbiddenError, NotFoundError
+from fournos.queueing.queues import DISPATCHERS
 from tests.unit.insight.doctor.healthy import active, bad, configuration, facts, obj
 
 FORBIDDEN = ForbiddenError("no", status=403)
@@ -102,6 +103,28 @@ def test_jobs_without_a_queue_name(selector: Any, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("namespace", "fields", "expected"),
+    [
+        ("bench", {}, []),
+        ("bench", {"managedJobsNamespaceSelector": but("kube-system")}, []),
+        ("bench", {"managedJobsNamespaceSelector": but("bench")}, [("namespace bench", Level.WARNING)]),
+        # What is advised where Kueue also manages what names no queue.
+        (
+            "bench",
+            {"managedJobsNamespaceSelector": but("bench"), "manageJobsWithoutQueueName": True},
+            [],
+        ),
+        ("kube-system", {}, [("namespace kube-system", Level.FAULT)]),
+        ("kueue-system", {}, [("namespace kueue-system", Level.FAULT)]),
+    ],
+)
+def test_a_namespace_that_kueue_leaves_out(namespace: str, fields: Any, expected: list[Any]) -> None:
+    place = replace(facts().place, namespace=namespace)
+    found = facts(place=place, namespace=obj(namespace), kueue=configuration(**fields))
+    assert bad(list(check_kueue(found))) == expected
+
+
+@pytest.mark.parametrize(
     ("expression", "expected"),
     [
         (("team", "In", ["a", "b"]), True),
@@ -168,4 +191,36 @@ def test_the_fix_of_a_selector_is_its_label() -> None:
 
 def test_without_the_right_to_read_the_namespace_its_labels_are_not_judged() -> None:
     unread = replace(facts(cluster_queues={"all": queue(namespaceSelector=None)}), namespace=FORBIDDEN)
+    assert bad(list(check_queues(unread))) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "level"), [("TryPreferredFlavors", Level.FAULT), ("RetainFirstAdmission", Level.WARNING)]
+)
+def test_a_queue_of_clusters_must_not_migrate_what_runs(mode: str, level: Level) -> None:
+    migrating = {"concurrentAdmissionPolicy": {"migration": {"mode": mode}}}
+    found = facts(cluster_queues={"all": queue(**migrating)})
+    assert bad(list(check_queues(found))) == [("ClusterQueue all", level)]
+    nodes = [{"coveredResources": ["cpu"], "flavors": [{"name": "cluster-1"}]}]
+    other = facts(cluster_queues={"all": queue(resourceGroups=nodes, **migrating)})
+    assert not any("concurrentAdmissionPolicy" in one.text for one in check_queues(other))
+
+
+def check(name: str, controller: str) -> Any:
+    return obj(name, spec={"controllerName": controller})
+
+
+@pytest.mark.parametrize("multikueue", sorted(DISPATCHERS))
+def test_a_provisioning_check_beside_multikueue_is_a_fault(multikueue: str) -> None:
+    provisioning = "kueue.x-k8s.io/provisioning-request"
+    strategy = {"admissionChecks": [{"name": "nodes"}, {"name": "workers"}]}
+    strict = queue(admissionChecksStrategy=strategy)
+    for controllers, expected in (
+        ((provisioning, multikueue), [("ClusterQueue all", Level.FAULT)]),
+        ((provisioning, "example.com/other"), []),
+    ):
+        checks = tuple(check(*pair) for pair in zip(("nodes", "workers"), controllers, strict=True))
+        found = facts(cluster_queues={"all": strict}, admission_checks=checks)
+        assert bad(list(check_queues(found))) == expected
+    unread = facts(cluster_queues={"all": strict}, admission_checks=FORBIDDEN)
     assert bad(list(check_queues(unread))) == []

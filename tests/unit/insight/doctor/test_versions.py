@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from fournos import __version__
-from fournos.app.parts import KINDS as PART_KINDS
+from fournos.app.parts import kinds
 from fournos.insight.crds import KINDS
 from fournos.insight.doctor.clocks import check_clocks
 from fournos.insight.doctor.crds import check_crds, differences
-from fournos.insight.doctor.examine import check_vault, examine
+from fournos.insight.doctor.examine import check_history, check_vault, examine
 from fournos.insight.doctor.facts import VaultHealth
 from fournos.insight.doctor.finding import Level, faults
 from fournos.insight.doctor.versions import check_versions
-from fournos.kube.errors import ForbiddenError, NotFoundError
+from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError, ServerError
 from tests.unit.insight.doctor.healthy import NOW, crds, deployment, facts
 
 FORBIDDEN = ForbiddenError("no", status=403)
@@ -44,6 +44,46 @@ def test_the_versions_of_all_parts_are_shown() -> None:
     assert texts["Kueue"] == "v0.15.2, kueue.x-k8s.io/v1beta2"
     assert texts["Tekton Pipelines"] == "v1.6.0, tekton.dev/v1"
     assert texts["AppWrapper"] == "not installed"
+
+
+def workload_crd(pod_sets: int, nominated: int, *fields: str) -> Any:
+    """The CRD of Workloads with these maximal lengths, and further fields of the spec."""
+    lists = {"podSets": {"maxItems": pod_sets}, **{field: {"type": "array"} for field in fields}}
+    properties = {
+        "spec": {"properties": lists},
+        "status": {"properties": {"nominatedClusterNames": {"maxItems": nominated}}},
+    }
+    schema = {"openAPIV3Schema": {"properties": properties}}
+    return {"spec": {"versions": [{"name": "v1beta1"}, {"name": "v1beta2", "schema": schema}]}}
+
+
+@pytest.mark.parametrize(
+    ("crd", "series"),
+    [
+        (workload_crd(8, 10), "v0.15"),
+        (workload_crd(8, 20), "v0.16"),
+        (workload_crd(8, 20, "preemptionGates"), "v0.17"),
+        (workload_crd(10, 20, "preemptionGates"), "v0.18"),
+        (workload_crd(18, 20, "preemptionGates"), "v0.19 or newer"),
+    ],
+)
+@pytest.mark.parametrize("image", ["mirror/kueue@sha256:1", "mirror/kueue:stable", ""])
+def test_kueues_series_is_read_from_its_schema_where_the_image_says_nothing(
+    crd: Any, series: str, image: str
+) -> None:
+    manager = (deployment("kueue-controller-manager", image),) if image else FORBIDDEN
+    texts = {one.what: one.text for one in check_versions(facts(deployments=manager, workload_crd=crd))}
+    assert texts["Kueue"] == f"{series}, by its CRDs, kueue.x-k8s.io/v1beta2"
+
+
+def test_kueues_version_is_that_of_the_image_then_of_the_label() -> None:
+    crd, found = workload_crd(18, 20), facts().deployments
+    texts = {one.what: one.text for one in check_versions(facts(workload_crd=crd, deployments=found))}
+    assert texts["Kueue"] == "v0.15.2, kueue.x-k8s.io/v1beta2"
+    chart = deployment("kueue-controller-manager", "mirror/kueue@sha256:1")
+    chart["metadata"]["labels"] = {"app.kubernetes.io/version": "v0.19.2"}
+    texts = {one.what: one.text for one in check_versions(facts(workload_crd=crd, deployments=(chart,)))}
+    assert texts["Kueue"] == "v0.19.2, kueue.x-k8s.io/v1beta2"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +130,7 @@ def test_the_crds_are_those_that_the_parts_declare() -> None:
     def named(kinds: Any) -> Any:
         return {definition.name: (definition, rules) for definition, rules in kinds}
 
-    assert named(KINDS) == named(PART_KINDS)
+    assert named(KINDS) == named(kinds())
 
 
 def test_a_crd_of_another_version_is_named_with_what_differs() -> None:
@@ -189,3 +229,22 @@ def test_vault_is_examined_where_there_is_one() -> None:
     assert [(one.area, one.text) for one in findings if one.level is Level.FAULT] == [
         ("Vault", "it is sealed")
     ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "text"),
+    [
+        (b"{}", Level.OK, "so does its store"),
+        (NoSuchResourceError("404 page not found", status=404), Level.OK, "not installed"),
+        (FORBIDDEN, Level.UNKNOWN, "may not read"),
+        (ServerError("the store of the history does not answer", status=503), Level.FAULT, "store"),
+        (ServerError("service unavailable", status=503), Level.FAULT, "service unavailable"),
+    ],
+)
+def test_a_history_whose_store_or_api_does_not_answer_is_a_fault(
+    answer: bytes | KubeError, level: Level, text: str
+) -> None:
+    (found,) = [one for one in examine(facts(history=answer), NOW) if one.area == "History"]
+    assert found == check_history(answer)
+    assert (found.level, bool(found.fix)) == (level, level is Level.FAULT)
+    assert text in found.text
