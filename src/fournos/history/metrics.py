@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from fournos.history.blobs.blobs import Room
 from fournos.history.regressions.series import Kind
 from fournos.history.regressions.standing import Standing, counts
 from fournos.runtime.metrics import Metrics
@@ -17,13 +18,23 @@ DOCUMENT_BYTES: Final = Gauge(
     "fournos_history_document_bytes", "Size of all documents in the history, as stored."
 )
 BLOB_BYTES: Final = Gauge("fournos_history_blob_bytes", "Size of all logs and artifacts in the history.")
+NAMESPACE_BYTES: Final = Gauge(
+    "fournos_history_namespace_bytes",
+    "Size of the logs and artifacts of the namespaces with the most of them.",
+    ("job_namespace",),
+)
+VOLUME_BYTES: Final = Gauge(
+    "fournos_history_volume_bytes", "Size of the volume with logs and artifacts; a bucket has none."
+)
+VOLUME_FREE_BYTES: Final = Gauge("fournos_history_volume_free_bytes", "What is free of that volume.")
 RUNS: Final = Gauge("fournos_history_runs", "Runs in the history.")
 EXPIRED: Final = Counter("fournos_history_expired_total", "Runs that the retention has deleted.")
 
 CHANGES: Final = Gauge(
     "fournos_history_changes",
-    "Recent changes of results that nobody has acknowledged, grouped by the run that they began with: "
-    "Regression, Improvement or Change; Suspected, Confirming (reruns are under way) or Confirmed.",
+    "Open regressions, and other changes of the last 14 days that nobody has acknowledged, grouped by "
+    "their run: Regression, Improvement or Change; Suspected, Confirming (reruns are under way) or "
+    "Confirmed.",
     ("job_namespace", "kind", "state"),
 )
 SILENT: Final = Gauge(
@@ -49,6 +60,9 @@ METRICS: Final[tuple[Metric, ...]] = (
     DATABASE_BYTES,
     DOCUMENT_BYTES,
     BLOB_BYTES,
+    NAMESPACE_BYTES,
+    VOLUME_BYTES,
+    VOLUME_FREE_BYTES,
     RUNS,
     EXPIRED,
     CHANGES,
@@ -65,6 +79,16 @@ def report(metrics: Metrics, *, database: int, documents: int, blobs: int, runs:
     metrics.set(DOCUMENT_BYTES, documents)
     metrics.set(BLOB_BYTES, blobs)
     metrics.set(RUNS, runs)
+
+
+def report_volume(metrics: Metrics, room: Room | None, namespaces: Mapping[str, int]) -> None:
+    """Sets the size of the volume, what is free of it, and the bytes of the largest namespaces."""
+    metrics.clear(NAMESPACE_BYTES)
+    for namespace, size in namespaces.items():
+        metrics.set(NAMESPACE_BYTES, size, namespace)
+    if room is not None:
+        metrics.set(VOLUME_BYTES, room.total)
+        metrics.set(VOLUME_FREE_BYTES, room.free)
 
 
 def report_changes(metrics: Metrics, found: Mapping[str, Sequence[Standing]]) -> None:

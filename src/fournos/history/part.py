@@ -43,19 +43,12 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     from fournos.history.estimates.predictor import live_estimator, predict_forever
     from fournos.history.recorder.database import DatabaseArchive
     from fournos.history.store.patrol import watch_results
-    from fournos.history.store.retention import Limits, patrol
 
     archive = DatabaseArchive(settings.database_url)
     journals = {resource.kind: (resource, Journal()) for resource in settings.resources()}
     blobs = open_blobs(settings.blob_place)
 
     logs = _collector(settings, archive, blobs, clock, wake)
-
-    async def retention() -> None:
-        store = await archive.recording()
-        await blobs.sweep()
-        limits, interval = Limits.of(settings), parse_duration(settings.retention_interval).total_seconds()
-        await patrol(store, blobs, limits, metrics, clock, interval=interval)
 
     live: list[Caches] = []
     shown = Shown(settings.resources())
@@ -85,7 +78,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
 
     background: dict[str, Callable[[], Awaitable[None]]] = {
         "history-database": archive.run,
-        "history-retention": retention,
+        "history-retention": partial(_retention, settings, archive, blobs, metrics, clock, shown),
         "history-predictions": partial(predict_forever, estimator, archive.recording, clock),
     }
     if logs is not None:
@@ -103,8 +96,26 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
         background=background,
         started=started,
         serve=serve,
+        problems=archive.problems,
         refresh=refresh,
     )
+
+
+async def _retention(
+    settings: HistorySettings,
+    archive: DatabaseArchive,
+    blobs: Blobs,
+    metrics: Metrics,
+    clock: Clock,
+    shown: Shown,
+) -> None:
+    """Deletes what has expired, until cancelled; first what an earlier start has left unfinished."""
+    from fournos.history.store.retention import Limits, patrol
+
+    store = await archive.recording()
+    await blobs.sweep()
+    limits, interval = Limits.of(settings), parse_duration(settings.retention_interval).total_seconds()
+    await patrol(store, blobs, limits, metrics, clock, cluster=shown.cluster, interval=interval)
 
 
 def _announcers(
@@ -171,5 +182,4 @@ PART = Part(
     required=(FOURNOS,),
     collect_interval=lambda settings: SWEEP_INTERVAL,
     verify=verify,
-    metrics=(*recorder_metrics.METRICS, *store_metrics.METRICS),
 )

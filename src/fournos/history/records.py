@@ -151,6 +151,8 @@ class Query:
 
     namespaces: tuple[str, ...] | None = ()
     """The UIDs of the namespaces that the caller may read, none by default; None for all, gone ones too."""
+    in_cluster: str = ""
+    """`Identity.cluster`: only runs of this cluster; "" for those of all clusters of the database."""
     namespace: str = ""
     """The name of the namespace; it matches namespaces of this name that are gone, too."""
     kinds: tuple[str, ...] = ()

@@ -58,6 +58,11 @@ class HistorySettings(StoreSettings):
     artifact_mb: Annotated[int, Field(ge=0)] = Field(
         2000, description="Megabytes of artifacts that are kept of one run; more are refused"
     )
+    namespace_share: Annotated[int, Field(ge=1, le=100)] = Field(
+        25,
+        description="Percent of the volume that the logs and artifacts of one namespace may take; further "
+        "artifacts are refused; a bucket has no such limit",
+    )
     log_mb: Annotated[int, Field(ge=0)] = Field(
         200, description="Megabytes of logs that are kept of one run; 0: no logs are stored"
     )
@@ -122,7 +127,7 @@ class HistorySettings(StoreSettings):
 
     @property
     def artifact_limits(self) -> Limits:
-        return Limits(self.artifact_files, self.artifact_mb * 1_000_000)
+        return Limits(self.artifact_files, self.artifact_mb * 1_000_000, self.namespace_share / 100)
 
     @property
     def log_limits(self) -> LogLimits:

@@ -45,6 +45,7 @@ PATHS = {
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
     "APIService": "/apis/apiregistration.k8s.io/v1/apiservices",
 }
+SLICE = f"/apis/discovery.k8s.io/v1/namespaces/{HOME}/endpointslices/fournos-history-here"
 RESULTS = """\
 tests:
   - labels: {model: llama}
@@ -85,10 +86,8 @@ class Reached:
 
 
 @pytest.fixture
-async def reached(
-    stage: Stage, server: Server, kubeconfig: Path, account: str, tmp_path: Path
-) -> AsyncIterator[Reached]:
-    """The shipped manifests; the Service leads to a process on this machine."""
+async def published(server: Server, kubeconfig: Path, account: str) -> AsyncIterator[tuple[str, int]]:
+    """The shipped manifests; the Service leads to this address and port of this machine."""
     port, made = free_port(), []
     for obj in yaml.safe_load_all((ROOT / "deploy" / "history" / "api.yaml").read_text()):
         namespace = obj["metadata"].get("namespace", "")
@@ -99,7 +98,6 @@ async def reached(
         await server.apply(path, obj)
         made.append(path)
     host = str(urlsplit(load(kubeconfig).server).hostname).rpartition(".")[0] + ".1"
-    slices = f"/apis/discovery.k8s.io/v1/namespaces/{HOME}/endpointslices/fournos-history-here"
     body = {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -111,7 +109,22 @@ async def reached(
         "endpoints": [{"addresses": [host], "conditions": {"ready": True}}],
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     }
-    await server.apply(slices, body)
+    await server.apply(SLICE, body)
+    yield host, port
+    for path in (SLICE, *made):
+        await server("DELETE", path)
+
+
+@pytest.fixture
+async def reached(
+    stage: Stage,
+    server: Server,
+    kubeconfig: Path,
+    account: str,
+    published: tuple[str, int],
+    tmp_path: Path,
+) -> Reached:
+    host, port = published
     await stage.leading(settings={"HISTORY_ENABLED": "true"})
     process = recorder(
         kubeconfig,
@@ -126,9 +139,22 @@ async def reached(
     )
     stage.operators.append(process)
     await process.ready()
-    yield Reached(stage, server, kubeconfig, f"https://{host}:{port}")
-    for path in (slices, *made):
-        await server("DELETE", path)
+    return Reached(stage, server, kubeconfig, f"https://{host}:{port}")
+
+
+async def delete_namespace(server: Server, name: str) -> None:
+    """Makes an empty namespace, and asks for its deletion."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    await server.apply(f"/api/v1/namespaces/{name}", body)
+    status, _ = await server("DELETE", f"/api/v1/namespaces/{name}")
+    assert status == 200
+
+
+async def namespace_gone(server: Server, name: str) -> None:
+    async def gone() -> bool:
+        return (await server("GET", f"/api/v1/namespaces/{name}"))[0] == 404
+
+    await until(gone, f"namespace {name} cannot be deleted")
 
 
 async def test_a_run_is_read_with_a_kubeconfig_and_sends_its_own_results(
@@ -140,8 +166,16 @@ async def test_a_run_is_read_with_a_kubeconfig_and_sends_its_own_results(
     await stage.phase("job", "Running")
     run = await stage.get(PIPELINE_RUN, "job")
     await a_task(stage, run)
-    child = {"apiVersion": TASK_RUN.api_version, "kind": "TaskRun", "name": "job-run"}
-    await stage.patch(PIPELINE_RUN, "job", {"status": {"childReferences": [child]}}, subresource="status")
+    task = await stage.get(TASK_RUN, "job-run")
+    child = {
+        "apiVersion": TASK_RUN.api_version,
+        "kind": "TaskRun",
+        "name": "job-run",
+        "pipelineTaskName": "run",
+    }
+    plan = {"tasks": [{"name": "run", "taskSpec": task["spec"]["taskSpec"]}]}
+    status = {"childReferences": [child], "pipelineSpec": plan}
+    await stage.patch(PIPELINE_RUN, "job", {"status": status}, subresource="status")
     pod = await a_pod(stage)
     history = AsyncHistory(stage.client, stage.namespace)
 
@@ -166,6 +200,8 @@ async def test_a_run_is_read_with_a_kubeconfig_and_sends_its_own_results(
     await _through_the_api_server(reached, history, pod, tmp_path)
     await _directly(reached, pod)
     await _without_rights(reached)
+    await delete_namespace(reached.server, f"{stage.namespace}-up")
+    await namespace_gone(reached.server, f"{stage.namespace}-up")
 
     shown = await fournos(reached.kubeconfig, "results", "list", "job", "-n", stage.namespace)
     assert "model=llama  throughput  12.5   tok/s" in shown

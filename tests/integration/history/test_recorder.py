@@ -134,6 +134,21 @@ async def test_a_confirmed_change_is_an_event_of_its_job(
     assert (recorded.fingerprint, recorded.phase) == (what, "Succeeded")
 
 
+async def test_a_recorder_that_cannot_open_its_database_is_not_ready(
+    stage: Stage, kubeconfig: Path, account: str, tmp_path: Path
+) -> None:
+    volume = tmp_path / "volume"
+    volume.touch()  # not a directory: no permission keeps root from opening it
+    process = recorder(
+        *(kubeconfig, account, tmp_path, stage.namespace),
+        settings={"HISTORY_URL": f"sqlite:///{volume}/history.db"},
+    )
+    stage.operators.append(process)
+    reason = f"The history's database {volume}/history.db cannot be opened: File exists"
+    await process.unready(f"history: {reason}\n")
+    assert f"the store of the history does not answer: {reason}" in process.log.read_text()
+
+
 async def a_task(stage: Stage, run: Obj) -> None:
     """A TaskRun of the run as Tekton writes it, whose step has started."""
     name, now = run["metadata"]["name"], format_time(datetime.now(UTC))

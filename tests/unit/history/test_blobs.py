@@ -1,6 +1,6 @@
 """Blobs in a directory: whole or absent, under their key and nowhere else.
 
-What every store of blobs does is tested in tests/integration/history/test_blobs.py.
+What every store of blobs does is tested in tests/store/test_blobs.py.
 """
 
 from __future__ import annotations

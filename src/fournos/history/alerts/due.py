@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
-from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, covering
+from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, covering, is_open
 from fournos.history.regressions.group import Group, group, runs_in_order
 from fournos.history.regressions.judge import Report
 from fournos.history.regressions.series import Finding, Kind, Series, State
@@ -157,7 +157,7 @@ def _groups(
         return (
             found.state is State.CONFIRMED
             and now - found.at <= RECENT
-            and acknowledged(found, series, judged.known, judged.pinned_at) is None
+            and is_open(found, acknowledged(found, series, judged.known, judged.pinned_at))
             and covering(found, series, changes, judged.pinned_at) is None
         )
 

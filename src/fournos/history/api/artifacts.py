@@ -10,10 +10,10 @@ from urllib.parse import quote
 from aiohttp import ClientError, web
 
 from fournos.history.api.authorization import Access
-from fournos.history.api.errors import BadRequestError, ConflictError, InvalidError, NotFoundError
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.errors import BadRequestError, InvalidError, NotFoundError, TooManyRequestsError
+from fournos.history.api.routes import Call, Route, written
 from fournos.history.api.runs import Which, found
-from fournos.history.artifacts.archive import Artifacts, BusyError, NoRunError
+from fournos.history.artifacts.archive import CHUNK, Artifacts, BusyError, NoRunError
 from fournos.history.artifacts.rules import Artifact, ArtifactError
 from fournos.history.records import Identity
 from fournos.kube.resource import key_of, uid_of
@@ -60,7 +60,7 @@ async def _receive(service: Service, call: Call, identity: Identity) -> Artifact
     except ArtifactError as error:
         raise InvalidError(str(error)) from None
     except BusyError as error:
-        raise ConflictError(str(error), retry_after=2) from None
+        raise TooManyRequestsError(str(error), retry_after=2) from None
     except NoRunError:
         raise NotFoundError(
             "the history has no record of this run yet; send it again", name=identity.uid
@@ -104,11 +104,13 @@ async def download(service: Any, call: Call) -> web.StreamResponse:
     response = web.StreamResponse(headers=headers)
     await response.prepare(request)
     async for chunk in service.artifacts.read(run.identity, stored):
-        await response.write(chunk)
+        await written(response, chunk)
     await response.write_eof()
     return response
 
 
+_HELD: Final = 2 * CHUNK
+"""Memory of an upload: a chunk that comes, and the one before it that is being written."""
 _RUN: Final = "/namespaces/{namespace}/runs/{run}/artifacts"
 
 ROUTES: Final = (
@@ -117,7 +119,8 @@ ROUTES: Final = (
     Route("GET", _RUN + "/{path}", "getArtifact", "The content of an artifact",
           Access("get", "runs/artifacts"), download, Any, Which, tag="artifacts", stream=True),
     Route("PUT", _RUN + "/{path}", "putArtifact", "Store an artifact of a run",
-          Access("update", "runs/artifacts"), put, Artifact, Which, tag="artifacts", stream=True),
+          Access("update", "runs/artifacts"), put, Artifact, Which, tag="artifacts", stream=True, held=_HELD),
     Route("PUT", "/own/run/artifacts/{path}", "putOwnArtifact", "Store an artifact of the run that calls",
-          Access("update", "own/artifacts"), put_own, Artifact, tag="artifacts", own=True, stream=True),
+          Access("update", "own/artifacts"), put_own, Artifact, tag="artifacts", own=True, stream=True,
+          held=_HELD),
 )  # fmt: skip

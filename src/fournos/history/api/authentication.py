@@ -15,6 +15,7 @@ from fournos.history.api.errors import TooManyRequestsError, UnauthorizedError, 
 from fournos.kube.api import Api
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import TOKEN_REVIEW
+from fournos.runtime.client_limits import REVIEWS, RateLimit, network
 from fournos.runtime.decision import User
 from fournos.runtime.reviews import bearer, token_review, user_of
 from fournos.runtime.ttl_cache import TtlCache
@@ -38,7 +39,8 @@ class FrontProxy:
     names: tuple[str, ...] = ()
     """The common names of the API server's client certificate; empty: any."""
     user_headers: tuple[str, ...] = ("X-Remote-User",)
-    uid_headers: tuple[str, ...] = ("X-Remote-Uid",)
+    uid_headers: tuple[str, ...] = ()
+    """None by default: an API server that names none removes none from what its callers send."""
     group_headers: tuple[str, ...] = ("X-Remote-Group",)
     extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
 
@@ -88,6 +90,7 @@ class Authenticator:
         self._api = api
         self._front_proxy = front_proxy
         self._kept: TtlCache[bytes, User | str] = TtlCache(KEPT, monotonic=monotonic)
+        self._reviews = RateLimit(*REVIEWS, monotonic=monotonic)
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def user(self, request: web.Request, *, audience: str = "") -> User:
@@ -103,6 +106,8 @@ class Authenticator:
         digest = hashlib.sha256(f"{audience} {token}".encode()).digest()
         found = self._kept.get(digest)
         if found is None:
+            if wait := self._reviews.take(network(request.remote or "")):
+                raise TooManyRequestsError("too many unknown tokens come from here", retry_after=wait)
             if self._room.locked():
                 raise TooManyRequestsError("too many tokens are being reviewed", retry_after=1)
             async with self._room:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from fournos.history.api.errors import ForbiddenError, UnavailableError
+from fournos.history.records import Run
 from fournos.kube.api import Api
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import NAMESPACE
@@ -22,6 +23,8 @@ from fournos.runtime.reviewer import Reviewer
 from fournos.runtime.ttl_cache import TtlCache
 
 GROUP: Final = "history.fournos.dev"
+ALL_CLUSTERS: Final = "allclusters"
+"""The resource on which a verb opens the runs of other clusters, where one database has those of several."""
 _NAMESPACES: Final = 10.0
 """Seconds for which the list of namespaces is cached."""
 
@@ -51,9 +54,12 @@ class Scope:
 
     namespaces: tuple[str, ...] | None
     """UIDs of namespaces; None: all, gone ones included."""
+    cluster: str = ""
+    """Whose runs may be read (`Identity.cluster`); "": any that has the namespaces, as a UID is of one."""
 
-    def includes(self, namespace_uid: str) -> bool:
-        return self.namespaces is None or namespace_uid in self.namespaces
+    def includes(self, run: Run) -> bool:
+        mine = self.cluster in ("", run.identity.cluster)
+        return mine and (self.namespaces is None or run.namespace_uid in self.namespaces)
 
 
 class Recorded(Protocol):
@@ -67,27 +73,36 @@ class Recorded(Protocol):
 class Authorizer:
     """Checks rights by SubjectAccessReviews, whose results are cached."""
 
-    def __init__(self, api: Api, recorded: Recorded, *, monotonic: Callable[[], float]) -> None:
+    def __init__(self, api: Api, recorded: Recorded, *, cluster: str, monotonic: Callable[[], float]) -> None:
+        """`cluster`: the own one, as in `Identity.cluster`; rights are those that its API server knows."""
         self._api = api
+        self._cluster = cluster
         self._recorded = recorded
         self._reviewer = Reviewer(api, monotonic=monotonic)
         self._uids: TtlCache[None, dict[str, str]] = TtlCache(1, monotonic=monotonic)
 
-    async def scope(self, user: User, access: Access, namespace: str = "") -> Scope:
-        """Returns what the user may read in the namespace, or anywhere.
+    async def scope(
+        self, user: User, access: Access, namespace: str = "", *, all_clusters: bool = False
+    ) -> Scope:
+        """Returns what the user may read in the namespace, or anywhere in the own cluster.
+
+        `all_clusters`: in the other clusters of the database, too, which takes the same verb on `allclusters`
+        beside the right in all namespaces.
 
         Rights are checked before anything is looked up, so that no response shows what exists.  Raises
         ForbiddenError and UnavailableError.
         """
-        if await self.may(user, access, ""):
+        if all_clusters:
+            for right in (access, replace(access, resource=ALL_CLUSTERS)):
+                if not await self.may(user, right, ""):
+                    raise ForbiddenError(f"{_cannot(user, right)} in all namespaces")
             return Scope(None)
+        if await self.may(user, access, ""):
+            return Scope(None, self._cluster)
         if not namespace:
             return Scope(await self._allowed(user, access))
         if not await self.may(user, access, namespace):
-            raise ForbiddenError(
-                f'User "{user.name}" cannot {access.verb} resource "{access.resource}" '
-                f'in API group "{GROUP}" in the namespace "{namespace}"'
-            )
+            raise ForbiddenError(f'{_cannot(user, access)} in the namespace "{namespace}"')
         uid = (await self._current()).get(namespace)
         return Scope((uid,) if uid else ())
 
@@ -114,3 +129,7 @@ class Authorizer:
                 raise UnavailableError("the namespaces cannot be read now", retry_after=2) from error
             found = self._uids.put(None, {key_of(one).name: uid_of(one) for one in items}, _NAMESPACES)
         return found
+
+
+def _cannot(user: User, access: Access) -> str:
+    return f'User "{user.name}" cannot {access.verb} resource "{access.resource}" in API group "{GROUP}"'

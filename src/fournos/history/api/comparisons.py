@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from fournos.history.api.authorization import Access
-from fournos.history.api.parameters import Parameters, Text, Texts
+from fournos.history.api.parameters import Scoped, Text, Texts
 from fournos.history.api.routes import Call, Route
 from fournos.history.api.runs import named
 from fournos.history.compare.comparison import Comparison, compare
@@ -22,7 +22,7 @@ MOST: Final = 20
 _FINGERPRINT: Final = "fingerprint"
 
 
-class With(Parameters):
+class With(Scoped):
     """The runs to which one is compared."""
 
     kind: Text = Field("", description="Kind, where runs of several kinds have these names.")
@@ -31,14 +31,18 @@ class With(Parameters):
 
 
 async def compare_runs(service: Any, call: Call) -> Comparison:
-    """Compares the run of the path, which is the reference, with the others, all of one namespace."""
+    """Compares the run of the path, which is the reference, with the others, all of one namespace.
+
+    What differs in their specs and provenance is content of their documents, and takes the right to these.
+    """
     asked: With = call.parameters
     runs = [await named(service, call, name) for name in (call.path["run"], *asked.with_)]
     subjects = [await _subject(service, run) for run in runs]
     earlier = await service.store.earlier_results(
-        runs[0].fingerprint, call.scope.namespaces, [run.identity for run in runs]
+        runs[0].fingerprint, call.scope, [run.identity for run in runs]
     )
-    return await asyncio.to_thread(compare, subjects, earlier, across=asked.across)
+    comparison = await asyncio.to_thread(compare, subjects, earlier, across=asked.across)
+    return comparison if all(map(call.details.includes, runs)) else comparison.without_documents()
 
 
 async def _subject(service: Any, run: Run) -> Subject:
@@ -65,5 +69,6 @@ def _fingerprint(recorded: Any, job: Mapping[str, Any]) -> Fingerprint:
 ROUTES: Final = (
     Route("GET", "/namespaces/{namespace}/runs/{run}/results/comparison", "compareRuns",
           "A run compared with others of its namespace: what differs, then each KPI within its noise",
-          Access("get", "runs/results"), compare_runs, Comparison, With, tag="results"),
+          Access("get", "runs/results"), compare_runs, Comparison, With, tag="results",
+          details=Access("get", "runs/documents")),
 )  # fmt: skip

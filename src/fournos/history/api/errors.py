@@ -58,6 +58,11 @@ class NotFoundError(ApiError):
     reason = "NotFound"
 
 
+class RequestTimeoutError(ApiError):
+    status = 408
+    reason = "Timeout"
+
+
 class ConflictError(ApiError):
     status = 409
     reason = "Conflict"
@@ -80,3 +85,10 @@ class UnavailableError(ApiError):
 
     status = 503
     reason = "ServiceUnavailable"
+
+
+class InsufficientStorageError(ApiError):
+    """The volume is almost full."""
+
+    status = 507
+    reason = "InsufficientStorage"

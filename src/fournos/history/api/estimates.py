@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from pydantic import ValidationError
 
 from fournos.api.fournosjob import FournosJobSpec
-from fournos.history.api.authorization import Access
+from fournos.history.api.authorization import Access, Scope
 from fournos.history.api.errors import InvalidError, NotFoundError, UnavailableError
 from fournos.history.api.routes import Call, Route
 from fournos.history.estimates.accuracy import Accuracy, Prediction, accuracy
@@ -22,7 +22,7 @@ EVENTS: Final = ("start", "end")
 class Store(Protocol):
     """What of the store is needed here."""
 
-    async def predictions(self, namespaces: tuple[str, ...] | None) -> list[Prediction]: ...
+    async def predictions(self, scope: Scope) -> list[Prediction]: ...
 
 
 class Service(Protocol):
@@ -75,7 +75,7 @@ def _estimator(service: Service) -> Estimator:
 
 
 async def _accuracy(service: Service, call: Call) -> tuple[Accuracy, ...]:
-    made = await service.store.predictions(call.scope.namespaces)
+    made = await service.store.predictions(call.scope)
     return tuple(found for event in EVENTS if (found := accuracy(event, made)) is not None)
 
 

@@ -43,7 +43,7 @@ def front_proxy(config_map: Obj) -> tuple[bytes, FrontProxy] | None:
     return authority, FrontProxy(
         names=names("requestheader-allowed-names"),
         user_headers=names("requestheader-username-headers") or headers.user_headers,
-        uid_headers=names("requestheader-uid-headers") or headers.uid_headers,
+        uid_headers=names("requestheader-uid-headers"),
         group_headers=names("requestheader-group-headers") or headers.group_headers,
         extra_prefixes=names("requestheader-extra-headers-prefix") or headers.extra_prefixes,
     )

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import NotFoundError
-from fournos.history.api.parameters import Parameters, Text
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.parameters import Scoped, Text
+from fournos.history.api.routes import Call, Route, written
 from fournos.history.api.runs import found
 from fournos.history.logs.models import LogPage
 from fournos.history.logs.pages import LogReader, Selection
@@ -24,7 +24,7 @@ _OVER: Final = timedelta(minutes=30)
 _PIECE: Final = 2**16
 
 
-class LogFilter(Parameters):
+class LogFilter(Scoped):
     """Which lines are shown."""
 
     kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
@@ -82,9 +82,9 @@ async def _text(
         waiting.append(f"[{names[line.part]}] {at}{line.text}\n")
         size += len(line.text)
         if size >= _PIECE:
-            await response.write("".join(waiting).encode())
+            await written(response, "".join(waiting).encode())
             waiting, size = [], 0
-    await response.write("".join(waiting).encode())
+    await written(response, "".join(waiting).encode())
     await response.write_eof()
     return response
 

@@ -45,7 +45,16 @@ class NoParameters(Parameters):
     """A route without parameters."""
 
 
-class RunFilter(Parameters):
+class Scoped(Parameters):
+    """Base of the parameters of routes that read or write stored runs."""
+
+    all_clusters: bool = Field(
+        False,
+        description="Also runs of other clusters in the same database; takes the right to `allclusters`.",
+    )
+
+
+class RunFilter(Scoped):
     """The filters of a list of runs.  A filter with several values matches any of them."""
 
     kind: Texts = Field((), description="Kind of the object, such as FournosJob.")
@@ -62,11 +71,12 @@ class RunFilter(Parameters):
     limit: int = Field(50, ge=1, le=PAGE_MAX, description="Maximum number of runs.")
     cursor: Text = Field("", description="`cursor` of the page before; without it, the newest runs.")
 
-    def query(self, *, namespaces: tuple[str, ...] | None, namespace: str = "") -> Query:
+    def query(self, *, namespaces: tuple[str, ...] | None, in_cluster: str, namespace: str = "") -> Query:
         """Returns the query of the store.  Raises BadRequestError for a label without a value."""
         labels = dict(_label(one) for one in self.label)
         return Query(
             namespaces=namespaces,
+            in_cluster=in_cluster,
             namespace=namespace,
             kinds=self.kind,
             # A run that nothing has reconciled yet may have no phase at all.

@@ -2,25 +2,67 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Final, Protocol
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 from pydantic import ConfigDict
 
 from fournos.history.api.authorization import Access
-from fournos.history.api.errors import BadRequestError, InvalidError, NotFoundError
+from fournos.history.api.errors import (
+    BadRequestError,
+    InvalidError,
+    NotFoundError,
+    TooManyRequestsError,
+)
 from fournos.history.api.parameters import Parameters, Text
 from fournos.history.api.routes import Call, Route
 from fournos.history.api.runs import Which, found
 from fournos.history.records import WIRE, Identity
-from fournos.history.results.check import check
+from fournos.history.results.check import Checked, check
 from fournos.history.results.models import ResultRecord
 from fournos.kube.resource import key_of, uid_of
 
 _SHOWN: Final = 50
 """Problems that a refusal names."""
+_TURN: Final = 30.0
+"""Seconds that a file waits to be checked."""
+
+
+class Checks:
+    """Checks files outside the event loop: one at a time, one of each namespace in the queue.
+
+    The sizes that `check` accepts bound the time of one: about 1.5 s of CPU.  The thread shares the
+    interpreter with the event loop; the parsers in C hold it for a tenth of that.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="results")
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def close(self) -> None:
+        """Ends the thread with the file that it checks; those that wait are not checked."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def check(self, namespace: str, content: bytes, name: str) -> Checked:
+        """Raises TooManyRequestsError if the files before this one take too long."""
+        turn = self._turns.setdefault(namespace, asyncio.Lock())
+        try:
+            async with asyncio.timeout(_TURN):
+                await turn.acquire()
+        except TimeoutError:
+            raise TooManyRequestsError(
+                "other files of results of the namespace are being checked; send this one again",
+                retry_after=10,
+            ) from None
+        checking = asyncio.get_running_loop().run_in_executor(self._thread, check, content, name)
+        # Not when the request ends: one that is cancelled is checked to its end.
+        checking.add_done_callback(lambda _: turn.release())
+        return await asyncio.shield(checking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +100,12 @@ class Service(Protocol):
     @property
     def cluster(self) -> str: ...
 
+    @property
+    def checks(self) -> Checks: ...
+
     def now(self) -> datetime: ...
+
+    async def check_room(self, size: int) -> None: ...
 
 
 async def put_own(service: Service, call: Call) -> Received:
@@ -79,7 +126,8 @@ async def _receive(service: Service, call: Call, identity: Identity) -> Received
         content = await call.request.read()
     except web.HTTPRequestEntityTooLarge:
         raise BadRequestError("the file is too large; send its records in several files") from None
-    checked = check(content, call.parameters.name)
+    await service.check_room(len(content))
+    checked = await service.checks.check(identity.namespace, content, call.parameters.name)
     if checked.problems:
         shown = "; ".join(map(str, checked.problems[:_SHOWN]))
         more = len(checked.problems) - _SHOWN

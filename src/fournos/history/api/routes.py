@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -13,6 +14,11 @@ from fournos.history.api.parameters import NoParameters, Parameters
 from fournos.kube.resource import Obj
 from fournos.runtime.decision import User
 
+LARGEST: Final = 16 * 2**20
+"""Maximum bytes of a request whose body is read as a whole."""
+SLOW: Final = 60.0
+"""Seconds for which a reader may take nothing of an answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -20,6 +26,7 @@ class Call:
 
     user: User
     scope: Scope
+    """Where the caller has the right of the route."""
     parameters: Any
     """An instance of the route's `parameters`."""
     namespace: str = ""
@@ -31,6 +38,8 @@ class Call:
     """The request itself, for routes that stream."""
     own: Obj | None = None
     """The FournosJob of the calling pod, for a route with `own`."""
+    details: Scope = field(default_factory=lambda: Scope(()))
+    """Where the caller has the right `Route.details`."""
 
 
 Handler = Callable[[Any, Call], Awaitable[Any]]
@@ -59,5 +68,18 @@ class Route:
     """The caller is a pod of a FournosJob's run and acts on that job, without any other right."""
     stream: bool = False
     """The handler reads the body itself, or returns a response of its own."""
+    details: Access | None = None
+    """The right by which the response has more."""
+    held: int = LARGEST
+    """Maximum bytes of the request's body that are in memory at once."""
     text: bool = False
     """The response may also be text/plain."""
+
+
+async def written(response: web.StreamResponse, piece: bytes) -> None:
+    """Sends a piece of an answer.  Raises ConnectionResetError if the reader does not take it in time."""
+    try:
+        async with asyncio.timeout(SLOW):
+            await response.write(piece)
+    except TimeoutError:
+        raise ConnectionResetError("the reader takes nothing") from None

@@ -13,7 +13,7 @@ from pydantic import Field
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import NotFoundError
 from fournos.history.api.models import Keep, RunDetail
-from fournos.history.api.parameters import NoParameters, Parameters, RunFilter, Text
+from fournos.history.api.parameters import RunFilter, Scoped, Text
 from fournos.history.api.routes import Call, Route
 from fournos.history.records import Detail, Document, Identity, Page, Query, Run
 
@@ -40,7 +40,7 @@ class Service(Protocol):
     def now(self) -> datetime: ...
 
 
-class Which(Parameters):
+class Which(Scoped):
     """The kind of a run that is named."""
 
     kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
@@ -69,7 +69,12 @@ async def _detail(service: Service, call: Call, *documents: Document) -> Detail:
 
 
 def _query(call: Call, asked: str) -> Query:
-    query = Query(namespaces=call.scope.namespaces, namespace=call.namespace, limit=1)
+    query = Query(
+        namespaces=call.scope.namespaces,
+        in_cluster=call.scope.cluster,
+        namespace=call.namespace,
+        limit=1,
+    )
     query = replace(query, uid=asked) if UID.fullmatch(asked) else replace(query, name=asked)
     if kind := getattr(call.parameters, "kind", ""):
         query = replace(query, kinds=(kind,))
@@ -82,17 +87,20 @@ def _not_found(asked: str) -> NotFoundError:
 
 async def list_runs(service: Service, call: Call) -> Page:
     filters: RunFilter = call.parameters
-    return await service.store.find(filters.query(namespaces=call.scope.namespaces, namespace=call.namespace))
+    scope = call.scope
+    query = filters.query(namespaces=scope.namespaces, in_cluster=scope.cluster, namespace=call.namespace)
+    return await service.store.find(query)
 
 
 async def get_run(service: Service, call: Call) -> RunDetail:
     detail = await _detail(service, call)
     run = detail.run
     here = f"/api/v1/namespaces/{run.identity.namespace}/runs/{run.identity.uid}/documents"
+    suffix = "?allClusters=true" if call.parameters.all_clusters else ""
     return RunDetail(
         run,
         detail.waits,
-        {document.value: f"{here}/{document.value}" for document in Document},
+        {document.value: f"{here}/{document.value}{suffix}" for document in Document},
         detail.kept,
     )
 
@@ -141,5 +149,5 @@ ROUTES: Final = (
     Route("DELETE", _ONE + "/keep", "releaseRun", "Let a run expire again",
           Access("delete", "runs/keep"), release_run, None, Which),
     Route("DELETE", _ONE, "deleteRun", "Delete a run with its documents, logs, artifacts and results",
-          Access("delete"), delete_run, None, NoParameters),
+          Access("delete"), delete_run, None, Scoped),
 )  # fmt: skip

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -15,21 +17,26 @@ from pydantic import ValidationError
 
 from fournos.history.api.authentication import Authenticator
 from fournos.history.api.authorization import Authorizer, Scope
+from fournos.history.api.bodies import Bodies
 from fournos.history.api.errors import (
     ApiError,
     BadRequestError,
+    ForbiddenError,
+    InsufficientStorageError,
     InvalidError,
     NotFoundError,
     UnavailableError,
 )
 from fournos.history.api.openapi import document
 from fournos.history.api.own_job import AUDIENCE, own_job
-from fournos.history.api.parameters import read
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.parameters import Scoped, read
+from fournos.history.api.routes import LARGEST, Call, Route
 from fournos.history.api.wire import adapter, body, etag
-from fournos.history.blobs import BlobsUnavailableError
+from fournos.history.blobs import BlobsFullError, BlobsUnavailableError
 from fournos.kube.api import Api
+from fournos.kube.resource import Obj, uid_of
 from fournos.runtime.decision import User
+from fournos.runtime.listening import listening
 from fournos.runtime.serving_certificate import ServingCertificate
 
 log = logging.getLogger(__name__)
@@ -38,11 +45,35 @@ audit = logging.getLogger(f"{__name__}.audit")
 PREFIX: Final = "/api/v1"
 AGGREGATED: Final = "/apis/history.fournos.dev/v1"
 """The prefix of requests that the Kubernetes API server forwards."""
-LARGEST: Final = 16 * 2**20
-"""Maximum bytes of a request."""
 _CLOSING: Final = 5.0
 """Seconds that requests under way have to finish at the end."""
+_FIELDS: Final = 500
+"""Fields of a head: an API server sends one for each group of a person."""
+_STORE_AWAY: Final = (
+    "the store of the history does not answer, its API does; the history's log has the reason"
+)
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache"}
+_OFFERED: Final = {
+    ("runs", "run", "Run"): ("get",),
+    ("estimates", "estimate", "Estimate"): ("get", "create"),
+    ("usage", "usage", "Usage"): (),
+}
+"""Plural, singular and kind of each resource, and the verbs in discovery.
+
+Neither `list`, `watch` nor `delete`: controllers of Kubernetes enumerate by them, and no answer is a List.
+The one of namespaces lists and deletes what offers both in a namespace that is deleted: without a List no
+namespace could be deleted, with one it would delete the history.  Rights do not depend on discovery.
+"""
+DISCOVERY: Final = {
+    "kind": "APIResourceList",
+    "apiVersion": "v1",
+    "groupVersion": "history.fournos.dev/v1",
+    "resources": [
+        {"name": plural, "singularName": singular, "namespaced": True, "kind": kind, "verbs": [*verbs]}
+        for (plural, singular, kind), verbs in _OFFERED.items()
+    ],
+}
+"""The resources of the group, for an API server that forwards requests."""
 
 
 class HistoryServer:
@@ -73,6 +104,7 @@ class HistoryServer:
         self._authorizer = authorizer
         self._unavailable = unavailable
         self._refused = refused
+        self._bodies = Bodies()
         self._document = orjson.dumps(document(self._routes, version=version))
         self.certificate = certificate or ServingCertificate()
 
@@ -87,7 +119,7 @@ class HistoryServer:
         app.router.add_get(AGGREGATED, _discovery)
         return app
 
-    async def run(self, *, port: int, host: str | None = None, authority: bytes = b"") -> None:
+    async def run(self, *, port: int, host: str = "", authority: bytes = b"") -> None:
         """Serves until cancelled.  Raises OSError if the port is in use.
 
         `authority`: PEM of the authority of API servers that forward requests; empty: none does.
@@ -97,33 +129,60 @@ class HistoryServer:
             context.load_verify_locations(cadata=authority.decode())
             # Optional: callers with a token present no certificate.
             context.verify_mode = ssl.CERT_OPTIONAL
-        runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=_CLOSING)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port, ssl_context=context).start()
+        async with listening(self.app(), host, port, closing=_CLOSING, headers=_FIELDS, tls=context):
             await asyncio.Event().wait()
-        finally:
-            await runner.cleanup()
 
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.Response(body=self._document, content_type="application/json", headers=_HEADERS)
 
     async def _answer(self, route: Route, request: web.Request) -> web.StreamResponse:
+        audience = AUDIENCE if route.own else ""
+        user = await self._authenticator.user(request, audience=audience)
+        if route.method == "GET":
+            return await self._handled(route, await self._call(route, user, request), request)
+        outcome = "failed"
+        try:
+            call = await self._call(route, user, request)
+            run = uid_of(call.own) if call.own is not None else call.path.get("run", "")
+            async with self._bodies.receiving(
+                request, user.name, held=route.held, run=f"{call.namespace}/{run}" if run else ""
+            ):
+                response = await self._handled(route, call, request)
+            outcome = "done"
+            return response
+        except ApiError as error:
+            outcome = f"{error.status} {error.reason}"
+            raise
+        finally:
+            # Quoted: names may hold what a terminal would obey.
+            audit.info(
+                "%s by %r: %s %r: %s", route.name, user.name, request.method, request.raw_path, outcome
+            )
+
+    async def _call(self, route: Route, user: User, request: web.Request) -> Call:
+        """Returns the request with the caller's rights, before its body is read."""
         path = dict(request.match_info)
         namespace = path.pop("namespace", "")
+        parameters = read(route.parameters, request.query)
+        job: Obj | None = None
+        details = Scope(())
         if route.own:
-            user = await self._authenticator.user(request, audience=AUDIENCE)
             job = await own_job(user, self._api)
             namespace, scope = job["metadata"]["namespace"], Scope(())
         else:
-            user = await self._authenticator.user(request)
-            job, scope = None, await self._authorizer.scope(user, route.access, namespace)
-        parameters = read(route.parameters, request.query)
-        given = await _body(request, route.body) if route.body is not None and not route.stream else None
-        call = Call(user, scope, parameters, namespace, path, given, request, job)
+            everywhere = isinstance(parameters, Scoped) and parameters.all_clusters
+            scope = await self._authorizer.scope(user, route.access, namespace, all_clusters=everywhere)
+            if route.details is not None:
+                with contextlib.suppress(ForbiddenError):
+                    details = await self._authorizer.scope(
+                        user, route.details, namespace, all_clusters=everywhere
+                    )
+        return Call(user, scope, parameters, namespace, path, None, request, job, details)
+
+    async def _handled(self, route: Route, call: Call, request: web.Request) -> web.StreamResponse:
+        if route.body is not None and not route.stream:
+            call = replace(call, body=await _body(request, route.body))
         result = await route.handler(self._service, call)
-        if route.method != "GET":
-            _audit(route, user, request)
         if isinstance(result, web.StreamResponse):
             return result
         if route.response is None:
@@ -146,11 +205,13 @@ class HistoryServer:
             raise
         except self._refused as error:
             return _refused(BadRequestError(str(error)))
+        except BlobsFullError as error:
+            return _refused(InsufficientStorageError(str(error), retry_after=60))
         except self._unavailable as error:
             # The message of a database driver may contain its address and user; that of the blobs does not.
             shown = error if isinstance(error, BlobsUnavailableError) else type(error).__name__
             log.warning("the store of the history does not answer: %s", shown)
-            return _refused(UnavailableError("the store of the history does not answer", retry_after=5))
+            return _refused(UnavailableError(_STORE_AWAY, retry_after=5))
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception:
@@ -189,37 +250,4 @@ async def _body(request: web.Request, kind: Any) -> Any:
 
 
 async def _discovery(_: web.Request) -> web.Response:
-    """The resources of the group, for an API server that forwards requests."""
-    found = {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": "history.fournos.dev/v1",
-        "resources": [
-            {
-                "name": "runs",
-                "singularName": "run",
-                "namespaced": True,
-                "kind": "Run",
-                "verbs": ["get", "list", "update", "delete"],
-            },
-            {
-                "name": "estimates",
-                "singularName": "estimate",
-                "namespaced": True,
-                "kind": "Estimate",
-                "verbs": ["get", "list", "create"],
-            },
-            {
-                "name": "usage",
-                "singularName": "usage",
-                "namespaced": True,
-                "kind": "Usage",
-                "verbs": ["list"],
-            },
-        ],
-    }
-    return web.Response(body=orjson.dumps(found), content_type="application/json")
-
-
-def _audit(route: Route, user: User, request: web.Request) -> None:
-    audit.info("%s by %s: %s %s", route.name, user.name, request.method, request.raw_path)
+    return web.json_response(DISCOVERY)

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from fournos.history.api.authorization import Scope
+from fournos.history.api.results import Checks
 from fournos.history.artifacts.archive import Artifacts, StoredArtifact
 from fournos.history.artifacts.rules import Artifact, Limits
 from fournos.history.blobs import Blobs
@@ -64,6 +66,9 @@ class Backend:
     async def stored_artifacts(self, identity: Identity) -> list[StoredArtifact]:
         return await ArtifactRows(await self._reading()).stored_artifacts(identity)
 
+    async def blob_bytes(self, identity: Identity) -> int:
+        return await ArtifactRows(await self._reading()).blob_bytes(identity)
+
     async def put_artifact(self, identity: Identity, stored: StoredArtifact) -> StoredArtifact | None:
         return await ArtifactRows(await self._reading()).put_artifact(identity, stored)
 
@@ -95,15 +100,16 @@ class Backend:
         return await Results(await self._reading()).put(identity, records, now)
 
     async def earlier_results(
-        self, fingerprint: str, namespaces: tuple[str, ...] | None, without: Sequence[Identity]
+        self, fingerprint: str, scope: Scope, without: Sequence[Identity]
     ) -> Mapping[RowKey, Sequence[Kpi]]:
-        return await Results(await self._reading()).earlier(fingerprint, namespaces, without=without)
-
-    async def series(
-        self, fingerprint: str, namespaces: tuple[str, ...] | None, *, kpi_id: str, newest: int
-    ) -> list[Series]:
         results = Results(await self._reading())
-        return await results.series(fingerprint, namespaces, kpi_id=kpi_id, newest=newest)
+        return await results.earlier(fingerprint, scope.namespaces, cluster=scope.cluster, without=without)
+
+    async def series(self, fingerprint: str, scope: Scope, *, kpi_id: str, newest: int) -> list[Series]:
+        results = Results(await self._reading())
+        return await results.series(
+            fingerprint, scope.namespaces, cluster=scope.cluster, kpi_id=kpi_id, newest=newest
+        )
 
     async def run_names(self, runs: Iterable[str]) -> dict[str, str]:
         return await Results(await self._reading()).names(runs)
@@ -116,18 +122,26 @@ class Backend:
         self,
         since: datetime,
         until: datetime,
+        scope: Scope,
         *,
-        namespaces: tuple[str, ...] | None,
         namespace: str,
         kinds: Sequence[str],
     ) -> Usage:
-        store = await self._reading()
-        return await used(store, since, until, namespaces=namespaces, namespace=namespace, kinds=kinds)
+        return await used(
+            await self._reading(),
+            since,
+            until,
+            namespaces=scope.namespaces,
+            cluster=scope.cluster,
+            namespace=namespace,
+            kinds=kinds,
+        )
 
     # --- estimates ---
 
-    async def predictions(self, namespaces: tuple[str, ...] | None) -> list[Prediction]:
-        return await Verdicts(await self._reading()).predictions(namespaces)
+    async def predictions(self, scope: Scope) -> list[Prediction]:
+        verdicts = Verdicts(await self._reading())
+        return await verdicts.predictions(scope.namespaces, cluster=scope.cluster)
 
 
 class HistoryService:
@@ -152,6 +166,8 @@ class HistoryService:
         """
         self.store = Backend(reading, blobs, clock)
         self.artifacts = Artifacts(self.store, blobs, limits)
+        self.checks = Checks()
+        """To be closed with the server."""
         self.cluster = cluster
         self.estimator = estimator
         self.blobs = blobs
@@ -162,6 +178,11 @@ class HistoryService:
         """Has the lines stored that this process has of a run."""
         if self._flush_logs is not None and identity.cluster == self.cluster:
             await self._flush_logs(identity.uid)
+
+    async def check_room(self, size: int) -> None:
+        """Raises BlobsFullError if the volume is almost full: SQLite's file is on the same one."""
+        if (room := await self.blobs.room()) is not None:
+            room.check(size)
 
     def now(self) -> datetime:
         return self._clock.now()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
 from functools import partial
 
 from fournos import __version__
@@ -79,10 +80,11 @@ async def _serve(
         service,
         api,
         Authenticator(api, monotonic=clock.monotonic, front_proxy=front_proxy),
-        Authorizer(api, service.store, monotonic=clock.monotonic),
+        Authorizer(api, service.store, cluster=service.cluster, monotonic=clock.monotonic),
         version=__version__,
         certificate=certificate,
         unavailable=(StoreUnavailableError, StoreUsageError, BlobsUnavailableError),
         refused=(StoreQueryError,),
     )
-    await server.run(port=settings.port, authority=authority)
+    with closing(service.checks):
+        await server.run(port=settings.port, authority=authority)

@@ -11,16 +11,16 @@ from typing import Any, Final
 from pydantic import Field
 
 from fournos.history.api.authorization import Access, Scope
-from fournos.history.api.parameters import Parameters, Text
+from fournos.history.api.parameters import Scoped, Text
 from fournos.history.api.routes import Call, Route
 from fournos.history.api.runs import found
 from fournos.history.records import Run
-from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged
+from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, is_open
 from fournos.history.regressions.baseline import Baseline, baseline_values
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import Report, judge
-from fournos.history.regressions.series import Kind, Series, State
-from fournos.history.regressions.summary import lines
+from fournos.history.regressions.series import Finding, Kind, Series
+from fournos.history.regressions.summary import lines, state_of
 
 NEWEST: Final = 100
 """Runs of each series that are judged by default."""
@@ -36,26 +36,38 @@ class Trends:
     summary: tuple[str, ...]
     """One line for each group of changes that began together, the newest first."""
     names: dict[str, str] = field(default_factory=dict)
-    """The name of each run with which a change began, as far as it is still known."""
+    """The name of each run with which a change began or ended, as far as it is still known."""
     acknowledged: dict[str, Acknowledgement] = field(default_factory=dict)
     """The id of a finding → the acknowledgement that covers it."""
     baseline: Baseline | None = None
     """The pinned run of this fingerprint."""
 
     @property
-    def regressed(self) -> bool:
-        """True if the newest run of a series is worse, suspected or confirmed, and not acknowledged."""
-        newest = {one.points[-1].run for one in self.series if one.points}
-        return any(
-            one.kind is Kind.REGRESSION
-            and one.state is not State.REFUTED
-            and one.run in newest
-            and one.id not in self.acknowledged
-            for one in self.report.findings
+    def open_regressions(self) -> tuple[Finding, ...]:
+        """The regressions that are neither refuted nor recovered nor acknowledged, the newest first."""
+        return tuple(
+            finding
+            for finding in self.report.findings
+            if finding.kind is Kind.REGRESSION and is_open(finding, self.acknowledged.get(finding.id))
         )
 
+    @property
+    def regressed(self) -> bool:
+        """True while any regression is open: decides the exit code of `--fail-on regression`."""
+        return bool(self.open_regressions)
 
-class TrendFilter(Parameters):
+    @property
+    def newly_regressed(self) -> bool:
+        """True if an open regression begins with the newest run: `--fail-on new-regression`."""
+        newest = {series.points[-1].run for series in self.series if series.points}
+        return any(finding.run in newest for finding in self.open_regressions)
+
+    def state_of(self, series: Series) -> str:
+        """Returns in one phrase how a series stands."""
+        return state_of(series, self.report, self.acknowledged)
+
+
+class TrendFilter(Scoped):
     """Which series are shown."""
 
     kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
@@ -72,14 +84,16 @@ async def get_trends(service: Any, call: Call) -> Trends:
 async def trends_of(service: Any, run: Run, scope: Scope, *, kpi: str = "", runs: int = NEWEST) -> Trends:
     """Judges the series of a run's fingerprint, as far as the caller may read them."""
     verdicts = await service.store.verdicts()
-    series = await service.store.series(run.fingerprint, scope.namespaces, kpi_id=kpi, newest=runs)
+    series = await service.store.series(run.fingerprint, scope, kpi_id=kpi, newest=runs)
     pinned = await verdicts.baseline(run.namespace_uid, run.fingerprint)
     records = await service.store.results(pinned.run.identity) if pinned else ()
     values = baseline_values(run.fingerprint, records)
     report = await asyncio.to_thread(judge, series, values)
-    known = await verdicts.acknowledged([one.id for one in series], scope.namespaces)
+    known = await verdicts.acknowledged([one.id for one in series], scope.namespaces, cluster=scope.cluster)
     covered = _covered(report, series, known, pinned.at if pinned else None)
-    names = await service.store.run_names({one.run for one in report.findings})
+    names = await service.store.run_names(
+        {run for finding in report.findings for run in (finding.run, finding.recovered) if run}
+    )
     groups = group(report.findings, runs_in_order(series))
     return Trends(run, tuple(series), report, tuple(lines(groups, names, covered)), names, covered, pinned)
 

@@ -9,9 +9,9 @@ from typing import Final, Protocol
 from pydantic import Field
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.history.api.authorization import Access
+from fournos.history.api.authorization import Access, Scope
 from fournos.history.api.errors import BadRequestError
-from fournos.history.api.parameters import Parameters, Texts, Time
+from fournos.history.api.parameters import Scoped, Texts, Time
 from fournos.history.api.routes import Call, Route
 from fournos.history.usage import Usage
 
@@ -25,8 +25,8 @@ class Store(Protocol):
         self,
         since: datetime,
         until: datetime,
+        scope: Scope,
         *,
-        namespaces: tuple[str, ...] | None,
         namespace: str,
         kinds: Sequence[str],
     ) -> Usage: ...
@@ -41,7 +41,7 @@ class Service(Protocol):
     def now(self) -> datetime: ...
 
 
-class Period(Parameters):
+class Period(Scoped):
     """The period; a run counts with the time within, a running one until now."""
 
     since: Time | None = Field(None, description="Begin (RFC 3339); without it, seven days before the end.")
@@ -56,9 +56,7 @@ async def get_usage(service: Service, call: Call) -> Usage:
     since = asked.since or until - PERIOD
     if since >= until:
         raise BadRequestError("since: must be before until, which is now at the latest")
-    return await service.store.used(
-        since, until, namespaces=call.scope.namespaces, namespace=call.namespace, kinds=asked.kind
-    )
+    return await service.store.used(since, until, call.scope, namespace=call.namespace, kinds=asked.kind)
 
 
 ROUTES: Final = (

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import InvalidError, NotFoundError
 from fournos.history.api.models import Keep
-from fournos.history.api.parameters import NoParameters, Parameters, Text
+from fournos.history.api.parameters import Parameters, Scoped, Text
 from fournos.history.api.routes import Call, Route
 from fournos.history.api.runs import UID, Which, found
 from fournos.history.api.trends import Trends, trends_of
@@ -84,7 +84,9 @@ async def unpin(service: Any, call: Call) -> None:
 
 async def list_baselines(service: Any, call: Call) -> list[Baseline]:
     verdicts = await service.store.verdicts()
-    pinned: list[Baseline] = await verdicts.pinned(call.scope.namespaces, call.namespace)
+    pinned: list[Baseline] = await verdicts.pinned(
+        call.scope.namespaces, call.namespace, cluster=call.scope.cluster
+    )
     return pinned
 
 
@@ -111,7 +113,9 @@ async def list_acknowledgements(service: Any, call: Call) -> tuple[Acknowledged,
     run = await found(service, call)
     trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
     verdicts = await service.store.verdicts()
-    known = await verdicts.acknowledged([one.id for one in trends.series], call.scope.namespaces)
+    known = await verdicts.acknowledged(
+        [one.id for one in trends.series], call.scope.namespaces, cluster=call.scope.cluster
+    )
     names = await service.store.run_names({one.run for one in known})
     return _shown(trends, known, names)
 
@@ -121,7 +125,9 @@ async def withdraw(service: Any, call: Call) -> Withdrawn:
     asked = call.path["run"]
     uid = asked if UID.fullmatch(asked) else (await found(service, call)).identity.uid
     verdicts = await service.store.verdicts()
-    number = await verdicts.withdraw(call.scope.namespaces, call.namespace, uid, call.parameters.kpi)
+    number = await verdicts.withdraw(
+        call.scope.namespaces, call.namespace, uid, call.parameters.kpi, cluster=call.scope.cluster
+    )
     if not number:
         raise NotFoundError(f"nothing is acknowledged of {asked}", name=asked)
     return Withdrawn(number)
@@ -151,10 +157,10 @@ _RUN: Final = "/namespaces/{namespace}/runs/{run}/acknowledgements"
 
 ROUTES: Final = (
     Route("GET", "/baselines", "listBaselines", "The baselines of all namespaces that the caller may read",
-          Access("list", "baselines"), list_baselines, list[Baseline], NoParameters, tag="results"),
+          Access("list", "baselines"), list_baselines, list[Baseline], Scoped, tag="results"),
     Route("GET", "/namespaces/{namespace}/baselines", "listNamespacedBaselines",
           "The baselines of a namespace, the newest first",
-          Access("list", "baselines"), list_baselines, list[Baseline], NoParameters, tag="results"),
+          Access("list", "baselines"), list_baselines, list[Baseline], Scoped, tag="results"),
     Route("PUT", _BASELINE, "pinBaseline", "Make a run the baseline of its fingerprint; it does not expire",
           Access("update", "runs/baseline"), pin, Baseline, Which, Keep, tag="results"),
     Route("DELETE", _BASELINE, "unpinBaseline", "End that a run is the baseline; its keep mark stays",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
@@ -17,9 +18,15 @@ from typing import Final, Protocol
 from fournos.history.artifacts.rules import Artifact, ArtifactError, Limits, checked_path, checked_sha256
 from fournos.history.blobs import Blobs
 from fournos.history.records import Identity
+from fournos.runtime.ttl_cache import TtlCache
 
 CHUNK: Final = 4 * 2**20
 """Bytes of a chunk, and so the memory of one upload or download."""
+AT_ONCE: Final = 4
+"""Files of one run that are received at once."""
+_SPACES: Final = 1024
+_USED: Final = 10.0
+"""Seconds for which the bytes of a namespace are not summed again; what is received meanwhile is added."""
 
 
 _CHUNK_KEY: Final = re.compile(r"([^/]+)/artifacts/([0-9a-f]{64})(?:-([0-9a-f]{8}))?/\d{6,}")
@@ -39,11 +46,28 @@ class StoredArtifact:
         return [_key(uid, self.artifact.sha256, self.upload, chunk) for chunk in range(number)]
 
 
+@dataclass(slots=True)
+class _Upload:
+    """A file that is being received."""
+
+    artifact: Artifact
+    claimed: int = 0
+    """Bytes of it that `Rows.blob_bytes` counts already."""
+
+
+@dataclass(slots=True)
+class _Used:
+    """What a namespace has, apart from files that are being received."""
+
+    bytes: int
+
+
 class Rows(Protocol):
     """What of the store is needed here."""
 
     async def claim_blob(self, identity: Identity, key: str, size: int) -> bool: ...
     async def unclaim_blobs(self, keys: list[str]) -> None: ...
+    async def blob_bytes(self, identity: Identity) -> int: ...
     async def stored_artifacts(self, identity: Identity) -> list[StoredArtifact]: ...
     async def put_artifact(self, identity: Identity, stored: StoredArtifact) -> StoredArtifact | None: ...
     async def release_artifact(self, identity: Identity, stored: StoredArtifact) -> list[str]: ...
@@ -58,7 +82,7 @@ class ContentGoneError(Exception):
 
 
 class BusyError(Exception):
-    """The same file is being received already."""
+    """The same file, or enough files of the run, are being received already."""
 
 
 class Artifacts:
@@ -68,8 +92,10 @@ class Artifacts:
         self._rows = rows
         self._blobs = blobs
         self._limits = limits
-        self._receiving: dict[Identity, list[Artifact]] = {}
+        self._receiving: dict[Identity, list[_Upload]] = {}
         """What is being received now: it counts for the limits."""
+        self._used: TtlCache[tuple[str, str], _Used] = TtlCache(_SPACES, monotonic=time.monotonic)
+        """The namespaces that have sent files lately."""
 
     async def receive(
         self,
@@ -87,37 +113,65 @@ class Artifacts:
         """
         wanted = Artifact(checked_path(path), size, checked_sha256(sha256), now)
         others = self._receiving.setdefault(identity, [])
-        if any(one.path == wanted.path or one.sha256 == wanted.sha256 for one in others):
+        if any(wanted.path == one.path or wanted.sha256 == one.sha256 for one in _artifacts(others)):
             raise BusyError(f"{path}: this file is being received already; send it again later")
-        others.append(wanted)
+        if len(others) >= AT_ONCE:
+            raise BusyError(f"{path}: {AT_ONCE} files of this run are being received; send it again later")
+        upload = _Upload(wanted)
+        others.append(upload)
         try:
-            return await self._receive(identity, wanted, others, content)
+            return await self._receive(identity, upload, others, content)
         finally:
-            others.remove(wanted)
+            others.remove(upload)
             if not others:
                 self._receiving.pop(identity, None)
 
     async def _receive(
-        self, identity: Identity, wanted: Artifact, receiving: list[Artifact], content: AsyncIterator[bytes]
+        self, identity: Identity, upload: _Upload, receiving: list[_Upload], content: AsyncIterator[bytes]
     ) -> Artifact:
-        present = await self._rows.stored_artifacts(identity)
-        self._limits.check([*(one.artifact for one in present), *receiving], wanted.path, wanted.size)
+        wanted, present = upload.artifact, await self._rows.stored_artifacts(identity)
+        self._limits.check([*_artifacts(present), *_artifacts(receiving)], wanted.path, wanted.size)
         same = [one for one in present if one.artifact.sha256 == wanted.sha256]
         for one in same:
             if one.artifact.path == wanted.path:
                 return one.artifact
         stored = StoredArtifact(wanted, same[0].upload if same else secrets.token_hex(4))
         if not same:
-            await self._store(identity, stored, content)
+            await self._check_room(identity, wanted.size)
+            await self._store(identity, stored, upload, content)
         try:
             replaced = await self._rows.put_artifact(identity, stored)
         except ContentGoneError:
             raise BusyError(f"{wanted.path}: its content is being replaced; send it again later") from None
         if replaced is not None:
             await self._forget(await self._rows.release_artifact(identity, replaced))
+        if not same and (used := self._used.get(_space(identity))) is not None:
+            used.bytes += wanted.size
         return wanted
 
-    async def _store(self, identity: Identity, stored: StoredArtifact, content: AsyncIterator[bytes]) -> None:
+    async def _check_room(self, identity: Identity, size: int) -> None:
+        """Raises BlobsFullError if the share of the namespace, or the volume, has no room for it now."""
+        room = await self._blobs.room()
+        if room is None:
+            return
+        space = _space(identity)
+        if (used := self._used.get(space)) is None:
+            stored = await self._rows.blob_bytes(identity)
+            claimed = sum(upload.claimed for upload in self._coming(space))
+            used = self._used.put(space, _Used(stored - claimed), _USED)
+        mine = sum(upload.artifact.size for upload in self._coming(space))
+        self._limits.check_share(used.bytes + mine - size, size, room)
+        room.check(sum(upload.artifact.size - upload.claimed for upload in self._coming()))
+
+    def _coming(self, space: tuple[str, str] | None = None) -> Iterator[_Upload]:
+        """Yields what is being received now, of a namespace or of all."""
+        for run, uploads in self._receiving.items():
+            if space in (None, _space(run)):
+                yield from uploads
+
+    async def _store(
+        self, identity: Identity, stored: StoredArtifact, upload: _Upload, content: AsyncIterator[bytes]
+    ) -> None:
         wanted, digest, written, keys = stored.artifact, hashlib.sha256(), 0, list[str]()
         try:
             async for chunk in _chunks(content):
@@ -129,6 +183,7 @@ class Artifacts:
                 if not await self._rows.claim_blob(identity, key, len(chunk)):
                     raise NoRunError
                 keys.append(key)
+                upload.claimed = written
                 await self._blobs.write(key, chunk)
             if written != wanted.size:
                 raise ArtifactError(f"{wanted.path}: {wanted.size} bytes were announced, and {written} came")
@@ -155,6 +210,14 @@ class Artifacts:
         if keys:
             await self._blobs.delete(keys)
             await self._rows.unclaim_blobs(keys)
+
+
+def _space(run: Identity) -> tuple[str, str]:
+    return run.cluster, run.namespace
+
+
+def _artifacts(files: Iterable[_Upload | StoredArtifact]) -> Iterator[Artifact]:
+    return (file.artifact for file in files)
 
 
 def _key(uid: str, sha256: str, upload: str, number: int) -> str:

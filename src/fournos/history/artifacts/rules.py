@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 from pydantic import ConfigDict
 
 from fournos.api.text import has_control
+from fournos.history.blobs.blobs import BlobsFullError, Room
 from fournos.history.records import WIRE
 
 LONGEST_PATH: Final = 512
@@ -42,6 +43,8 @@ class Limits:
 
     files: int = 1_000
     bytes: int = 2_000_000_000
+    share: float = 1.0
+    """The part of the volume that the logs and artifacts of one namespace may take."""
 
     def check(self, present: list[Artifact], path: str, size: int) -> None:
         """Raises ArtifactError if a file of this path and size is too much beside the present ones."""
@@ -53,6 +56,22 @@ class Limits:
             raise ArtifactError(
                 f"{path}: the run would have {total} bytes of artifacts, and at most {self.bytes} are kept"
             )
+
+    def check_share(self, used: int, size: int, room: Room) -> None:
+        """Raises BlobsFullError if a namespace with `used` bytes would have more than its share.
+
+        Raises ArtifactError for what is more than the share alone.
+        """
+        share = int(self.share * room.total)
+        if used + size <= share:
+            return
+        mine = f"the share of the namespace of the history's volume is {share // 10**6} MB"
+        if size > share:
+            raise ArtifactError(f"the file has {size} bytes, and {mine}")
+        raise BlobsFullError(
+            f"{mine}, and its runs have {used // 10**6} MB of logs and artifacts; delete some, or ask an "
+            "administrator"
+        )
 
 
 def checked_path(path: str) -> str:

@@ -1,11 +1,14 @@
 """Blobs of the history, such as chunks of logs and artifacts: bytes under a key, in a directory or in S3."""
 
 from fournos.history.blobs.blobs import (
+    FREE,
     BlobKeyError,
     Blobs,
+    BlobsFullError,
     BlobsUnavailableError,
     BlobsUsageError,
     Listed,
+    Room,
 )
 from fournos.history.blobs.copying import Copied, copy_blobs
 from fournos.history.blobs.directory import DirectoryBlobs
@@ -13,13 +16,16 @@ from fournos.history.blobs.location import S3Location
 from fournos.history.blobs.opening import check_blobs, open_blobs
 
 __all__ = [
+    "FREE",
     "BlobKeyError",
     "Blobs",
+    "BlobsFullError",
     "BlobsUnavailableError",
     "BlobsUsageError",
     "Copied",
     "DirectoryBlobs",
     "Listed",
+    "Room",
     "S3Location",
     "check_blobs",
     "copy_blobs",

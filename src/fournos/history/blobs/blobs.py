@@ -14,6 +14,8 @@ from typing import Final, Protocol
 
 _PART: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}"
 KEY: Final = re.compile(rf"{_PART}(?:/{_PART}){{0,7}}")
+FREE: Final = 0.1
+"""The part of a volume that stays free: the rows of runs, and other programs, need it."""
 PAGE: Final = 1000
 """Blobs that a listing holds in memory at once."""
 
@@ -31,6 +33,30 @@ class BlobsUsageError(Exception):
 
 class BlobsUnavailableError(OSError):
     """The store of blobs does not answer as it should.  The same call may succeed later."""
+
+
+class BlobsFullError(BlobsUnavailableError):
+    """Too little of the volume is free; what is stored stays readable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The volume of a store of blobs, in bytes."""
+
+    total: int
+    free: int
+
+    def full(self, size: int = 0) -> bool:
+        """True if less than `FREE` of the volume is free with so many bytes more."""
+        return self.free - size < FREE * self.total
+
+    def check(self, size: int) -> None:
+        """Raises BlobsFullError if the volume would be full with so many bytes more."""
+        if self.full(size):
+            raise BlobsFullError(
+                f"the volume of the history has {self.free // 10**6} MB free of {self.total // 10**6} MB, "
+                f"and {FREE:.0%} of it stay free; delete runs, shorten the retention, or enlarge the volume"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +77,9 @@ class Blobs(Protocol):
 
     async def write(self, key: str, data: bytes) -> None:
         """Stores the whole blob or nothing.  A blob of this key is replaced."""
+
+    async def room(self) -> Room | None:
+        """Returns the volume; None: its size is not known, as that of a bucket."""
 
     async def read(self, key: str) -> bytes | None:
         """Returns the blob; None if there is none of this key."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from fournos.history.blobs.blobs import KEY, PAGE, BlobKeyError, Listed, checked
+from fournos.history.blobs.blobs import KEY, PAGE, BlobKeyError, Listed, Room, checked
 
 _UNFINISHED: Final = ".unfinished-"
 """Starts the name of a file that is being written; no key starts so."""
@@ -20,11 +21,16 @@ _UNFINISHED: Final = ".unfinished-"
 class DirectoryBlobs:
     """Blobs as files of a directory."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, to_the_end: bool = False) -> None:
+        """`to_the_end`: the volume may be filled to its end, instead of keeping a part of it free."""
         self._root = root.resolve()
+        self._to_the_end = to_the_end
 
     async def write(self, key: str, data: bytes) -> None:
         await asyncio.to_thread(self._write, self._path(key), data)
+
+    async def room(self) -> Room:
+        return await asyncio.to_thread(self._room)
 
     async def read(self, key: str) -> bytes | None:
         return await asyncio.to_thread(self._read, self._path(key))
@@ -47,7 +53,15 @@ class DirectoryBlobs:
             raise BlobKeyError(f"{key!r} leads out of {self._root}")
         return path
 
+    def _room(self) -> Room:
+        self._root.mkdir(parents=True, exist_ok=True)
+        usage = shutil.disk_usage(self._root)
+        return Room(usage.total, usage.free)
+
     def _write(self, path: Path, data: bytes) -> None:
+        room = self._room()
+        if not self._to_the_end:
+            room.check(len(data))
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=path.parent)
         try:

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from fournos.history.blobs.s3 import S3Blobs
 
 
-def open_blobs(place: Path | S3Location) -> Blobs:
-    """Opens the store, without a request.  Raises BlobsUsageError if it cannot be used as it is set."""
-    return _s3(place) if isinstance(place, S3Location) else DirectoryBlobs(place)
+def open_blobs(place: Path | S3Location, *, to_the_end: bool = False) -> Blobs:
+    """Opens the store, without a request.  Raises BlobsUsageError if it cannot be used as it is set.
+
+    `to_the_end`: a volume may be filled to its end.
+    """
+    return _s3(place) if isinstance(place, S3Location) else DirectoryBlobs(place, to_the_end=to_the_end)
 
 
 async def check_blobs(place: Path | S3Location) -> list[str]:

@@ -12,6 +12,8 @@ from fournos.history.plots import number
 MAX_SHOWN: Final = 80
 WARNING: Final = "The runs did not measure the same thing: their fingerprints differ."
 NO_VERDICT: Final = "There is no verdict on KPIs of different fingerprints."
+NOTHING: Final = "Nothing differs between the runs but their results."
+WITHHELD: Final = "What differs in specs and provenance is shown to those who may get runs/documents."
 ACROSS: Final = "The verdicts below were asked for all the same."
 
 
@@ -20,6 +22,11 @@ def headlines(comparison: Comparison) -> list[str]:
     if comparison.comparable:
         return []
     return [f"{WARNING} {ACROSS if comparison.across else NO_VERDICT}"]
+
+
+def no_differences(comparison: Comparison) -> str:
+    """What is shown in place of an empty table of differences."""
+    return WITHHELD if comparison.withheld else NOTHING
 
 
 def difference_table(comparison: Comparison) -> list[list[str]]:

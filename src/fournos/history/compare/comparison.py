@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist, median
 from typing import Final
@@ -84,6 +84,13 @@ class Comparison:
     across: bool
     """True if runs of different fingerprints were asked to be compared all the same."""
     rows: tuple[Row, ...]
+    withheld: bool = False
+    """True if differences are left out, because the caller may not read the documents of the runs."""
+
+    def without_documents(self) -> Comparison:
+        """Returns the comparison without what the documents of the runs say: only rows of runs are left."""
+        public = tuple(one for one in self.differences if one.section is Section.HARDWARE)
+        return replace(self, differences=public, withheld=True)
 
     def of(self, *verdicts: Verdict) -> list[tuple[Row, int]]:
         """The rows and positions of runs with one of these verdicts."""

@@ -15,6 +15,7 @@ from fournos.history.compare.cells import (
     difference_table,
     headlines,
     kpi_table,
+    no_differences,
     summary,
 )
 from fournos.history.compare.comparison import Comparison, Row
@@ -26,7 +27,7 @@ def as_text(comparison: Comparison) -> str:
     if comparison.differences:
         lines += [*aligned(difference_table(comparison)), ""]
     else:
-        lines += ["Nothing differs between the runs but their results.", ""]
+        lines += [no_differences(comparison), ""]
     lines += [*aligned(kpi_table(comparison)), "", summary(comparison)]
     return "\n".join(lines) + "\n"
 
@@ -41,6 +42,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
             {"section": one.section.value, "path": one.path, "values": list(one.values)}
             for one in comparison.differences
         ],
+        "withheld": comparison.withheld,
         "kpis": [_row_data(row) for row in comparison.rows],
     }
 

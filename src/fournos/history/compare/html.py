@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fournos.history import offline, plots
-from fournos.history.compare.cells import difference_table, headlines, kpi_table, summary
+from fournos.history.compare.cells import difference_table, headlines, kpi_table, no_differences, summary
 from fournos.history.compare.comparison import Comparison, Verdict
 
 
@@ -14,7 +14,7 @@ def as_html(comparison: Comparison) -> str:
     if comparison.differences:
         body.append(offline.table(difference_table(comparison)))
     else:
-        body.append(offline.paragraph("Nothing differs between the runs but their results."))
+        body.append(offline.paragraph(no_differences(comparison)))
     body += [
         offline.heading("Results"),
         offline.paragraph(summary(comparison)),

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from fournos.insight.errors import FournosError
+from fournos.insight.selection import wanted_labels
 
 LAST: Final = ("@last", "@latest")
 BASELINE: Final = "@baseline"
@@ -58,13 +59,10 @@ def parse(text: str) -> Selector:
         raise SelectorError(f"{text}: write a name, labels as name=value, {LAST[0]} or {BASELINE}")
     if "=" not in text:
         return Selector(text, By.NAME)
-    labels = {}
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        if not equals or not name or name.endswith("!") or value.startswith("="):
-            raise SelectorError(f"{text}: labels are written as name=value, with commas between them")
-        labels[name] = value
-    return Selector(text, By.LABELS, labels)
+    try:
+        return Selector(text, By.LABELS, wanted_labels(text))
+    except FournosError as error:
+        raise SelectorError(error.message, fix=error.fix) from None
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Selector, ...]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
-from fournos.runtime.redact import HIDDEN, redact
+from fournos.runtime.redact import HIDDEN, PEM_BEGIN, PEM_END, redact
 
-_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|CERTIFICATE)[A-Z0-9 ]*-----")
-_END: Final = re.compile(r"-----END [A-Z0-9 ]*-----")
 _LONGEST_KEY: Final = 200
 """Lines of a PEM block; what follows more of them is shown again."""
 _SIGNS: Final = (
@@ -34,10 +31,10 @@ class Masking:
 
     def _line(self, line: str) -> str:
         if self._inside:
-            self._inside = 0 if _END.search(line) or self._inside > _LONGEST_KEY else self._inside + 1
+            self._inside = 0 if PEM_END.search(line) or self._inside > _LONGEST_KEY else self._inside + 1
             return HIDDEN
-        begin = _BEGIN.search(line)
-        if begin and not _END.search(line, begin.end()):
+        begin = PEM_BEGIN.search(line)
+        if begin and not PEM_END.search(line, begin.end()):
             self._inside = 1
             return redact(line[: begin.start()]) + HIDDEN
         return redact(line) if _suspicious(line) else line

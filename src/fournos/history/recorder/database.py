@@ -6,9 +6,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from fournos.history.records import Identity, Interval, Record, Run
-from fournos.history.store.errors import StoreUnavailableError, StoreUsageError
+from fournos.history.store.errors import StoreError, StoreUnavailableError, StoreUsageError
 from fournos.history.store.review import suspects_regression
 from fournos.history.store.store import Store
 from fournos.kube.errors import ServerError
@@ -17,6 +20,11 @@ log = logging.getLogger(__name__)
 
 OPEN_AGAIN = 30.0
 """Seconds before a database that cannot be used is tried again; a person has to change something first."""
+LOOK: Final = 5.0
+"""Seconds between two reads that find out whether the database answers."""
+PATIENCE: Final = 10.0
+"""Seconds after which such a read counts as not answered."""
+_CLOSED: Final = "this replica has not opened the history's database"
 
 
 class DatabaseArchive:
@@ -27,9 +35,15 @@ class DatabaseArchive:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._sqlite = url.startswith("sqlite")
         self._store: Store | None = None
         self._opening = asyncio.Lock()
         self._records = asyncio.Event()
+        self._problem = _CLOSED
+
+    def problems(self) -> list[str]:
+        """Returns why the database does not answer, in one line; nothing if it does."""
+        return [f"history: {self._problem}"] if self._problem else []
 
     async def record(self, record: Record) -> bool:
         with _translated():
@@ -64,26 +78,77 @@ class DatabaseArchive:
 
         Raises StoreUnavailableError on a standby of SQLite, and the errors of opening it.
         """
-        if self._store is None and self._url.startswith("sqlite"):
-            raise StoreUnavailableError("this replica has not opened the history's database")
+        if self._store is None and self._sqlite:
+            raise StoreUnavailableError(_CLOSED)
         return await self._opened()
 
     async def run(self) -> None:
-        """Keeps the database open until cancelled, then closes it."""
+        """Reads every `LOOK` seconds whether the database answers, until cancelled; then closes it.
+
+        PostgreSQL is opened by it, on every replica.  SQLite is opened by the replica that records.
+        """
         try:
-            await asyncio.Event().wait()
+            while True:
+                await self._look()
+                await asyncio.sleep(LOOK)
         finally:
             await self.close()
+
+    async def _look(self) -> None:
+        if self._store is None and self._sqlite:
+            return  # The attempt to open it reports why it fails.
+        answer = asyncio.create_task(self._answer())
+        try:
+            # Without a time limit of its own: a thread that waits for SQLite's file cannot be stopped.
+            if not (await asyncio.wait([answer], timeout=PATIENCE))[0]:
+                self._report(f"the history's database has not answered for {PATIENCE:g} s")
+            self._report(await answer)
+        finally:
+            answer.cancel()
+
+    async def _answer(self) -> str:
+        """Returns why the database does not answer; "" if it does."""
+        try:
+            await (await self.reading()).ping()
+        except (StoreError, SQLAlchemyError) as error:
+            return self._reason(error)
+        return ""
+
+    def _report(self, problem: str) -> None:
+        if problem != self._problem:
+            if problem:
+                log.warning("the store of the history does not answer: %s", problem)
+            else:
+                log.info("the store of the history answers")
+        self._problem = problem
+
+    def _reason(self, error: Exception) -> str:
+        """Returns the text of an error; of PostgreSQL's driver only the class.
+
+        Its text may have an address and a user, and probes are answered to everyone in reach.
+        """
+        if isinstance(error, StoreUsageError) or self._sqlite:
+            return str(error)
+        root: BaseException = error
+        while root.__cause__ is not None:
+            root = root.__cause__
+        return f"the history's database does not answer ({type(root).__name__})"
 
     async def close(self) -> None:
         if self._store is not None:
             await self._store.close()
             self._store = None
+            self._problem = _CLOSED
 
     async def _opened(self) -> Store:
         async with self._opening:
             if self._store is None:
-                self._store = await Store.open(self._url)
+                try:
+                    self._store = await Store.open(self._url)
+                except (StoreError, SQLAlchemyError) as error:
+                    self._report(self._reason(error))
+                    raise
+                self._report("")
             return self._store
 
 
@@ -95,5 +160,4 @@ def _translated() -> Iterator[None]:
     except StoreUnavailableError as error:
         raise ServerError(str(error)) from error
     except StoreUsageError as error:
-        log.error("%s", error)
         raise ServerError(str(error), retry_after=OPEN_AGAIN) from error

@@ -197,7 +197,7 @@ def _reason(seen: Observed, life: Life, now: datetime) -> Reason | None:
         return None
     if seen.resource == FOURNOS_JOB:
         return reason_of(explain(seen.facts, now))
-    return reason_of(in_queue(seen.obj, seen.workload, seen.facts, _NO_ADVICE))
+    return reason_of(in_queue(seen.obj, seen.facts.workload, seen.facts, _NO_ADVICE))
 
 
 def _archived(seen: Observed, now: datetime, settings: HistorySettings) -> tuple[Step, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -17,7 +18,8 @@ from fournos.insight.children import TASK_LABEL
 from fournos.insight.tasks import tasks
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.jobs.names import RESULT_NAME
-from fournos.kube.resource import Obj, owner_uids, uid_of
+from fournos.jobs.task_runs import believed
+from fournos.kube.resource import Obj, uid_of
 
 _REVISIONS: Final = frozenset(
     {"sha", "commit", "revision", "gitSha", "gitCommit", "engineSha", "version", "driver"}
@@ -53,15 +55,21 @@ def documents_of(
 def results_of(seen: Observed) -> Checked:
     """Checks the results that the last run of an ended object returned.
 
-    An object that is itself a run, or that ran on a worker, has them in its own status.
+    An object that is itself a run, or that ran on a worker, has them in its own status.  Those of a TaskRun
+    that somebody else has made do not count, nor do those of a PipelineRun that lists such a one.
     """
     assert seen.obj is not None
     run = seen.found.run(seen.obj) if seen.resource == FOURNOS_JOB else None
     if run is None:
         return tekton_results(seen.obj)
-    mine = uid_of(run)
-    tasks = [one for one in seen.found.task_runs if mine in owner_uids(one)]
-    return tekton_results(run, tasks)
+    tasks, problem = believed(run, seen.found.task_runs)
+    if not problem:
+        return tekton_results(run, tasks)
+    counted, every = tekton_results(None, tasks), tekton_results(run, seen.found.task_runs)
+    if every.records == counted.records:
+        return counted
+    text = f"results of PipelineRun {name_of(run)} do not count: {problem}"
+    return replace(counted, problems=(*counted.problems, Problem("", "", text)))
 
 
 def _document(obj: Obj) -> Obj:

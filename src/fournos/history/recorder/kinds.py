@@ -42,7 +42,7 @@ _FINISHED: Final = ("finishedAt", "completionTime", "endTime")
 def state_of(obj: Obj) -> State:
     """Returns the state of an object that is not a FournosJob."""
     status = status_of(obj)
-    started = moment(status.get("startedAt") or status.get("startTime"))
+    started = moment(status.get("startedAt") or status.get("startTime") or _deployed(obj))
     phase, message = str(status.get("phase") or ""), one_line(status.get("message"))
     finished = next((at for name in _FINISHED if (at := moment(status.get(name)))), None)
     for type_, meanings in _ENDS.items():
@@ -55,6 +55,12 @@ def state_of(obj: Obj) -> State:
         return State(phase, message, finished or _last_transition(obj), started)
     held = "Suspended" if spec_of(obj).get("suspend") else ("Running" if started else "New")
     return State(phase or held, message, None, started)
+
+
+def _deployed(obj: Obj) -> object:
+    """Returns when the resources of an AppWrapper existed: from then on it runs, and waits for nothing."""
+    found = condition(obj, "ResourcesDeployed") or {}
+    return found.get("lastTransitionTime") if found.get("status") == "True" else None
 
 
 def _last_transition(obj: Obj) -> datetime | None:

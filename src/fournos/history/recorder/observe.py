@@ -21,13 +21,14 @@ from fournos.history.recorder.projections import (
     project_dependent,
     project_event,
     project_pod,
-    project_short_lived,
+    project_task_run,
     project_workload,
     regarded,
     waits_in,
 )
 from fournos.history.settings import HistorySettings
 from fournos.insight.children import Children, in_order
+from fournos.insight.cohorts import members, usage_orders
 from fournos.insight.facts import Facts, Waiting, holders_among, in_line, without
 from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.startup import has_started
@@ -97,7 +98,7 @@ def watches(settings: HistorySettings, resource: Resource, logs: Logs | None = N
         )
         for kind, wakes, project in (
             (PIPELINE_RUN, _labelled, project_dependent),
-            (TASK_RUN, _until_started, project_short_lived),
+            (TASK_RUN, _until_started, project_task_run),
             (JOB, _labelled, project_dependent),
             (POD, _until_started if logs is None else _until_followed(logs), project_pod),
         )
@@ -258,6 +259,8 @@ class Observer:
             tuple(caches[RESOURCE_FLAVOR]),
             self._holders(caches, obj),
             self._line(caches, above),
+            ordered=not usage_orders(cluster),
+            cohort=members(cluster, caches[CLUSTER_QUEUE]) if cluster is not None else (),
         )
 
     def _holders(self, caches: Caches, obj: Obj) -> tuple[Obj, ...]:

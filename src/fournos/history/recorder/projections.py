@@ -10,6 +10,7 @@ from fournos.history.recorder.packed import packing
 from fournos.insight.values import spec_of, status_of
 from fournos.jobs.names import JOB_NAME_LABEL
 from fournos.kube.resource import Key, Obj
+from fournos.queueing.priority import PRIORITY_BOOST
 from fournos.runtime.projection import metadata, pick
 
 # --- indexes --------------------------------------------------------------------------------------------
@@ -51,8 +52,11 @@ def project_workload(workload: Obj) -> Obj:
         for one in status_of(workload).get("conditions") or ()
         if one.get("type") in ("QuotaReserved", "Finished")
     ]
+    body = _pack_workload(workload)
+    boost = pick(workload["metadata"].get("annotations"), (PRIORITY_BOOST,))
     return {
-        **_pack_workload(workload),
+        **body,
+        **({"metadata": {**body["metadata"], "annotations": boost}} if boost else {}),
         "status": {"conditions": states},
         "ownedBy": tuple((str(one.get("kind")), str(one.get("name"))) for one in references),
     }
@@ -70,8 +74,13 @@ def project_pod(pod: Obj) -> Obj:
     return {**body, "spec": {**body["spec"], "containers": names}}
 
 
+def project_task_run(task_run: Obj) -> Obj:
+    """Keeps what is read of a TaskRun, with what tells it from one that somebody else has made."""
+    return {**project_short_lived(task_run), "spec": task_run.get("spec") or {}}
+
+
 def project_short_lived(obj: Obj) -> Obj:
-    """Keeps what is read of a pod or a TaskRun; they change often and live only as long as the run."""
+    """Keeps what is read of a pod; TaskRuns and pods change often and live only as long as the run."""
     return {
         "metadata": metadata(obj),
         "spec": pick(obj.get("spec"), ("nodeName",)),

@@ -16,7 +16,7 @@ from pydantic import ConfigDict
 
 from fournos.history.records import WIRE
 from fournos.history.regressions.group import NEAR
-from fournos.history.regressions.series import Basis, Finding, Series
+from fournos.history.regressions.series import Basis, Finding, Series, State
 
 
 class Placed(Protocol):
@@ -67,6 +67,14 @@ def acknowledged(
 ) -> Acknowledgement | None:
     """The newest acknowledgement that covers the finding; None if there is none."""
     return covering(finding, series, known, pinned_at)
+
+
+def is_open(finding: Finding, acknowledgement: Acknowledgement | None) -> bool:
+    """True for a finding that asks for somebody: not refuted, not recovered, not acknowledged.
+
+    Commands, the page, metrics, Events and messages all go by this.
+    """
+    return finding.state is not State.REFUTED and not finding.recovered and acknowledgement is None
 
 
 def covering(

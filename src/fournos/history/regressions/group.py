@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.history.regressions.series import Finding, Kind, Series, State
+from fournos.history.regressions.series import Finding, Kind, Series, State, with_labels
 from fournos.insight.values import count
 
 NEAR: Final = 2
@@ -38,12 +38,17 @@ class Group:
 
     def __str__(self) -> str:
         first = self.findings[0]
-        change = "from 0" if first.change is None else f"{first.change:+.1%}"
         more = f" and {count(len(self.findings) - 1, 'more KPI')}" if len(self.findings) > 1 else ""
         cause = f"; changed with it: {', '.join(self.causes)}" if self.causes else ""
         notes = dict.fromkeys(one.uncounted for one in self.findings if one.uncounted)
         note = f"; {'; '.join(notes)}" if notes else ""
-        return f"{self.kind} {self.state.lower()}: {first.kpi_id} {change}{more}{cause}{note}"
+        series = with_labels(first.kpi_id, first.labels)
+        return f"{self.kind} {self.state.lower()}: {series} {size(first)}{more}{cause}{note}"
+
+
+def size(finding: Finding) -> str:
+    """Returns the change in percent; from 0 there is no such number."""
+    return "from 0" if finding.change is None else f"{finding.change:+.1%}"
 
 
 def runs_in_order(series: Iterable[Series]) -> list[str]:

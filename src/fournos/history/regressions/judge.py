@@ -40,9 +40,12 @@ class Short:
     points: int
     """Comparable points before the newest run, since the last change."""
     needed: int
+    changed: bool = False
+    """True if earlier points are of another level: the history begins anew with a change."""
 
     def __str__(self) -> str:
-        return f"{self.kpi_id}: not enough history ({self.points} of {self.needed} comparable runs)"
+        since = " since the change" if self.changed else ""
+        return f"not judged yet: {self.points} of {self.needed} runs{since}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,37 @@ def judge(
         pinned = (baselines or {}).get(level.series.id)
         if pinned is not None and (drift := _drift(level.series, pinned, len(usable), limits)):
             findings.append(drift)
+    findings = _with_recoveries(findings, limits.min_effect)
     findings.sort(key=lambda found: (found.at, found.run, found.kpi_id, found.series), reverse=True)
     return Report(tuple(findings), tuple(short))
+
+
+def _with_recoveries(findings: Sequence[Finding], min_effect: float) -> list[Finding]:
+    """Names the run with which each finding's series came back, where a later confirmed change did that."""
+    steps: dict[str, list[Finding]] = {}
+    for finding in sorted(findings, key=lambda finding: finding.at):
+        if finding.state is State.CONFIRMED and finding.basis is not Basis.BASELINE:
+            steps.setdefault(finding.series, []).append(finding)
+
+    def recovery(finding: Finding) -> str:
+        return next(
+            (step.run for step in steps.get(finding.series, ()) if _returns(finding, step, min_effect)), ""
+        )
+
+    return [
+        finding if finding.basis is Basis.BASELINE else replace(finding, recovered=recovery(finding))
+        for finding in findings
+    ]
+
+
+def _returns(finding: Finding, step: Finding, min_effect: float) -> bool:
+    """True if a later step in the other direction ends where the series was before, or beyond."""
+    if step.at <= finding.at or step.rises == finding.rises:
+        return False
+    tolerance = min_effect * abs(finding.before)
+    if finding.rises:
+        return step.after <= finding.before + tolerance
+    return step.after >= finding.before - tolerance
 
 
 def _levels(series: Sequence[Series], limits: Limits) -> list[_Level]:
@@ -154,7 +186,7 @@ def _newest(level: _Level, kpis: int, limits: Limits) -> Finding | Short | None:
     newest, earlier = since[-1], [point.value for point in since[:-1]]
     found = band(earlier, kpis=kpis, min_effect=limits.min_effect, min_history=limits.min_history)
     if found is None:
-        return Short(series.id, series.kpi_id, len(earlier), limits.min_history)
+        return Short(series.id, series.kpi_id, len(earlier), limits.min_history, bool(level.changes))
     if newest.value in found:
         return None
     measured = repeats(series, newest.run)

@@ -23,6 +23,16 @@ class Point:
     """The images that a rerun does not have in common with that run: it is no repeat of it then."""
 
 
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Returns the labels of a series for people, by name: `load=light, model=a`."""
+    return ", ".join(f"{name}={value}" for name, value in sorted(labels.items()))
+
+
+def with_labels(kpi_id: str, labels: Mapping[str, str]) -> str:
+    """Returns how a series is named in sentences: its KPI, and its labels where it has any."""
+    return f"{kpi_id} ({labels_text(labels)})" if labels else kpi_id
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """The values of one KPI in comparable runs, the oldest first."""
@@ -83,6 +93,8 @@ class Finding:
     """The number of earlier runs that it is compared with."""
     uncounted: str = ""
     """Why reruns of the run are no repeats of it; "" if all are, or there are none."""
+    recovered: str = ""
+    """The run with which a later confirmed change brought the series back; "" while none has."""
 
     @property
     def rises(self) -> bool:

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged
+from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, is_open
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import Report
 from fournos.history.regressions.series import Finding, Kind, Series, State
 from fournos.history.regressions.silent import silences
 
 RECENT: Final = timedelta(days=14)
-"""Older changes are no news; `fournos trend` shows them."""
+"""Older changes are no news, but for open regressions; `fournos trend` shows them all."""
 CONFIRMING: Final = "Confirming"
 """The state of a suspected group whose reruns have not ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The recent groups of changes of one fingerprint by kind and state, and its silent series."""
+    """The groups of open regressions and of recent changes of one fingerprint, and its silent series."""
 
     groups: tuple[tuple[str, str], ...] = ()
     """Kind and state of each; a state of `State`, or CONFIRMING."""
@@ -40,16 +40,15 @@ def standing(
 ) -> Standing:
     """Counts the groups, so that a cause which moves many KPIs counts once.
 
-    `under_way` are the runs that have reruns which have not ended.  What is refuted or acknowledged is left
-    out.
+    `under_way` are the runs that have reruns which have not ended.  A regression counts until it is no
+    longer open, however old it is; improvements and changes are news for a time.
     """
     by_id = {one.id: one for one in series}
     open_ = [
         one
         for one in report.findings
-        if one.state is not State.REFUTED
-        and now - one.at <= RECENT
-        and acknowledged(one, by_id[one.series], known, pinned_at) is None
+        if (one.kind is Kind.REGRESSION or now - one.at <= RECENT)
+        and is_open(one, acknowledged(one, by_id[one.series], known, pinned_at))
     ]
     groups = group(open_, runs_in_order(series))
     states = tuple((str(one.kind), _state(one.state, one.findings, under_way)) for one in groups)

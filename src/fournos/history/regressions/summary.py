@@ -1,11 +1,13 @@
-"""Groups of findings as lines for people.  Pure."""
+"""Groups of findings, and the state of each series, as lines for people.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fournos.history.regressions.acknowledge import Acknowledgement
-from fournos.history.regressions.group import Group
+from fournos.history.regressions.acknowledge import Acknowledgement, is_open
+from fournos.history.regressions.group import Group, size
+from fournos.history.regressions.judge import Report
+from fournos.history.regressions.series import Series
 
 
 def lines(
@@ -17,11 +19,25 @@ def lines(
 
     `names` maps runs to their names, `covered` the ids of findings to their acknowledgements.
     """
-    return [_line(one, (names or {}).get(one.run, ""), covered or {}) for one in groups]
+    return [_line(group, names or {}, covered or {}) for group in groups]
 
 
-def _line(found: Group, name: str, covered: Mapping[str, Acknowledgement]) -> str:
+def state_of(series: Series, report: Report, covered: Mapping[str, Acknowledgement]) -> str:
+    """Returns in one phrase how a series stands: its newest open change, why it is not judged, or steady."""
+    short = next((short for short in report.short if short.series == series.id), None)
+    for finding in report.findings:
+        if finding.series == series.id and is_open(finding, covered.get(finding.id)):
+            counted = f", {short.points} of {short.needed} runs since" if short and short.changed else ""
+            return f"{finding.kind} {finding.state.lower()} {size(finding)}{counted}"
+    return str(short) if short else "steady"
+
+
+def _line(found: Group, names: Mapping[str, str], covered: Mapping[str, Acknowledgement]) -> str:
+    name = names.get(found.run, "")
     since = f"{found} since {name}" if name else str(found)
+    back = found.findings[0].recovered
+    if back and all(finding.recovered for finding in found.findings):
+        return f"{since}; recovered with {names.get(back, 'a later run')}"
     known = [covered.get(one.id) for one in found.findings]
     newest = max((one for one in known if one), key=lambda one: one.made_at, default=None)
     if newest is None:

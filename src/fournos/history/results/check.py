@@ -9,18 +9,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from fournos.history.results.models import Kpi, ResultRecord, canonical
 from fournos.history.results.parse import parse
-from fournos.history.results.problems import Problem, problems_of, shown
+from fournos.history.results.problems import MAX_REPORTED, Problem, problems_of, shown
 
 MAX_RECORDS: Final = 1_000
 MAX_KPIS: Final = 20_000
 """KPIs of one file."""
-MAX_REPORTED: Final = 1_000
+MAX_HINTS: Final = 20
+"""Unknown fields of one file that are compared with the known ones: each comparison takes a twentieth of a
+millisecond."""
 
 _IGNORED: Final = frozenset({"schema_version", "version", "is_curve", "is_2d", "format", "source", "skip"})
 """Fields of Caliper that carry nothing to store."""
@@ -51,6 +54,12 @@ class _Findings:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
+        self._hints = MAX_HINTS
+
+    @property
+    def full(self) -> bool:
+        """True if more problems are found than are reported: what follows need not be checked."""
+        return len(self.problems) > MAX_REPORTED
 
     def problem(self, record: str, field: str, message: str) -> None:
         self.problems.append(Problem(record, field, message))
@@ -60,11 +69,19 @@ class _Findings:
         for name in value:
             if name in known or name in _IGNORED:
                 continue
-            near = difflib.get_close_matches(str(name)[:64], sorted(known), n=1)
-            hint = f"; is {near[0]} meant?" if near else ""
+            if len(self.warnings) > MAX_REPORTED:
+                return
+            hint = self._hint(str(name), known)
             self.warnings.append(
                 Problem(record, _join(path, shown(name).strip("'")), f"is not known and is ignored{hint}")
             )
+
+    def _hint(self, name: str, known: frozenset[str]) -> str:
+        if not self._hints:
+            return ""
+        self._hints -= 1
+        near = difflib.get_close_matches(name[:64], sorted(known), n=1)
+        return f"; is {near[0]} meant?" if near else ""
 
 
 def check(content: bytes, name: str = "") -> Checked:
@@ -81,15 +98,16 @@ def check_value(value: Any, place: str = "") -> Checked:
 
 
 def _checked(values: tuple[tuple[str, Any], ...], found: _Findings) -> Checked:
-    tests = [test for place, value in values for test in _tests(place, value, found)]
+    every = (test for place, value in values for test in _tests(place, value, found))
+    tests = list(islice(every, MAX_RECORDS + MAX_KPIS + 1))
     merged = _grouped(tests)
     if len(merged) > MAX_RECORDS:
-        found.problem("", "", f"the file has {len(merged)} records; at most {MAX_RECORDS} are accepted")
+        found.problem("", "", f"the file has more than {MAX_RECORDS} records; send them in several files")
         merged = {}
-    if (count := sum(len(test.kpis) for test in merged.values())) > MAX_KPIS:
-        found.problem("", "", f"the file has {count} KPIs; at most {MAX_KPIS} are accepted")
+    if sum(len(test.kpis) for test in merged.values()) > MAX_KPIS:
+        found.problem("", "", f"the file has more than {MAX_KPIS} KPIs; send them in several files")
         merged = {}
-    records = [record for test in merged.values() if (record := _record(test, found))]
+    records = [record for test in merged.values() if not found.full and (record := _record(test, found))]
     if not records and not found.problems:
         found.problem("", "", "the file has no record")
     return Checked(_unique(records, found), _cut(found.problems), _cut(found.warnings))
@@ -111,6 +129,8 @@ def _tests(place: str, value: Any, found: _Findings) -> Iterator[_Test]:
     """Brings each accepted form to tests."""
     if isinstance(value, list):
         for index, item in enumerate(value):
+            if found.full:
+                return
             yield from _tests(f"{place}[{index}]", item, found)
         return
     if not isinstance(value, Mapping):
@@ -120,6 +140,8 @@ def _tests(place: str, value: Any, found: _Findings) -> Iterator[_Test]:
         found.unknown(place, "", value, frozenset({"tests"}))
         if isinstance(value["tests"], list):
             for index, item in enumerate(value["tests"]):
+                if found.full:
+                    return
                 yield from _tests(_join(place, f"tests[{index}]"), item, found)
         else:
             found.problem(place, "tests", f"must be a list, not {shown(value['tests'])}")
@@ -195,6 +217,8 @@ def _record(test: _Test, found: _Findings) -> ResultRecord | None:
     seen: set[str] = set()
     failed = len(found.problems)
     for place, path, value in test.kpis:
+        if found.full:
+            return None
         kpi = _kpi(place, path, value, found)
         if kpi is None:
             continue
@@ -283,7 +307,7 @@ def _unique(records: list[ResultRecord], found: _Findings) -> tuple[ResultRecord
 def _cut(found: list[Problem]) -> tuple[Problem, ...]:
     if len(found) <= MAX_REPORTED:
         return tuple(found)
-    return (*found[:MAX_REPORTED], Problem("", "", f"and {len(found) - MAX_REPORTED} more"))
+    return (*found[:MAX_REPORTED], Problem("", "", "and more"))
 
 
 def _join(*parts: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -52,7 +52,21 @@ def _identifier(text: str) -> str:
 
 
 def _utc(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is not between the years 1 and 9999 in UTC") from None
+
+
+def _at_most(most: int) -> BeforeValidator:
+    """Refuses a longer list or map before its items are checked: each wrong one would be an error."""
+
+    def check(value: object) -> object:
+        if isinstance(value, Sized) and len(value) > most:
+            raise ValueError(f"has {len(value)} items; at most {most} are accepted")
+        return value
+
+    return BeforeValidator(check)
 
 
 def _label(value: object) -> object:
@@ -69,7 +83,7 @@ ShortText = Annotated[_String, Field(max_length=256), AfterValidator(escaped)]
 Text = Annotated[_String, Field(max_length=4096), AfterValidator(escaped)]
 Flag = Annotated[bool, Strict()]
 LabelValue = Annotated[_String, BeforeValidator(_label), Field(max_length=1024), AfterValidator(escaped)]
-Labels = Annotated[dict[Identifier, LabelValue], Field(max_length=MAX_LABELS)]
+Labels = Annotated[dict[Identifier, LabelValue], _at_most(MAX_LABELS)]
 Time = Annotated[datetime, AfterValidator(_utc)]
 
 
@@ -88,7 +102,7 @@ class Kpi(_Stored):
     higher_is_better: Flag | None = None
     """None: not stated.  Such a KPI is shown to change, but is never better or worse."""
     value: Number | None = None
-    values: Annotated[tuple[tuple[Number, Number], ...], Field(max_length=MAX_POINTS)] = ()
+    values: Annotated[tuple[tuple[Number, Number], ...], _at_most(MAX_POINTS)] = ()
     """The points (x, y) of a curve, by ascending x."""
     x_unit: ShortText = ""
     x_help: Text = ""
@@ -126,7 +140,7 @@ class ResultRecord(_Stored):
     """The platform: GPU type, test harness."""
     success: Flag = True
     message: Text = ""
-    metadata: dict[Identifier, Any] = Field(default_factory=dict)
+    metadata: Annotated[dict[Identifier, Any], _at_most(MAX_METADATA // 4)] = Field(default_factory=dict)
     kpis: tuple[Kpi, ...] = ()
 
     @model_validator(mode="after")

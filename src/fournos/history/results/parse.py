@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import StringIO
+from itertools import islice
 from typing import Any, Final
 
-import yaml
+import orjson
 
-from fournos.history.results.problems import Problem, shown
+from fournos.history.results.problems import MAX_REPORTED, Problem
+from fournos.kube.weight import weight
+from fournos.kube.yamls import load_all
 
 MAX_BYTES: Final = 16 * 2**20
-MAX_YAML_BYTES: Final = 2 * 2**20
+MAX_YAML_BYTES: Final = 128 * 1024
 """YAML is parsed a hundred times slower than JSON."""
+MAX_WEIGHT: Final = 160 * 2**20
+"""Bytes of memory that a parsed file may take, as `weight` estimates it."""
+_LENIENT: Final = 2**20
+"""Characters of JSON that are parsed a second time: with NaN, or for a better message."""
 MAX_DEPTH: Final = 32
+_MOST_LINES: Final = 25_000
+"""Lines that are parsed: more than a file may have records and KPIs."""
 _LINES: Final = (".jsonl", ".ndjson")
 _YAML: Final = (".yaml", ".yml")
 
@@ -35,6 +45,8 @@ def parse(content: bytes, name: str = "") -> Parsed:
     """
     if len(content) > MAX_BYTES:
         return _refused(f"the file has {len(content)} bytes; at most {MAX_BYTES} are accepted")
+    if weight(content) > MAX_WEIGHT:
+        return _refused("the file has more values than one file may have; send its records in several files")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -71,6 +83,11 @@ def _single(value: Any) -> Parsed:
 def _json(text: str) -> Any:
     """Raises ValueError.  NaN and infinity are accepted here, so that the check names their field."""
     try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        if len(text) > _LENIENT:
+            raise
+    try:
         return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
@@ -78,16 +95,22 @@ def _json(text: str) -> Any:
 
 def _looks_like_lines(text: str) -> bool:
     """True if the first line is an object by itself, and there are more lines."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = list(islice((line for line in StringIO(text) if line.strip()), 2))
     return len(lines) > 1 and lines[0].strip().startswith("{") and lines[0].strip().endswith("}")
 
 
 def _lines(text: str) -> Parsed:
     values: list[tuple[str, Any]] = []
     problems: list[Problem] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    lines = ((number, line) for number, line in enumerate(StringIO(text), start=1) if line.strip())
+    for number, line in lines:
+        if len(problems) > MAX_REPORTED:
+            break
+        if len(values) == _MOST_LINES:
+            left = 1 + sum(1 for _ in lines)
+            text = f"{left} lines from here on are not read: send at most {_MOST_LINES} in one file"
+            problems.insert(0, Problem(f"line {number}", "", text))
+            break
         place = f"line {number}"
         try:
             value = _json(line)
@@ -101,26 +124,15 @@ def _lines(text: str) -> Parsed:
     return Parsed(tuple(values), tuple(problems))
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses aliases: a small file with them stands for an endless document."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases (*name) are not accepted")
-        return super().compose_node(parent, index)
-
-
 def _yaml(text: str) -> Parsed:
     if len(text) > MAX_YAML_BYTES:
-        return _refused(f"a YAML file may have {MAX_YAML_BYTES} bytes; write JSON instead")
+        return _refused(
+            f"a YAML file may have {MAX_YAML_BYTES} bytes, this one has {len(text)}; write JSON instead"
+        )
     try:
-        documents = list(yaml.load_all(text, _Loader))
-    except RecursionError:
-        return _refused(f"the file is nested more than {MAX_DEPTH} levels deep")
-    except (yaml.YAMLError, ValueError, TypeError) as error:
-        return _refused(f"the file is not YAML: {shown(str(error))}")
-    if any(map(_deeper, documents)):
-        return _refused(f"the file is nested more than {MAX_DEPTH} levels deep")
+        documents = load_all(text, deepest=MAX_DEPTH)
+    except ValueError as error:
+        return _refused(f"the file {error}")
     named = [
         (f"document {place}" if len(documents) > 1 else "", value)
         for place, value in enumerate(documents, start=1)

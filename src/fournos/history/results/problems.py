@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from fournos.api.text import escaped_line
 
+MAX_REPORTED: Final = 1_000
+"""Problems, and warnings, of one file: nothing is looked for after more of them."""
 MAX_SHOWN: Final = 60
 """Characters shown of a wrong value."""
 
@@ -36,7 +39,7 @@ def problems_of(error: ValidationError, record: str, field: str = "") -> list[Pr
     """Returns a problem for each finding of pydantic."""
     return [
         Problem(record, _path(field, found["loc"]), _message(found))
-        for found in error.errors(include_url=False, include_context=False)
+        for found in islice(error.errors(include_url=False, include_context=False), MAX_REPORTED + 1)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from fournos.history.results.check import Checked, check, check_value
 from fournos.history.results.models import ResultRecord
@@ -14,6 +14,14 @@ from fournos.insight.values import name_of, status_of
 from fournos.jobs.names import RESULT_NAME
 from fournos.kube.resource import Obj
 
+MAX_BYTES: Final = 256 * 1024
+"""Bytes of all results of a run.  They are checked in a decision, which holds up everything else."""
+MAX_YAML_BYTES: Final = 64 * 1024
+"""Beyond these only JSON is read."""
+_TOO_MUCH: Final = (
+    f"the results of the run have more than {MAX_BYTES} bytes; push them as a file: fournos results push"
+)
+
 
 def tekton_results(run: Obj | None, task_runs: Iterable[Obj] = ()) -> Checked:
     """Checks the results of a PipelineRun and of its TaskRuns.
@@ -21,9 +29,12 @@ def tekton_results(run: Obj | None, task_runs: Iterable[Obj] = ()) -> Checked:
     A Pipeline may return the result of one of its tasks as its own: a record that is there twice counts once.
     A result that cannot be read is a problem, and takes no other result with it.
     """
-    parts = [
-        _prefixed(where, _checked(value)) for where, obj in _origins(run, task_runs) for value in _values(obj)
-    ]
+    values = [(where, value) for where, obj in _origins(run, task_runs) for value in _values(obj)]
+    size = sum(_size(value) for _, value in values)
+    if size > MAX_BYTES:
+        return Checked(problems=(Problem("", "", _TOO_MUCH),))
+    name = "" if size <= MAX_YAML_BYTES else "results.json"
+    parts = [_prefixed(where, _checked(value, name)) for where, value in values]
     records: dict[str, ResultRecord] = {}
     for part in parts:
         for record in part.records:
@@ -52,12 +63,24 @@ def _values(obj: Obj) -> list[Any]:
     ]
 
 
-def _checked(value: Any) -> Checked:
-    """A result is a text with JSON or YAML, a list of such texts, or an object of KPI names and numbers."""
+def _size(value: Any) -> int:
+    """Characters of all texts of a result."""
     if isinstance(value, str):
-        return check(value.encode("utf-8", "replace"))
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(len(name) + _size(item) for name, item in value.items())
+    return sum(map(_size, value)) if isinstance(value, list) else 0
+
+
+def _checked(value: Any, name: str) -> Checked:
+    """A result is a text with JSON or YAML, a list of such texts, or an object of KPI names and numbers.
+
+    `name` is that of a file with the same format.
+    """
+    if isinstance(value, str):
+        return check(value.encode("utf-8", "replace"), name)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        parts = [check(item.encode("utf-8", "replace")) for item in value]
+        parts = [check(item.encode("utf-8", "replace"), name) for item in value]
         return Checked(
             tuple(record for part in parts for record in part.records),
             tuple(problem for part in parts for problem in part.problems),

@@ -61,6 +61,16 @@ class ArtifactRows:
             rows = (await connection.execute(statement)).all()
         return [_stored(row) for row in rows]
 
+    async def blob_bytes(self, identity: Identity) -> int:
+        """Returns the bytes of all logs and artifacts in the namespace of a run."""
+        statement = (
+            select(func.coalesce(func.sum(blobs.c.size), 0))
+            .join(runs, runs.c.id == blobs.c.run_id)
+            .where(runs.c.cluster == identity.cluster, runs.c.namespace == identity.namespace)
+        )
+        async with self._store.reading() as connection:
+            return int(await connection.scalar(statement) or 0)
+
     async def put_artifact(self, identity: Identity, stored: StoredArtifact) -> StoredArtifact | None:
         """Adds an artifact, or replaces the one of its path, which is returned.
 

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, func, lit
 
 from fournos.history.store.results_schema import result_records, series
 from fournos.history.store.schema import Time, labels, runs
+from fournos.history.store.text import indexed
 from fournos.jobs.names import CONFIRMS_LABEL
 
 
@@ -19,15 +20,19 @@ def newest_points(
     wanted: Iterable[ColumnElement[bool]],
     namespaces: tuple[str, ...] | None,
     newest: int,
+    *,
+    cluster: str = "",
 ) -> Select[Any]:
     """Selects the newest points of all wanted series at once, the newest first in each series.
+
+    `namespaces` and `cluster`: as in `Results`.
 
     A point is a value whose test and job succeeded.  The time of the last point that counts is looked up for
     each series by the index, so that no older one is read.  Points of that very time may exceed `newest`.
     """
     older = table.alias()
     last = (
-        _successful(select(older.c.at), older, namespaces)
+        _successful(select(older.c.at), older, namespaces, cluster)
         .where(older.c.series == series.c.id)
         .order_by(older.c.at.desc(), older.c.record_id.desc())
         .offset(newest - 1)
@@ -47,7 +52,7 @@ def newest_points(
     ).select_from(since.join(table, and_(table.c.series == since.c.id, table.c.at >= _or_any(since.c.since))))
     confirms = and_(labels.c.run_id == runs.c.id, labels.c.name == CONFIRMS_LABEL)
     return (
-        _successful(points, table, namespaces)
+        _successful(points, table, namespaces, cluster)
         .join(labels, confirms, isouter=True)
         .order_by(since.c.id, table.c.at.desc(), table.c.record_id.desc())
     )
@@ -58,7 +63,9 @@ def _or_any(since: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.coalesce(since, literal(datetime.min.replace(tzinfo=UTC), Time()))
 
 
-def _successful(statement: Select[Any], table: FromClause, namespaces: tuple[str, ...] | None) -> Select[Any]:
+def _successful(
+    statement: Select[Any], table: FromClause, namespaces: tuple[str, ...] | None, cluster: str
+) -> Select[Any]:
     """Leaves the values of a statement whose test and job succeeded."""
     records, jobs = result_records, runs
     statement = (
@@ -66,4 +73,6 @@ def _successful(statement: Select[Any], table: FromClause, namespaces: tuple[str
         .join(jobs, jobs.c.id == records.c.run_id)
         .where(records.c.success.is_(True), jobs.c.phase == "Succeeded")
     )
+    if cluster:
+        statement = statement.where(jobs.c.cluster == indexed(cluster))
     return statement if namespaces is None else statement.where(jobs.c.namespace_uid.in_(namespaces))

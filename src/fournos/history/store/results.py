@@ -33,7 +33,8 @@ NEWEST: Final = 200
 class Results:
     """The results in a store.
 
-    `namespaces` are the UIDs of the namespaces that the caller may read; None for all.
+    `namespaces` are the UIDs of the namespaces that the caller may read, None for all; `cluster` is the one
+    whose runs count, "" for all.
     """
 
     def __init__(self, store: Store, *, max_records: int = MAX_RECORDS) -> None:
@@ -87,6 +88,7 @@ class Results:
         fingerprint: str,
         namespaces: tuple[str, ...] | None,
         *,
+        cluster: str = "",
         kpi_id: str = "",
         newest: int = NEWEST,
     ) -> list[Series]:
@@ -98,7 +100,7 @@ class Results:
         """
         wanted = [series.c.fingerprint == indexed(fingerprint), series.c.is_curve.is_(False)]
         wanted += [series.c.kpi_id == indexed(kpi_id)] if kpi_id else []
-        statement = newest_points(scalars, scalars.c.value, wanted, namespaces, newest)
+        statement = newest_points(scalars, scalars.c.value, wanted, namespaces, newest, cluster=cluster)
         async with self._store.reading() as connection:
             found = (await connection.execute(statement)).all()
             by_series = [list(rows)[:newest] for _, rows in groupby(found, key=lambda row: row.id)]
@@ -122,6 +124,7 @@ class Results:
         fingerprint: str,
         namespaces: tuple[str, ...] | None,
         *,
+        cluster: str = "",
         without: Iterable[Identity] = (),
         newest: int = NEWEST,
     ) -> dict[RowKey, list[Kpi]]:
@@ -131,7 +134,7 @@ class Results:
         async with self._store.reading() as connection:
             for table, column in ((scalars, scalars.c.value), (curves, curves.c.data)):
                 wanted = (series.c.fingerprint == indexed(fingerprint),)
-                statement = newest_points(table, column, wanted, namespaces, newest)
+                statement = newest_points(table, column, wanted, namespaces, newest, cluster=cluster)
                 for row in (await connection.execute(statement)).all():
                     if f"{row.cluster}/{row.namespace}/{row.uid}" not in left_out:
                         key = RowKey(row.kpi_id, tuple(json.loads(row.labels).items()))

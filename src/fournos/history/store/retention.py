@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -19,14 +19,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.blobs import Blobs
 from fournos.history.metrics import report as set_metrics
+from fournos.history.metrics import report_volume
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
 from fournos.history.store import maintenance
 from fournos.history.store.errors import StoreUnavailableError
 from fournos.history.store.orphans import AGE, Orphans, sweep_orphans
+from fournos.history.store.patrol import UNKNOWN
 from fournos.history.store.results_schema import acknowledgements, baselines, curves, scalars, series
 from fournos.history.store.schema import blobs as blob_table
 from fournos.history.store.schema import keeps, runs, tombstones
 from fournos.history.store.store import Store, number_of
+from fournos.history.store.text import indexed
 from fournos.history.store_settings import StoreSettings
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
@@ -39,6 +42,9 @@ _BATCH: Final = 200
 """Runs that one transaction deletes, so that a recorder waits for no long one."""
 _FORGOTTEN: Final = timedelta(days=365)
 """An expired run whose object still exists after this time may be recorded again; it expires at once."""
+VOLUME_INTERVAL: Final = 300.0
+"""Seconds between two reports of the volume."""
+_NAMESPACES: Final = 10
 
 
 class Removal(StrEnum):
@@ -64,14 +70,28 @@ class Limits:
 
 
 async def patrol(
-    store: Store, files: Blobs, limits: Limits, metrics: Metrics, clock: Clock, *, interval: float = INTERVAL
+    store: Store,
+    files: Blobs,
+    limits: Limits,
+    metrics: Metrics,
+    clock: Clock,
+    *,
+    cluster: Callable[[], str],
+    interval: float = INTERVAL,
 ) -> None:
-    """Deletes what is beyond the limits, and sets the metrics, again and again until it is cancelled."""
+    """Deletes what is beyond the limits, and sets the metrics, again and again until it is cancelled.
+
+    `cluster()` returns the UID of the cluster whose runs expire, "" while it is not known.  Those of other
+    clusters in the database have limits of their own.
+    """
     swept: datetime | None = None
     while True:
+        if not (own := cluster()):
+            await asyncio.sleep(min(interval, UNKNOWN))
+            continue
         try:
             now = clock.now()
-            number = await expire(store, files, limits, now)
+            number = await expire(store, files, limits, now, cluster=own)
             if number:
                 log.info("%d runs of the history have expired", number)
                 await maintenance.give_back(store.database)
@@ -81,7 +101,37 @@ async def patrol(
                 swept = now
         except (StoreUnavailableError, OSError) as error:
             log.warning("The history's retention is tried again in %.0f s: %s", interval, error)
-        await asyncio.sleep(interval)
+        await _rest(store, files, metrics, own, interval)
+
+
+async def _rest(store: Store, files: Blobs, metrics: Metrics, cluster: str, seconds: float) -> None:
+    """Waits, and reports the volume meanwhile: it can be full long before the next pass."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while True:
+        try:
+            report_volume(metrics, await files.room(), await largest(store, cluster))
+        except (StoreUnavailableError, OSError) as error:
+            log.warning("The history's volume is not known: %s", error)
+        if (left := until - loop.time()) <= VOLUME_INTERVAL:
+            await asyncio.sleep(left)
+            return
+        await asyncio.sleep(VOLUME_INTERVAL)
+
+
+async def largest(store: Store, cluster: str) -> dict[str, int]:
+    """Returns the bytes of logs and artifacts of the cluster's namespaces with the most of them."""
+    size = func.sum(blob_table.c.size)
+    statement = (
+        select(runs.c.namespace, size)
+        .join(blob_table, blob_table.c.run_id == runs.c.id)
+        .where(runs.c.cluster == indexed(cluster))
+        .group_by(runs.c.namespace)
+        .order_by(size.desc())
+        .limit(_NAMESPACES)
+    )
+    async with store.reading() as connection:
+        return {namespace: int(total) for namespace, total in await connection.execute(statement)}
 
 
 def _tell(orphans: Orphans) -> None:
@@ -94,16 +144,17 @@ def _tell(orphans: Orphans) -> None:
         )
 
 
-async def expire(store: Store, files: Blobs, limits: Limits, now: datetime) -> int:
+async def expire(store: Store, files: Blobs, limits: Limits, now: datetime, *, cluster: str = "") -> int:
     """Deletes what is beyond the limits with its blobs, and returns the number of runs.
 
-    A run that is open or marked stays, whatever its age.
+    Of all clusters without `cluster`.  A run that is open or marked stays, whatever its age.
     """
     number = 0
-    while batch := await _beyond(store, limits, now):
+    while batch := await _beyond(store, limits, now, cluster):
         number += await _remove(store, batch, Removal.EXPIRED, now, _may_expire())
     async with store.writing() as connection:
-        old = (tombstones.c.cause == Removal.EXPIRED.value, tombstones.c.at < now - _FORGOTTEN)
+        old = [tombstones.c.cause == Removal.EXPIRED.value, tombstones.c.at < now - _FORGOTTEN]
+        old += [tombstones.c.cluster == indexed(cluster)] if cluster else []
         await connection.execute(delete(tombstones).where(*old))
     await sweep_series(store)
     await sweep_blobs(store, files)
@@ -201,16 +252,17 @@ def _may_expire() -> ColumnElement[bool]:
     return and_(runs.c.closed_at.is_not(None), *(~mark for mark in marks))
 
 
-async def _beyond(store: Store, limits: Limits, now: datetime) -> Sequence[int]:
+async def _beyond(store: Store, limits: Limits, now: datetime, cluster: str) -> Sequence[int]:
     """Returns the keys of some runs that are beyond a limit, the oldest end first."""
+    mine = [runs.c.cluster == indexed(cluster)] if cluster else []
     async with store.reading() as connection:
         if limits.age is not None:
-            aged = select(runs.c.id).where(_may_expire(), runs.c.closed_at < now - limits.age)
+            aged = select(runs.c.id).where(_may_expire(), runs.c.closed_at < now - limits.age, *mine)
             if found := await _first(connection, aged.order_by(runs.c.closed_at, runs.c.id)):
                 return found
         if limits.runs is None and limits.bytes is None:
             return []
-        ranked = _ranked().subquery()
+        ranked = _ranked().where(*mine).subquery()
         many = [ranked.c.place > limits.runs] if limits.runs is not None else []
         large = [ranked.c.together > limits.bytes] if limits.bytes is not None else []
         beyond = select(runs.c.id).join(ranked, ranked.c.id == runs.c.id)

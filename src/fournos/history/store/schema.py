@@ -189,6 +189,7 @@ FILTERS: Final = {
     "namespace": runs.c.namespace,
     "phases": runs.c.phase,
     "kinds": runs.c.kind,
+    "in_cluster": runs.c.cluster,
 }
 """The filters of `records.Query` over one column each, the one that usually leaves the fewest runs first."""
 

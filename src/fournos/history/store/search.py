@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, Row, func, select
 
 from fournos.history.records import Detail, Document, Page, Query
 from fournos.history.store import reads, rows
 from fournos.history.store.entries import cursor_of
 from fournos.history.store.pages import page_statement, require_valid
 from fournos.history.store.reach import Choice, Reach
+from fournos.history.store.schema import runs
+from fournos.history.store.text import indexed
+
+_CLUSTERS: Final = select(
+    select(func.min(runs.c.cluster)).scalar_subquery(), select(func.max(runs.c.cluster)).scalar_subquery()
+)
+"""The first and the last cluster of the database: two looks at an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +78,20 @@ class Search:
         require_valid(query, self.dialect)
         if query.namespaces == ():
             return (), None
+        if query.in_cluster and self._has_no_other(connection, query.in_cluster):
+            query = replace(query, in_cluster="")
         reach = self.reach(connection, query)
         return connection.execute(page_statement(query, self.dialect, reach)).all(), reach.until
+
+    def _has_no_other(self, connection: Connection, cluster: str) -> bool:
+        """Whether all runs are of the cluster, so that a page needs no look at it.
+
+        In SQLite, which usually has one cluster: all statements of a page read one state of its database.
+        """
+        if self.dialect != "sqlite":
+            return False
+        first, last = connection.execute(_CLUSTERS).one()
+        return bool(first == last == indexed(cluster))
 
 
 def _by_trigrams(connection: Connection, choice: Choice) -> Reach | None:

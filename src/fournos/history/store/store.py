@@ -59,6 +59,10 @@ class Store:
         """A connection in a transaction that is committed at the end, and rolled back after an exception."""
         return self.database.writing()
 
+    async def ping(self) -> None:
+        """Reads one row.  Raises StoreUnavailableError if the database does not answer."""
+        await self.database.read(lambda connection: connection.execute(select(runs.c.id).limit(1)).first())
+
     async def record(self, record: Record) -> bool:
         """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
         try:
@@ -147,17 +151,15 @@ class Store:
             return True
 
     async def kept(self, identities: Iterable[Identity]) -> set[Identity]:
-        """Returns those of the runs that never expire: marked ones, and baselines."""
-        found = set()
+        """Returns those of the runs, of a page, that never expire: marked ones, and baselines."""
+        by_columns = {tuple(rows.identity_columns(identity).values()): identity for identity in identities}
+        marked = union_all(*(select(table.c.run_id) for table in (keeps, baselines)))
+        names = select(runs.c.cluster, runs.c.namespace, runs.c.uid).where(
+            runs.c.uid.in_([uid for _, _, uid in by_columns]), runs.c.id.in_(marked)
+        )
         async with self.reading() as connection:
-            for identity in identities:
-                marks = [
-                    select(table.c.run_id).where(table.c.run_id == number_of(identity))
-                    for table in (keeps, baselines)
-                ]
-                if (await connection.execute(union_all(*marks))).first() is not None:
-                    found.add(identity)
-        return found
+            found = [tuple(row) for row in await connection.execute(names)]
+        return {by_columns[row] for row in found if row in by_columns}
 
     async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
         """Notes a blob of a run before it is written: it goes with the run.  False: there is no such run."""

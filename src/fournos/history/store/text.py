@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from fournos.runtime.redact import redact
+from fournos.runtime.redact import redact, redact_beginning
 
 _REFUSED: Final = re.compile("[\x00\ud800-\udfff]")
 """PostgreSQL stores no NUL, and no encoding has lone surrogates."""
@@ -37,7 +37,7 @@ def indexed(text: str) -> str:
 
 def message(text: str) -> str:
     """Returns a text for people as it is stored: cleaned, without what looks like a secret, not too long."""
-    hidden = redact(clean(text))
+    hidden = redact_beginning(clean(text), _MESSAGE + 1)
     return hidden if len(hidden) <= _MESSAGE else f"{hidden[:_MESSAGE]}…"
 
 

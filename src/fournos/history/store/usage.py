@@ -40,17 +40,21 @@ async def used(
     until: datetime,
     *,
     namespaces: tuple[str, ...] | None,
+    cluster: str = "",
     namespace: str = "",
     kinds: Sequence[str] = (),
 ) -> Usage:
     """Returns what was used from `since` to `until`.
 
-    `namespaces` are the UIDs of those that may be read, None for all; `namespace` is the name of one.
+    `namespaces` are the UIDs of those that may be read, None for all; `cluster` is the one whose runs count,
+    "" for all; `namespace` is the name of one.
     """
     if namespaces == ():
         return added(())
     async with store.reading() as connection:
-        statement = usage_statement(store.database.dialect, since, until, namespaces, namespace, kinds)
+        statement = usage_statement(
+            store.database.dialect, since, until, namespaces, namespace, kinds, cluster=cluster
+        )
         rows = (await connection.execute(statement)).all()
     return added(Sum(*row) for row in rows)
 
@@ -62,6 +66,8 @@ def usage_statement(
     namespaces: tuple[str, ...] | None,
     namespace: str,
     kinds: Sequence[str],
+    *,
+    cluster: str = "",
 ) -> CompoundSelect[Any]:
     begin, end = (literal(microseconds(one), BigInteger) for one in (since, until))
     started, ended = (type_coerce(one, BigInteger) for one in (runs.c.started_at, runs.c.ended_at))
@@ -74,6 +80,9 @@ def usage_statement(
     )
     if namespaces is not None:
         statement = statement.where(runs.c.namespace_uid.in_([indexed(one) for one in namespaces]))
+    if cluster:
+        # Nearly all runs are of one cluster, as of one kind.
+        statement = statement.where(in_the_row(runs.c.cluster, dialect) == indexed(cluster))
     if namespace:
         statement = statement.where(runs.c.namespace == indexed(namespace))
     if kinds:

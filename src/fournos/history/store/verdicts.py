@@ -26,7 +26,11 @@ MAX_PREDICTIONS: Final = 1_000
 
 
 class Verdicts:
-    """Baselines, acknowledgements and predictions in a store."""
+    """Baselines, acknowledgements and predictions in a store.
+
+    `namespaces` are the UIDs of the namespaces that the caller may read, None for all; `cluster` is the one
+    whose runs count, "" for all.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -67,9 +71,13 @@ class Verdicts:
         )
         return found[0] if found else None
 
-    async def pinned(self, namespaces: tuple[str, ...] | None, namespace: str = "") -> list[Baseline]:
+    async def pinned(
+        self, namespaces: tuple[str, ...] | None, namespace: str = "", *, cluster: str = ""
+    ) -> list[Baseline]:
         """Returns the baselines of a namespace, or of all that the caller may read; the newest first."""
-        where = [] if namespaces is None else [baselines.c.namespace_uid.in_(namespaces)]
+        where: list[ColumnElement[bool]] = []
+        where += [] if namespaces is None else [baselines.c.namespace_uid.in_(namespaces)]
+        where += [runs.c.cluster == indexed(cluster)] if cluster else []
         return await self.baselines(*where, *([runs.c.namespace == indexed(namespace)] if namespace else []))
 
     async def baselines(self, *where: ColumnElement[bool]) -> list[Baseline]:
@@ -107,7 +115,13 @@ class Verdicts:
                 await connection.execute(insert(table), rows)
 
     async def withdraw(
-        self, namespaces: tuple[str, ...] | None, namespace: str, uid: str, kpi_id: str = ""
+        self,
+        namespaces: tuple[str, ...] | None,
+        namespace: str,
+        uid: str,
+        kpi_id: str = "",
+        *,
+        cluster: str = "",
     ) -> int:
         """Deletes the acknowledgements of changes that began with a run, and returns their number.
 
@@ -116,6 +130,7 @@ class Verdicts:
         table = acknowledgements
         where = [table.c.run.endswith(f"/{indexed(namespace)}/{indexed(uid)}", autoescape=True)]
         where += [] if namespaces is None else [table.c.namespace_uid.in_(namespaces)]
+        where += [_of_cluster(cluster)] if cluster else []
         if kpi_id:
             ids = select(series_table.c.id).where(series_table.c.kpi_id == indexed(kpi_id))
             where.append(table.c.series.in_(ids))
@@ -123,7 +138,7 @@ class Verdicts:
             return int((await connection.execute(delete(table).where(*where))).rowcount)
 
     async def acknowledged(
-        self, series: Iterable[str], namespaces: tuple[str, ...] | None
+        self, series: Iterable[str], namespaces: tuple[str, ...] | None, *, cluster: str = ""
     ) -> list[Acknowledgement]:
         """Returns the acknowledgements of these series, the oldest first."""
         names = list(map(indexed, series))
@@ -131,6 +146,8 @@ class Verdicts:
         statement = select(table).where(table.c.series.in_(names)).order_by(table.c.made_at, table.c.id)
         if namespaces is not None:
             statement = statement.where(table.c.namespace_uid.in_(namespaces))
+        if cluster:
+            statement = statement.where(_of_cluster(cluster))
         async with self._store.reading() as connection:
             rows = (await connection.execute(statement)).all()
         return [
@@ -162,7 +179,7 @@ class Verdicts:
         return True
 
     async def predictions(
-        self, namespaces: tuple[str, ...] | None, *, newest: int = MAX_PREDICTIONS
+        self, namespaces: tuple[str, ...] | None, *, cluster: str = "", newest: int = MAX_PREDICTIONS
     ) -> list[Prediction]:
         """Returns the newest predictions, and what happened."""
         started = func.coalesce(runs.c.started_at, runs.c.admitted_at)
@@ -174,6 +191,8 @@ class Verdicts:
         )
         if namespaces is not None:
             statement = statement.where(runs.c.namespace_uid.in_(namespaces))
+        if cluster:
+            statement = statement.where(runs.c.cluster == indexed(cluster))
         async with self._store.reading() as connection:
             rows = (await connection.execute(statement)).all()
         return [
@@ -186,3 +205,8 @@ class Verdicts:
             )
             for row in rows
         ]
+
+
+def _of_cluster(cluster: str) -> ColumnElement[bool]:
+    """The condition of acknowledgements whose change began with a run of the cluster, which may be gone."""
+    return acknowledgements.c.run.startswith(f"{indexed(cluster)}/", autoescape=True)

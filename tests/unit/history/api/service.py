@@ -166,7 +166,7 @@ async def stage(*, front_proxy: FrontProxy | None = None) -> AsyncIterator[Stage
         Service(store),
         reviews,  # type: ignore[arg-type]
         Authenticator(reviews, monotonic=lambda: now[0], front_proxy=front_proxy),  # type: ignore[arg-type]
-        Authorizer(reviews, store, monotonic=lambda: now[0]),  # type: ignore[arg-type]
+        Authorizer(reviews, store, cluster="here", monotonic=lambda: now[0]),  # type: ignore[arg-type]
         version="1",
         unavailable=(OSError,),
         refused=(LookupError,),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import ClientSession, TCPConnector
 
 from fournos.history.api.authentication import AT_ONCE, FrontProxy
 from fournos.kube.errors import ServerError
 from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.runtime.client_limits import REVIEWS
 from tests.unit.history.api.service import Stage, run, stage
 
 
@@ -136,3 +138,18 @@ async def test_a_flood_of_unknown_tokens_asks_the_api_server_a_bounded_number_of
     assert {one.result()[0] for one in done} == {429}
     open_again.set()
     assert sorted(status for status, _ in await asyncio.gather(*flood)) == [401] * AT_ONCE + [429] * 5
+
+
+async def test_a_flood_of_unknown_tokens_of_one_address_does_not_shut_out_another(here: Stage) -> None:
+    flood = [(await here.get("/api/v1/runs", f"unknown-{number}"))[0] for number in range(REVIEWS[1] + 5)]
+    assert flood == [401] * REVIEWS[1] + [429] * 5
+    path, headers = "/api/v1/namespaces/perf/runs", {"Authorization": "Bearer t-ann"}
+    assert (await here.get(path))[0] == 429, "a new token of the same address counts, too"
+    here.reviews.may("ann", "list")
+    elsewhere = TCPConnector(local_addr=("127.0.0.2", 0))
+    async with (
+        ClientSession(connector=elsewhere) as other,
+        other.get(here.client.make_url(path), headers=headers) as response,
+    ):
+        assert response.status == 200
+    assert (await here.get(path))[0] == 200, "what is known needs no review"

@@ -7,10 +7,12 @@ import base64
 import socket
 import ssl
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
+from multidict import CIMultiDict
 
 from fournos.history.api.authentication import Authenticator, FrontProxy
 from fournos.history.api.authorization import Authorizer
@@ -20,7 +22,7 @@ from fournos.history.api.server import HistoryServer
 from fournos.runtime.webhook.certificates import Pair as Serving
 from tests.fakes.clusters import AUTHORITY
 from tests.fakes.pki import Authority, Pair
-from tests.unit.history.api.service import MemoryStore, Reviews, Service, run
+from tests.unit.history.api.service import MemoryStore, Reviews, Service, run, stage
 
 PROXY = Authority("front-proxy-ca")
 HEADERS = {"X-Remote-User": "ann", "X-Remote-Group": "team", "X-Remote-Extra-Example.org%2fscopes": "all"}
@@ -77,7 +79,7 @@ async def test_headers_count_only_with_the_certificate_of_the_api_server(
         Service(store),
         reviews,  # type: ignore[arg-type]
         Authenticator(reviews, monotonic=lambda: 0.0, front_proxy=proxy),  # type: ignore[arg-type]
-        Authorizer(reviews, store, monotonic=lambda: 0.0),  # type: ignore[arg-type]
+        Authorizer(reviews, store, cluster="here", monotonic=lambda: 0.0),  # type: ignore[arg-type]
         version="1",
     )
     serving = AUTHORITY.issue("server")
@@ -103,6 +105,31 @@ async def test_headers_count_only_with_the_certificate_of_the_api_server(
     assert all(
         spec["groups"] == ["team"] and spec["extra"] == {"example.org/scopes": ["all"]} for spec in users
     )
+
+
+@pytest.mark.parametrize(
+    ("named", "uid"), [({}, ""), ({"requestheader-uid-headers": '["X-Remote-Uid"]'}, "7")]
+)
+def test_a_uid_counts_only_in_a_header_that_the_api_server_names(named: dict[str, str], uid: str) -> None:
+    """An API server that does not know the header passes on what its caller has written there."""
+    certificate = {"subject": ((("commonName", "front-proxy-client"),),)}
+    request: Any = SimpleNamespace(
+        headers=CIMultiDict({**HEADERS, "X-Remote-Uid": "7"}),
+        transport=SimpleNamespace(get_extra_info=lambda _: certificate),
+    )
+    _, proxy = front_proxy(config_map(**named)) or (b"", FrontProxy())
+    user = proxy.user(request)
+    assert user is not None and (user.name, user.uid) == ("ann", uid)
+
+
+async def test_discovery_offers_nothing_to_list_or_delete_and_needs_no_store() -> None:
+    """The namespace controller and the garbage collector enumerate by these verbs."""
+    async with stage() as here:
+        here.store.error = OSError("the database is away")
+        status, found = await here.get("/apis/history.fournos.dev/v1", "")
+    assert (status, found["kind"]) == (200, "APIResourceList")
+    offered = {verb for one in found["resources"] for verb in one["verbs"]}
+    assert offered.isdisjoint({"list", "watch", "delete", "deletecollection"})
 
 
 def test_only_our_own_api_service_gets_our_authorities() -> None:

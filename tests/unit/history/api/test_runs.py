@@ -108,9 +108,25 @@ async def test_keep_release_and_delete_leave_an_audit_line(
     assert uid not in {one.identity.uid for one in here.store.runs}
     lines = [record.getMessage() for record in caplog.records if record.name.endswith("audit")]
     assert [line.split(":")[0] for line in lines] == [
-        "keepRun by ann",
-        "releaseRun by ann",
-        "deleteRun by ann",
+        "keepRun by 'ann'",
+        "releaseRun by 'ann'",
+        "deleteRun by 'ann'",
+    ]
+    assert all(line.endswith(": done") for line in lines)
+
+
+async def test_what_is_refused_and_what_fails_leaves_an_audit_line(
+    here: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    path = "/api/v1/namespaces/perf/runs/b/keep"
+    assert (await here.send("PUT", path, "t-root", json={}))[0] == 403
+    here.store.error = RuntimeError("bug")
+    assert (await here.send("DELETE", path))[0] == 500
+    lines = [record.getMessage() for record in caplog.records if record.name.endswith("audit")]
+    assert lines == [
+        f"keepRun by 'root': PUT {path!r}: 403 Forbidden",
+        f"releaseRun by 'ann': DELETE {path!r}: failed",
     ]
 
 
@@ -126,7 +142,11 @@ async def test_a_store_that_does_not_answer_is_503_without_its_address(here: Sta
     here.store.error = OSError("postgresql://user:s3cret@db refused")
     status, body = await here.get("/api/v1/runs")
     assert (status, body["reason"]) == (503, "ServiceUnavailable")
+    assert body["message"].startswith("the store of the history does not answer, its API does")
     assert "s3cret" not in str(body)
+    for path in ("/apis/history.fournos.dev/v1", "/api/v1/openapi.json"):
+        async with here.client.get(path) as answer:
+            assert answer.status == 200, "what needs no store is answered"
 
 
 async def test_a_fault_of_ours_is_500_without_details(here: Stage, caplog: pytest.LogCaptureFixture) -> None:

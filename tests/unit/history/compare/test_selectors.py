@@ -16,6 +16,7 @@ from fournos.history.compare.selectors import By, SelectorError, baseline_for, p
         ("@latest", By.LAST, {}),
         ("@baseline", By.BASELINE, {}),
         ("team=x", By.LABELS, {"team": "x"}),
+        ("team==x, model = y,", By.LABELS, {"team": "x", "model": "y"}),
         ("example.com/team=x,model=", By.LABELS, {"example.com/team": "x", "model": ""}),
     ],
 )
@@ -24,9 +25,9 @@ def test_a_selector(text: str, by: By, labels: dict[str, str]) -> None:
     assert (found.text, found.by, found.labels) == (text, by, labels)
 
 
-@pytest.mark.parametrize("text", ["@base", "@", "team!=x", "=x", "team==x", "team=x,model", "a=b,"])
+@pytest.mark.parametrize("text", ["@base", "@", "team!=x", "=x", "team=x,model"])
 def test_what_is_no_selector(text: str) -> None:
-    with pytest.raises(SelectorError, match=text):
+    with pytest.raises(SelectorError, match=text.rpartition(",")[2]):
         parse(text)
 
 

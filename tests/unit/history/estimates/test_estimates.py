@@ -172,11 +172,11 @@ def test_quota_of_insight() -> None:
         Line("a", name, Decimal(asks), Decimal(0), Decimal(nominal), Decimal(nominal))
         for name, asks, nominal in (("gpu", 2, 8), ("slot", 1, 100))
     )
-    quota = Quota(lines, (), (), "")
+    quota = Quota(lines, (), ())
     job = WaitingJob.of(key("x"), quota, HOUR)
     assert job.flavors == {"a": {"gpu": 2.0, "slot": 1.0}}
-    assert WaitingJob.of(key("x"), Quota(lines, (), ("memory",), ""), HOUR).flavors == {}
-    drained = Quota((), (), (), "", {"a": "it is drained"})
+    assert WaitingJob.of(key("x"), Quota(lines, (), ("memory",)), HOUR).flavors == {}
+    drained = Quota((), (), (), {"a": "it is drained"})
     assert WaitingJob.of(key("x"), drained, HOUR) == WaitingJob(key("x"), {}, HOUR, closed=True)
 
 

@@ -187,6 +187,9 @@ class MemoryBlobs:
             raise OSError(28, "No space left on device")
         self.data[key] = data
 
+    async def room(self) -> None:
+        return None
+
     async def read(self, key: str) -> bytes | None:
         return self.data.get(key)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fournos.history.logs.containers import states
 from fournos.history.logs.known import Known
@@ -11,6 +11,7 @@ from fournos.history.logs.models import Container
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
 from fournos.history.results.models import ResultRecord
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.jobs.names import RESULT_NAME
 from fournos.kube.errors import ServerError
 from fournos.kube.kinds import NAMESPACE, POD
 from fournos.kube.resource import Key, Obj
@@ -152,6 +153,9 @@ class FakeLogs:
         self.forgotten.append(uid)
 
 
+TASK: Final = {"taskRef": {"name": "bench", "kind": "Task"}}
+
+
 def namespaces(server: Server) -> None:
     for name in ("kube-system", NS):
         server.create(NAMESPACE, {"metadata": {"name": name}})
@@ -160,7 +164,7 @@ def namespaces(server: Server) -> None:
 def tekton_tasks(server: Server, results: Sequence[Any] = ()) -> None:
     """Gives each PipelineRun that has started a TaskRun whose step started with it.
 
-    `results`: the values of the Tekton result fournos-results of the task.
+    `results`: the values of the Tekton result fournos-results of the task, and of the Pipeline.
     """
     for run in server.list(PIPELINE_RUN):
         name, status = run["metadata"]["name"], run.get("status") or {}
@@ -173,7 +177,13 @@ def tekton_tasks(server: Server, results: Sequence[Any] = ()) -> None:
         }
         owner = {"kind": "PipelineRun", "name": name, "uid": run["metadata"]["uid"], "controller": True}
         meta = {"name": f"{name}-run", "namespace": NS, "labels": labels, "ownerReferences": [owner]}
-        server.create(TASK_RUN, {"metadata": meta})
+        server.create(TASK_RUN, {"metadata": meta, "spec": TASK})
+        listed = {
+            "pipelineSpec": {"tasks": [{"name": "run", **TASK}]},
+            "childReferences": [{"kind": "TaskRun", "name": f"{name}-run", "pipelineTaskName": "run"}],
+            "results": [{"name": RESULT_NAME, "value": value} for value in results],
+        }
+        server.patch(PIPELINE_RUN, Key(NS, name), {"status": listed}, subresource="status")
         step = {
             "name": "main",
             "container": "step-main",
@@ -187,7 +197,7 @@ def tekton_tasks(server: Server, results: Sequence[Any] = ()) -> None:
                 "status": {
                     "startTime": status["startTime"],
                     "steps": [step],
-                    "results": [{"name": "fournos-results", "value": value} for value in results],
+                    "results": [{"name": RESULT_NAME, "value": value} for value in results],
                 }
             },
             subresource="status",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.history.fingerprint import fingerprint_of
@@ -13,6 +16,7 @@ from fournos.history.recorder.context import Observed
 from fournos.history.recorder.decide import decide
 from fournos.history.recorder.documents import documents_of, results_of
 from fournos.history.recorder.journal import Stored
+from fournos.history.recorder.projections import project_task_run
 from fournos.history.recorder.record import run_of
 from fournos.history.records import Document, Interval
 from fournos.history.settings import HistorySettings
@@ -54,6 +58,54 @@ def test_a_job_that_ran_on_a_worker_has_its_results_in_its_status() -> None:
     assert [(kpi.kpi_id, kpi.value) for kpi in record.kpis] == [("throughput", 1520.5)]
     stored = documents_of(seen, fingerprint_of(job, None))[Document.OBJECT]
     assert stored["status"] == {"phase": "Succeeded"}, "they are stored as results"
+
+
+@pytest.mark.parametrize("adopted", ["", "forged", "no controller", "by name"])
+def test_results_of_a_task_that_somebody_else_made_are_not_the_job_s(adopted: str) -> None:
+    """Nor are those of a PipelineRun that lists such a one: they may be copies of its results."""
+
+    def result(value: int) -> list[dict[str, Any]]:
+        record = {"kpi_id": f"kpi{value}", "value": value, "labels": {"from": str(value)}}
+        return [{"name": RESULT_NAME, "value": json.dumps(record)}]
+
+    def owner(kind: str, uid: str) -> dict[str, Any]:
+        return {"kind": kind, "name": "job", "uid": uid, "controller": True}
+
+    job = {
+        "metadata": {"name": "job", "namespace": "n", "uid": "u"},
+        "status": {"phase": "Succeeded", "pipelineRun": "job"},
+    }
+    tasks = [{"name": name, "taskRef": {"name": name, "kind": "Task"}} for name in ("run", "post")]
+    children = [
+        {"kind": "TaskRun", "name": f"job-{one['name']}", "pipelineTaskName": one["name"]} for one in tasks
+    ]
+    run = {
+        "metadata": {"name": "job", "uid": "r", "ownerReferences": [owner("FournosJob", "u")]},
+        "status": {"pipelineSpec": {"tasks": tasks}, "childReferences": children, "results": result(3)},
+    }
+    task_runs = [
+        {
+            "metadata": {
+                "name": f"job-{one['name']}",
+                "uid": "t",
+                "ownerReferences": [owner("P", "r")],
+            },
+            "spec": {"taskRef": dict(one["taskRef"])},
+            "status": {"results": result(number)},
+        }
+        for number, one in enumerate(tasks, start=1)
+    ]
+    if adopted == "forged":
+        task_runs[1]["spec"] = {"taskSpec": {"steps": [{"image": "evil"}]}}
+    elif adopted == "no controller":
+        task_runs[1]["metadata"]["ownerReferences"][0]["controller"] = False
+    elif adopted:  # the recorder watches what has the job's label only
+        del task_runs[1]
+    found = Children(runs=(run,), task_runs=tuple(map(project_task_run, task_runs)))
+    returned = results_of(Observed(Key("n", "job"), FOURNOS_JOB, obj=job, found=found))
+    counted = {kpi.kpi_id for record in returned.records for kpi in record.kpis}
+    assert counted == ({"kpi1"} if adopted else {"kpi1", "kpi2", "kpi3"})
+    assert ["TaskRun job-post" in one.message for one in returned.problems] == [True][: bool(adopted)]
 
 
 def test_a_lock_waits_until_it_holds_its_cluster() -> None:

@@ -97,8 +97,9 @@ async def test_the_replica_that_records_deletes_at_its_interval(
     monkeypatch.setenv("FOURNOS_HISTORY_RETENTION_INTERVAL", "90m")
     intervals = list[float]()
 
-    async def patrol(store: Store, *_: object, interval: float) -> None:
+    async def patrol(store: Store, *_: object, cluster: Callable[[], str], interval: float) -> None:
         assert await store.get(a_run().identity) == a_run()
+        assert cluster() == "", "each cluster deletes its own runs, none while it does not know its UID"
         intervals.append(interval)
 
     archive = DatabaseArchive(HistorySettings().database_url)

@@ -67,11 +67,18 @@ def test_one_cause_of_many_kpis_counts_once_and_improvements_count() -> None:
     assert of(series(*QUIET, 160.0, better=None)).groups == (("Change", "Suspected"),)
 
 
-def test_what_is_acknowledged_or_old_is_quiet() -> None:
+def test_what_is_acknowledged_is_quiet() -> None:
     bad = series(*QUIET, 60.0)
     (finding,) = judge([bad]).findings
     assert of(bad, known=(Acknowledgement.of(finding, "meant", "me", NOW),)).groups == ()
-    assert of(bad, now=NOW + timedelta(days=15)).groups == ()
+
+
+@pytest.mark.parametrize(("newest", "kind"), [(60.0, "Regression"), (160.0, "Improvement")])
+def test_only_a_regression_stays_for_longer_than_two_weeks(newest: float, kind: str) -> None:
+    changed = series(*QUIET, newest)
+    assert of(changed).groups == ((kind, "Suspected"),)
+    later = of(changed, now=NOW + timedelta(days=15)).groups
+    assert later == (((kind, "Suspected"),) if kind == "Regression" else ())
 
 
 def test_a_series_gone_silent() -> None:

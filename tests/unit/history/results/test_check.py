@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fournos.history.results.check import MAX_REPORTED, Checked, check, check_value
+from fournos.history.results import parse
+from fournos.history.results.check import MAX_HINTS, Checked, check, check_value
 from fournos.history.results.models import MAX_METADATA, Kpi, ResultRecord, series_id, series_labels
 from fournos.history.results.parse import MAX_BYTES, MAX_YAML_BYTES
+from fournos.history.results.problems import MAX_REPORTED
 from fournos.history.results.report import all_valid, report_data, report_text
 
 
@@ -201,12 +204,21 @@ def test_values_that_are_no_numbers(value: Any) -> None:
         (b"{", "x.json", "the file is not JSON: Expecting property name"),
         (b"{", "x", "the file is not JSON: Expecting property name"),
         (b"a: [", "x.yaml", "the file is not YAML: "),
-        (b"kpis: &a [*a]", "x.yaml", "the file is not YAML: 'aliases (*name) are not accepted'"),
+        (b"kpis: &a [*a]", "x.yaml", "the file has aliases (*name), which are not accepted"),
         (b"[" * 40 + b"]" * 40, "x.json", "the file is nested more than 32 levels deep"),
         (b"[" * 99999, "x.json", "the file is not JSON: "),
         (b"[" * 9999 + b"]" * 9999, "x.yaml", "the file is nested more than 32 levels deep"),
         (b'{"a": ' + b"9" * 5000 + b"}", "x.json", "the file is not JSON: Exceeds the limit"),
         (b"<html>", "x.html", "must be a record (an object), not '<html>'"),
+        (b"1" + b":1" * 300, "x.yaml", "the file is not YAML: a value does not fit its type"),
+        (b"!!bool x", "x.yaml", "the file is not YAML: a value does not fit its type"),
+        (b"!!int ''", "x.yaml", "the file is not YAML: a value does not fit its type"),
+        (
+            b"kpis: [{kpi_id: a, value: 1}]\ntimestamp: 0001-01-01T00:00:00+23:59",
+            "x.yaml",
+            "timestamp: is not between the years 1 and 9999 in UTC",
+        ),
+        (b"[" + b"1," * 2**22 + b"{}]", "", "the file has more values than one file may have"),
         (b"7", "", "must be a record (an object), not 7"),
         (b"[]", "", "the file has no record"),
         (b'{"tests": {}}', "", "tests: must be a list, not {}"),
@@ -226,6 +238,16 @@ def test_a_bad_line_takes_no_other_with_it() -> None:
     found = check(lines, "x.jsonl")
     assert [problem.record for problem in found.problems] == ["line 2"]
     assert found.kpis == 2
+
+
+def test_lines_that_are_not_read_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parse, "_MOST_LINES", 3)
+    records = [json.dumps(flat(kpi_id=f"k{number}")).encode() for number in range(6)]
+    assert not check(b"\n\n".join(records[:3]), "x.jsonl").problems
+    found = check(b"\n\n".join(records), "x.jsonl")
+    (problem,) = map(str, found.problems)
+    assert problem == "line 7: 3 lines from here on are not read: send at most 3 in one file"
+    assert found.kpis == 3
 
 
 def test_unknown_fields_are_named_with_what_may_be_meant() -> None:
@@ -249,10 +271,10 @@ def test_the_same_test_twice() -> None:
 
 def test_sizes_are_bounded() -> None:
     many = document(*({"labels": {"n": str(n)}, "kpis": [scalar()]} for n in range(1001)))
-    assert said(check(many)) == ["the file has 1001 records; at most 1000 are accepted"]
+    assert said(check(many)) == ["the file has more than 1000 records; send them in several files"]
     kpis = [scalar(f"k{n}") for n in range(20_001)]
     assert said(check(document({"labels": {}, "kpis": kpis}))) == [
-        "the file has 20001 KPIs; at most 20000 are accepted"
+        "the file has more than 20000 KPIs; send them in several files"
     ]
     labels = {f"l{n}": "x" for n in range(65)}
     assert check(document({"labels": labels, "kpis": [scalar()]})).problems[0].field == "labels"
@@ -262,7 +284,7 @@ def test_sizes_are_bounded() -> None:
     assert "at most 16384 are kept" in check(document(big)).problems[0].message
     wrong = check(document({"labels": {}, "kpis": [7] * (MAX_REPORTED + 5)}))
     assert len(wrong.problems) == MAX_REPORTED + 1
-    assert wrong.problems[-1].message == "and 5 more"
+    assert wrong.problems[-1].message == "and more"
 
 
 def test_texts_are_fit_for_databases_and_terminals() -> None:
@@ -375,3 +397,33 @@ def test_no_value_is_too_odd(value: Any) -> None:
 @given(st.binary(max_size=60), st.sampled_from(["a.json", "a.jsonl", "a.yaml", "a"]))
 def test_no_file_is_too_odd(content: bytes, name: str) -> None:
     assert check(content, name).problems or check(content, name).records or check(content, name).warnings
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b"tests: [" + b"a," * 65_000 + b"a]", "r.yaml"),
+        (b"[" + b"[]," * 43_000 + b"[]]", "r.yaml"),
+        (b"1" + b":1" * 65_000, "r.yaml"),
+        (b"[" * 2**17, "r.yaml"),
+        (b"[" + b"a," * 2**20 + b"a]", "r.yaml"),
+        (json.dumps({f"higher_is_beter{n}": 0 for n in range(40_000)} | scalar()).encode(), "r.json"),
+        (document({"kpis": [curve([("a", "b")] * 500_000)]}), "r.json"),
+        (json.dumps({"kpis": [], "labels": {f"a{n}": [] for n in range(200_000)}}).encode(), "r.json"),
+        (b"x\n" * 2**22, "r.jsonl"),
+        (b"{}\n" * 2**19, "r.jsonl"),
+        (b"[" + b"1," * 2**20 + b"1]", "r.json"),
+    ],
+    ids=range(11),
+)
+def test_no_file_takes_long(content: bytes, name: str) -> None:
+    begin = time.process_time()
+    found = check(content, name)
+    assert time.process_time() - begin < 3.0
+    assert len(found.problems) <= MAX_REPORTED + 1 and len(found.warnings) <= MAX_REPORTED + 1
+
+
+def test_the_first_unknown_fields_have_a_hint() -> None:
+    found = check(json.dumps({f"higher_is_beter{n}": 0 for n in range(30)} | scalar()).encode())
+    assert sum("meant?" in one.message for one in found.warnings) == MAX_HINTS
+    assert len(found.warnings) == 30

@@ -62,3 +62,13 @@ def test_other_results_and_none() -> None:
     assert tekton_results(None, [task_run("a", "x", result="digest")]).records == ()
     assert tekton_results(None, [{"metadata": {"name": "a"}}]).problems == ()
     assert tekton_results(None).problems == ()
+
+
+def test_results_that_would_hold_up_the_recorder_are_not_checked() -> None:
+    much = tekton_results(None, [task_run("a", [text() + " " * 2**17, text() + " " * 2**17])])
+    assert [str(one) for one in much.problems] == [
+        "the results of the run have more than 262144 bytes; push them as a file: fournos results push"
+    ]
+    yaml = "kpis: [{kpi_id: a, value: 1}]\n"
+    assert tekton_results(None, [task_run("a", yaml)]).records
+    assert "is not JSON" in str(tekton_results(None, [task_run("a", yaml + " " * 2**16)]).problems[0])

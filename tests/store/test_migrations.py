@@ -25,7 +25,7 @@ from fournos.history.store.database import Database, _engine, _parsed
 from fournos.history.store.schema import metadata
 from fournos.insight.causes import Cause
 from tests.history import a_run, at, ended, everything
-from tests.integration.history.test_store import FULL
+from tests.store.test_store import FULL
 
 REVISIONS = Path(__file__).parent / "revisions"
 """The rows of a database of each revision, as its version has written them: a released file never changes."""
@@ -78,12 +78,12 @@ async def found_by_trigrams(store: Store, words: str) -> tuple[Run, ...]:
 
 
 @pytest.mark.parametrize("revision", migrate.revisions())
-async def test_from_every_revision_to_the_latest(url: str, revision: str) -> None:
-    engine = _engine(_parsed(url), 30)
+async def test_from_every_revision_to_the_latest(empty_url: str, revision: str) -> None:
+    engine = _engine(_parsed(empty_url), 30)
     async with engine.begin() as connection:
         await connection.run_sync(fill, revision)
     await engine.dispose()
-    async with await Store.open(url) as store:
+    async with await Store.open(empty_url) as store:
         assert await store.get(FULL.identity) == FULL
         assert await store.get(a_run(1).identity) == a_run(1)
         assert await found_by_trigrams(store, "JOB-1") == (a_run(1),)
@@ -97,10 +97,10 @@ async def test_from_every_revision_to_the_latest(url: str, revision: str) -> Non
         assert await store.record(Record(ended(a_run(1))))
 
 
-async def test_opening_again_changes_nothing(url: str) -> None:
-    async with await Store.open(url) as store:
+async def test_opening_again_changes_nothing(empty_url: str) -> None:
+    async with await Store.open(empty_url) as store:
         await store.record(Record(FULL))
-    async with await Store.open(url) as store:
+    async with await Store.open(empty_url) as store:
         assert await store.get(FULL.identity) == FULL
 
 
@@ -111,14 +111,14 @@ def test_the_files_of_the_revisions_are_named_by_them_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("writable", [True, False], ids=["writer", "reader"])
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_alembic_is_not_loaded_where_no_revision_is_missing(url: str, writable: bool) -> None:
-    await (await Store.open(url)).close()
+@pytest.mark.parametrize("empty_url", ["sqlite"], indirect=True)
+async def test_alembic_is_not_loaded_where_no_revision_is_missing(empty_url: str, writable: bool) -> None:
+    await (await Store.open(empty_url)).close()
     program = f"""
 import asyncio, sys
 from fournos.history.store import Store
 async def opened():
-    await (await Store.open({url!r}, writable={writable})).close()
+    await (await Store.open({empty_url!r}, writable={writable})).close()
 asyncio.run(opened())
 print(*(name for name in ("alembic", "mako", "pygments") if name in sys.modules))
 """
@@ -127,24 +127,24 @@ print(*(name for name in ("alembic", "mako", "pygments") if name in sys.modules)
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_replicas_that_start_together_migrate_once(url: str) -> None:
-    stores = await asyncio.gather(*(Store.open(url) for _ in range(4)))
+@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
+async def test_replicas_that_start_together_migrate_once(empty_url: str) -> None:
+    stores = await asyncio.gather(*(Store.open(empty_url) for _ in range(4)))
     assert await stores[0].record(Record(FULL))
     assert await stores[3].get(FULL.identity) == FULL
     for store in stores:
         await store.close()
 
 
-async def test_a_later_version_of_the_tables_is_refused(url: str) -> None:
-    async with await Store.open(url) as store, store.writing() as connection:
+async def test_a_later_version_of_the_tables_is_refused(empty_url: str) -> None:
+    async with await Store.open(empty_url) as store, store.writing() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     for writable in (True, False):
         with pytest.raises(StoreUsageError, match=r"later version of fournos \(revision 9999\)"):
-            await Store.open(url, writable=writable)
+            await Store.open(empty_url, writable=writable)
 
 
-async def test_a_failed_migration_leaves_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_migration_leaves_nothing(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     upgrade = migrate.upgrade
 
     def killed(connection: Connection) -> None:
@@ -153,22 +153,22 @@ async def test_a_failed_migration_leaves_nothing(url: str, monkeypatch: pytest.M
 
     monkeypatch.setattr(migrate, "upgrade", killed)
     with pytest.raises(Exception, match="killed"):
-        await Store.open(url)
+        await Store.open(empty_url)
     monkeypatch.undo()
-    async with await Store.open(url) as store:
+    async with await Store.open(empty_url) as store:
         assert await store.record(Record(FULL))
 
 
-@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_a_reader_migrates_nothing(url: str) -> None:
+@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
+async def test_a_reader_migrates_nothing(empty_url: str) -> None:
     with pytest.raises(StoreUsageError, match="earlier version"):
-        await Store.open(url, writable=False)
+        await Store.open(empty_url, writable=False)
 
 
-async def test_a_reader_writes_nothing(url: str) -> None:
-    async with await Store.open(url) as store:
+async def test_a_reader_writes_nothing(empty_url: str) -> None:
+    async with await Store.open(empty_url) as store:
         await store.record(Record(FULL))
-        async with await Store.open(url, writable=False) as reader:
+        async with await Store.open(empty_url, writable=False) as reader:
             assert isinstance(reader.database, Database)
             assert await reader.get(FULL.identity) == FULL
             with pytest.raises(StoreUsageError, match="reading only"):

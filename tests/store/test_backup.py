@@ -12,16 +12,16 @@ from typer.testing import CliRunner
 
 from devcluster.postgres import Postgres
 from fournos.cli.app import build
-from fournos.history.blobs import DirectoryBlobs, open_blobs
-from fournos.history.records import Document, Interval, Record
+from fournos.history.blobs import BlobsFullError, DirectoryBlobs, Room, open_blobs
+from fournos.history.records import Document, Identity, Interval, Record
 from fournos.history.store import Store, StoreUsageError
 from fournos.history.store.backup import backup, restore
 from fournos.history.store.retention import erase
 from fournos.insight.causes import Cause
 from tests.history import a_run, at, ended, everything
-from tests.integration.history.conftest import keys_of
-from tests.integration.history.s3_server import S3Server
-from tests.integration.history.test_store import FULL
+from tests.store.conftest import keys_of
+from tests.store.s3_server import S3Server
+from tests.store.test_store import FULL
 
 
 async def fill(store: Store, files: DirectoryBlobs) -> None:
@@ -180,6 +180,17 @@ async def test_delete_lists_first_and_spares_marked_runs(program: Program, url: 
     assert await names(url) == {"job-2"}
 
 
+async def test_delete_takes_the_runs_of_one_cluster(program: Program, url: str) -> None:
+    far = a_run(9, identity=Identity("far", "bench", "uid-9"))
+    async with await Store.open(url) as store:
+        await store.record(Record(ended(far)))
+    words = ("delete", "--older-than", "1d", "--kept", "--yes")
+    assert "Runs of 2 clusters match" in await program(*words, code=2)
+    assert await names(url) == {"job-2", "job-4", "job-7", "job-9"}
+    assert "1 runs are deleted" in await program(*words, "--cluster", "far")
+    assert await names(url) == {"job-2", "job-4", "job-7"}
+
+
 async def test_delete_needs_a_selection_and_something_to_delete(program: Program) -> None:
     assert "Nothing selects" in await program("delete", "--yes", code=2)
     assert "--older-than" in await program("delete", "--older-than", "soon", code=2)
@@ -232,6 +243,18 @@ async def test_logs_and_artifacts_move_into_a_bucket_and_back(
     message = await run("copy", "s3://no-such-bucket", str(tmp_path / "back"), code=2)
     assert "create the bucket" in message
     assert "s3://bucket" in await run("copy", "gs://bucket", url, code=2)
+
+
+async def test_a_copy_fills_a_volume_that_the_recorder_leaves_alone_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await DirectoryBlobs(tmp_path / "blobs").write("run/logs/000000", b"x")
+    monkeypatch.setattr(DirectoryBlobs, "_room", lambda self: Room(10**9, 99 * 10**6))
+    with pytest.raises(BlobsFullError):
+        await DirectoryBlobs(tmp_path / "back").write("run/logs/000000", b"x")
+    found = await Program("", tmp_path)("copy", str(tmp_path / "blobs"), str(tmp_path / "back"))
+    assert "1 files, 1 bytes copied" in found
+    assert "99 MB of 1000 MB are free" in found
 
 
 async def test_vacuum_tells_the_sizes(program: Program) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from fournos.history.blobs import BlobKeyError, Blobs, S3Location
 from fournos.history.blobs.blobs import PAGE
-from tests.integration.history.conftest import keys_of
-from tests.integration.history.killed_blob_writer import KEY, SIZE
+from tests.store.conftest import keys_of
+from tests.store.killed_blob_writer import KEY, SIZE
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 async def test_a_blob_is_read_as_it_was_written_and_replaced_as_a_whole(blobs: Blobs) -> None:
@@ -92,7 +92,7 @@ async def test_a_writer_that_is_killed_leaves_nothing_by_half(blobs: Blobs, plac
     arguments = (
         [place.bucket, place.prefix, place.endpoint] if isinstance(place, S3Location) else [str(place)]
     )
-    command = [sys.executable, "-m", "tests.integration.history.killed_blob_writer", *arguments]
+    command = [sys.executable, "-m", "tests.store.killed_blob_writer", *arguments]
     for lines in (1, 2, 4):
         written = await asyncio.to_thread(killed_after, lines, command)
         content = await blobs.read(KEY)

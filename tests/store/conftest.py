@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from devcluster.postgres import Postgres
 from fournos.history.blobs import Blobs, S3Location, open_blobs
 from fournos.history.store import Store
-from tests.integration.history.s3_server import WRITER, S3Server, credentials
+from tests.store.s3_server import WRITER, S3Server, credentials
 
 
 @pytest.fixture(scope="session")
@@ -22,12 +24,44 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+async def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of an empty database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'history.db'}"
     server: Postgres = request.getfixturevalue("postgres")
     return server.make_database()
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with the tables and nothing in them, to be copied: all revisions take longer than a test."""
+    path = tmp_path_factory.mktemp("template") / "history.db"
+    asyncio.run(_migrate(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: Postgres) -> str:
+    """The URL of such a database."""
+    url = postgres.make_database()
+    asyncio.run(_migrate(url))
+    return url
+
+
+async def _migrate(url: str) -> None:
+    await (await Store.open(url)).close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database with the tables and nothing in them."""
+    if request.param == "sqlite":
+        path = tmp_path / "history.db"
+        shutil.copyfile(request.getfixturevalue("sqlite_template"), path)
+        return f"sqlite:///{path}"
+    template = request.getfixturevalue("postgres_template")
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.make_database(template)
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
 from tests.history import at
-from tests.integration.history.served import served
-from tests.integration.history.test_comparisons import Stage
+from tests.store.served import served
+from tests.store.test_comparisons import Stage
 from tests.unit.history.api.service import Reviews
 
 RIGHTS = {

@@ -28,7 +28,7 @@ from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
 from tests.history import a_run, ended
-from tests.integration.history.served import served
+from tests.store.served import served
 from tests.unit.history.api.service import Reviews
 from tests.unit.history.estimates.live_objects import NOW, job, spec, workload, world
 

@@ -26,7 +26,7 @@ from fournos.kube.kinds import EVENT
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import RUNTIME
 from tests.history import NAMESPACE_UID, at
-from tests.integration.history.test_review import history, measured
+from tests.store.test_review import history, measured
 from tests.waiting import until
 from tests.world.harness import DiedError
 from tests.world.server import Connection, Server

@@ -13,8 +13,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from fournos.history.blobs import BlobsUnavailableError, BlobsUsageError, S3Location, check_blobs, open_blobs
-from tests.integration.history.conftest import keys_of
-from tests.integration.history.s3_server import READER, WRITER, S3Server, credentials
+from tests.store.conftest import keys_of
+from tests.store.s3_server import READER, WRITER, S3Server, credentials
 
 SECRETS = (*WRITER, *READER)
 

@@ -237,6 +237,8 @@ PLANS: dict[str, tuple[Query, str, tuple[str, ...]]] = {
     "fingerprint": (everything(fingerprints=("a",)), "runs_fingerprint", ()),
     "kind": (everything(kinds=("a",)), "runs_kind", ()),
     "namespace": (Query(namespaces=("a",)), "runs_namespace_uid", ()),
+    "cluster": (everything(in_cluster="a"), "runs_cluster", ()),
+    "cluster and owner": (everything(in_cluster="a", owners=("b",)), "runs_owner", ("runs_cluster",)),
     "name": (everything(name="a"), "runs_name", ()),
     "uid": (everything(uid="a", name="b"), "runs_uid", ("runs_name",)),
     "namespace's name": (everything(namespace="a"), "runs_namespace", ()),

@@ -18,7 +18,7 @@ from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.orphans import AGE, Orphans, sweep_orphans
 from fournos.history.store.retention import erase
 from tests.history import a_run, at
-from tests.integration.history.conftest import keys_of
+from tests.store.conftest import keys_of
 
 RUN = a_run(1)
 IDENTITY = RUN.identity

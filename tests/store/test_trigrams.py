@@ -19,8 +19,8 @@ from fournos.history.store.pages import page_statement
 from fournos.history.store.reach import Reach
 from fournos.history.store.retention import erase
 from tests.history import a_run, at, ended, everything
-from tests.integration.history.test_filters import all_pages, bound
-from tests.integration.history.test_retention import on_disk
+from tests.store.test_filters import all_pages, bound
+from tests.store.test_retention import on_disk
 
 PIECES = (
     *("llama", "lla", "Llama-70B", "ama", "granite", "straße", "STRASSE", "ΣΑΣ", "σας", "İstanbul", "ﬁne"),
@@ -210,22 +210,22 @@ async def test_a_restored_history_has_the_index(store: Store, tmp_path: Path) ->
         assert (await restored.find(everything(text="JOB-1"))).runs == (a_run(1),)
 
 
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_without_fts5_all_names_are_compared(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("empty_url", ["sqlite"], indirect=True)
+async def test_without_fts5_all_names_are_compared(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as old:
         old.setattr(sqlite3, "sqlite_version_info", (3, 33, 0))
-        await (await Store.open(url)).close()
-    await require_plain(url)
+        await (await Store.open(empty_url)).close()
+    await require_plain(empty_url)
 
 
-@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_without_the_right_to_an_extension_all_names_are_compared(url: str) -> None:
-    engine = _engine(_parsed(url), 30)
+@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
+async def test_without_the_right_to_an_extension_all_names_are_compared(empty_url: str) -> None:
+    engine = _engine(_parsed(empty_url), 30)
     async with engine.begin() as connection:
         await connection.execute(text("CREATE ROLE limited LOGIN"))
         await connection.execute(text("GRANT ALL ON SCHEMA public TO limited"))
     await engine.dispose()
-    await require_plain(url.replace("//fournos@", "//limited@"))
+    await require_plain(empty_url.replace("//fournos@", "//limited@"))
 
 
 async def require_plain(url: str) -> None:

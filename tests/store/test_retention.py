@@ -21,7 +21,7 @@ from fournos.history.store.retention import Limits, erasable, erase, expire, pat
 from fournos.runtime.clock import SystemClock
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import RUNTIME
-from tests.history import a_run, at, ended, everything
+from tests.history import CLUSTER, a_run, at, ended, everything
 
 DAY = 86_400
 NEVER = Limits()
@@ -200,7 +200,15 @@ async def test_the_patrol_goes_on_after_a_failure(
     await store.claim_blob(a_run(1).identity, "run-1/log", 3)
     files = RefusingBlobs(tmp_path / "blobs")
     patrolling = asyncio.create_task(
-        patrol(store, files, Limits(age=timedelta(0)), metrics, SystemClock(), interval=0.01)
+        patrol(
+            store,
+            files,
+            Limits(age=timedelta(0)),
+            metrics,
+            SystemClock(),
+            cluster=lambda: CLUSTER,
+            interval=0.01,
+        )
     )
     while b"fournos_history_database_bytes 0.0" in metrics.render():  # noqa: ASYNC110 - metrics have no event
         await asyncio.sleep(0.01)
@@ -254,11 +262,12 @@ async def test_sizes_are_metrics(store: Store, files: DirectoryBlobs) -> None:
     assert found["fournos_history_expired_total"] == 3
     assert 0 < found["fournos_history_document_bytes"] < 100
     assert found["fournos_history_database_bytes"] > 10_000
-    of_results = {  # test_patrol.py, test_announcements.py
+    elsewhere = {  # test_patrol.py, test_announcements.py, test_clusters.py
         "fournos_history_changes",
         "fournos_history_silent_series",
         "fournos_history_webhook_messages_total",
         "fournos_history_events_total",
+        "fournos_history_namespace_bytes",
     }
-    named = {metric.name for metric in METRICS} - of_results
+    named = {metric.name for metric in METRICS} - elsewhere
     assert {name for name in found if not name.endswith("_created")} == named

@@ -51,7 +51,7 @@ async def served(
         service,
         api,
         Authenticator(api, monotonic=lambda: 0.0),
-        Authorizer(api, service.store, monotonic=lambda: 0.0),
+        Authorizer(api, service.store, cluster=service.cluster, monotonic=lambda: 0.0),
         version="1",
         unavailable=(StoreUnavailableError, BlobsUnavailableError),
         refused=(StoreQueryError,),

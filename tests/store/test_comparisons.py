@@ -23,7 +23,7 @@ from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
 from tests.history import a_run, at, ended
-from tests.integration.history.served import served
+from tests.store.served import served
 from tests.unit.history.api.service import Reviews
 
 FILE = """\
@@ -59,10 +59,15 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
-    reviews = Reviews()
-    reviews.may("ann", "get", resource="runs/results")
+def reviews() -> Reviews:
+    found = Reviews()
+    for resource in ("runs/results", "runs/documents"):
+        found.may("ann", "get", resource=resource)
+    return found
 
+
+@pytest.fixture
+async def stage(store: Store, tmp_path: Path, reviews: Reviews) -> AsyncIterator[Stage]:
     blobs = DirectoryBlobs(tmp_path / "blobs")
     async with served(store, blobs, reviews, Limits()) as client:
         url = str(client.make_url("")).rstrip("/")
@@ -83,6 +88,20 @@ async def test_a_drop_beyond_noise_is_worse_and_its_driver_is_shown(stage: Stage
     for form in FORMATS.values():
         assert "tput" in form(found)
     assert not (await stage.history.compare("job-20", "job-11")).regressed
+
+
+async def test_differences_take_the_right_to_documents(stage: Stage, reviews: Reviews) -> None:
+    reviews.rights.discard(("ann", "get", "runs/documents", "perf"))
+    for number in range(12):
+        await stage.run(number, 100 + number % 3)
+    await stage.run(21, 70, driver="560")
+    await stage.run(22, 70, gpus=8)
+    found = await stage.history.compare("job-1", "job-21")
+    assert found.withheld and found.differences == () and found.regressed
+    found = await stage.history.compare("job-1", "job-22")
+    assert (found.comparable, found.differences) == (False, ()), "arguments and configuration are of the spec"
+    for name, form in FORMATS.items():
+        assert name == "csv" or "Nothing differs" not in form(found)
 
 
 async def test_other_hardware_is_not_judged_unless_asked(stage: Stage) -> None:
@@ -117,9 +136,9 @@ async def test_a_trend_tells_of_a_drop_and_of_too_little_history(stage: Stage) -
     found = await stage.history.trends("job-3", kpi="tput", runs=50)
     assert found.regressed
     (line,) = found.summary
-    assert line.startswith("Regression suspected: tput -4")
+    assert line.startswith("Regression suspected: tput (model=llama) -4")
     assert (await stage.history.trends("job-3", kpi="other")).series == ()
     await stage.run(30, 10, gpus=8)
     found = await stage.history.trends("job-30")
     assert not found.regressed
-    assert [str(one) for one in found.report.short] == ["tput: not enough history (0 of 10 comparable runs)"]
+    assert [str(one) for one in found.report.short] == ["not judged yet: 0 of 10 runs"]

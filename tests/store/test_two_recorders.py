@@ -21,12 +21,12 @@ from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.logs import LogRows
 from fournos.history.store.schema import blobs as blob_table
 from tests.history import a_run, ended
-from tests.integration.history.conftest import keys_of
-from tests.integration.history.overlapping_recorder import EXPIRED, FILES, LINES, SHARED
-from tests.integration.history.s3_server import S3Server
-from tests.integration.history.test_review import measured
+from tests.store.conftest import keys_of
+from tests.store.overlapping_recorder import EXPIRED, FILES, LINES, SHARED
+from tests.store.s3_server import S3Server
+from tests.store.test_review import measured
 
-PROGRAM = "tests.integration.history.overlapping_recorder"
+PROGRAM = "tests.store.overlapping_recorder"
 
 
 class Pages(LogRows):

@@ -23,7 +23,7 @@ from fournos.history.usage import Share, Usage, Use, usage
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials, FixedIdentity, Proof
 from tests.history import a_run, at
-from tests.integration.history.served import served
+from tests.store.served import served
 from tests.unit.history.api.service import Reviews
 
 SINCE, UNTIL = at(10_000), at(20_000)

@@ -19,7 +19,7 @@ from fournos.jobs.names import CONFIRMS_LABEL
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import RUNTIME
 from tests.history import NAMESPACE_UID, a_run, at
-from tests.integration.history.test_review import history, measured
+from tests.store.test_review import history, measured
 from tests.waiting import until
 
 SUSPECTED = ("Regression", "Suspected")

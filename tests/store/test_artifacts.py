@@ -21,9 +21,9 @@ from fournos.history.store.namespaces import namespaces
 from fournos.history.store.retention import Limits as Retention
 from fournos.history.store.retention import expire
 from tests.history import a_run, at, ended
-from tests.integration.history.conftest import keys_of
-from tests.integration.history.s3_server import S3Server
-from tests.integration.history.served import served
+from tests.store.conftest import keys_of
+from tests.store.s3_server import S3Server
+from tests.store.served import served
 from tests.unit.history.api.service import Reviews
 
 RUN = "/api/v1/namespaces/perf/runs/job-1/artifacts"

@@ -17,13 +17,14 @@ from sqlalchemy import text
 
 from devcluster.postgres import Postgres
 from fournos.history.blobs import DirectoryBlobs
+from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.records import Document, Record
 from fournos.history.store import Store, StoreFullError, StoreUnavailableError, StoreUsageError, database
 from fournos.history.store.retention import Limits, erase, expire
 from tests.history import a_run, at, ended, everything
-from tests.integration.history.killed_writer import after, before
+from tests.store.killed_writer import after, before
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
@@ -41,6 +42,25 @@ async def test_postgresql_gone_and_back(store: Store, postgres: Postgres, how: s
         await asyncio.to_thread(postgres.start)
     assert await store.record(Record(a_run(2)))
     assert [run.name for run in (await store.find(everything())).runs] == ["job-2", "job-1"]
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_a_replica_is_ready_while_postgresql_answers(url: str, postgres: Postgres) -> None:
+    """Also one that does not record: it opens the database by itself."""
+    archive = DatabaseArchive(url)
+    await archive._look()
+    assert archive.problems() == []
+    await asyncio.to_thread(postgres.stop)
+    try:
+        await archive._look()
+        (problem,) = archive.problems()
+        assert problem.startswith("history: the history's database does not answer (")
+        assert "fournos@" not in problem and str(postgres.directory) not in problem
+    finally:
+        await asyncio.to_thread(postgres.start)
+    await archive._look()
+    assert archive.problems() == []
+    await archive.close()
 
 
 async def test_postgresql_that_is_not_there(tmp_path: Path) -> None:
@@ -85,10 +105,10 @@ async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert await store.record(Record(a_run(1000), documents={Document.OBJECT: os.urandom(5_000).hex()}))
 
 
-async def test_a_writer_killed_before_any_statement(url: str) -> None:
+async def test_a_writer_killed_before_any_statement(empty_url: str) -> None:
     done = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-m", "tests.integration.history.killed_writer", url],
+        [sys.executable, "-m", "tests.store.killed_writer", empty_url],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -98,7 +118,7 @@ async def test_a_writer_killed_before_any_statement(url: str) -> None:
     codes = [int(line.split()[1]) for line in done.stdout.splitlines()]
     assert codes == [-9] * (len(codes) - 1) + [0], done.stderr
     assert len(codes) > 8, "the update has this many statements at least"
-    async with await Store.open(url) as store:
+    async with await Store.open(empty_url) as store:
         states = []
         for number in range(1, len(codes) + 1):
             run = await store.get(a_run(number).identity)

@@ -1,6 +1,6 @@
 """A program that updates runs, and is killed by kill -9 before each of its statements in turn.
 
-It makes one process for each: `python -m tests.integration.history.killed_writer URL`.
+It makes one process for each: `python -m tests.store.killed_writer URL`.
 """
 
 from __future__ import annotations

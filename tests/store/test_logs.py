@@ -31,9 +31,9 @@ from fournos.kube.credentials import Credentials
 from fournos.kube.resource import Key
 from fournos.runtime.clock import SystemClock
 from tests.history import a_run, at, ended
-from tests.integration.history.conftest import keys_of
-from tests.integration.history.s3_server import S3Server
-from tests.integration.history.served import served
+from tests.store.conftest import keys_of
+from tests.store.s3_server import S3Server
+from tests.store.served import served
 from tests.unit.history.api.service import Reviews
 from tests.unit.history.logs.kubelet import Kubelet, container, until
 from tests.unit.history.logs.kubelet import ended as over

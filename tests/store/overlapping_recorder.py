@@ -1,6 +1,6 @@
 """One of two recorders that work at the same time on one database and one bucket.
 
-`python -m tests.integration.history.overlapping_recorder URL CLUSTER SENT BUCKET PREFIX ENDPOINT` follows the
+`python -m tests.store.overlapping_recorder URL CLUSTER SENT BUCKET PREFIX ENDPOINT` follows the
 log and records the run that both have, sends the files that both are sent, expires and sweeps, and announces
 the confirmed changes of its cluster to the file SENT.
 """

@@ -1,0 +1,131 @@
+"""Whether the database of the history answers: what makes the process ready, and why it is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from fournos.app import run
+from fournos.app.webhooks import Served
+from fournos.history.part import PART
+from fournos.history.recorder.database import LOOK, PATIENCE, DatabaseArchive
+from fournos.history.settings import HistorySettings
+from fournos.history.store import Store, StoreUnavailableError
+from fournos.kube.errors import ServerError
+from fournos.runtime.clock import SystemClock
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.part import Running
+from tests.unit.history.recorder.test_settings import a_run
+
+CLOSED = ["history: this replica has not opened the history's database"]
+
+
+@pytest.fixture
+async def archive(tmp_path: Path) -> AsyncIterator[DatabaseArchive]:
+    made = DatabaseArchive(f"sqlite:///{tmp_path / 'history.db'}")
+    yield made
+    await made.close()
+
+
+async def test_it_is_ready_from_its_opening_to_its_end(archive: DatabaseArchive) -> None:
+    assert archive.problems() == CLOSED
+    await archive._look()
+    assert archive.problems() == CLOSED, "a standby of SQLite opens nothing"
+    await archive.get(a_run().identity)
+    assert archive.problems() == []
+    await archive._look()
+    assert archive.problems() == []
+    await archive.close()
+    assert archive.problems() == CLOSED
+
+
+async def test_a_volume_that_cannot_be_opened_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    volume = tmp_path / "volume"
+    volume.write_text("no directory: root may open any that there is")
+    archive = DatabaseArchive(f"sqlite:///{volume}/history.db")
+    with pytest.raises(ServerError):
+        await archive.get(a_run().identity)
+    reason = f"The history's database {volume}/history.db cannot be opened: File exists"
+    await archive._look()
+    assert archive.problems() == [f"history: {reason}"], "not that it is not open: why"
+    assert caplog.text.count(f"the store of the history does not answer: {reason}") == 1
+
+
+async def test_a_database_that_answers_no_more_and_again(
+    archive: DatabaseArchive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await archive.get(a_run().identity)
+
+    async def silent(self: Store) -> None:
+        raise StoreUnavailableError("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "ping", silent)
+        for _ in range(3):
+            await archive._look()
+    assert archive.problems() == ["history: disk I/O error"]
+    assert caplog.text.count("disk I/O error") == 1, "each change is logged, not each look"
+    await archive._look()
+    assert archive.problems() == []
+
+
+@pytest.mark.looptime
+async def test_a_database_that_hangs_is_noticed_while_it_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = asyncio.Event()
+
+    class Hanging:
+        async def ping(self) -> None:
+            await answers.wait()
+
+        async def close(self) -> None: ...
+
+    async def opened(url: str) -> Hanging:
+        return Hanging()
+
+    monkeypatch.setattr(Store, "open", opened)
+    archive = DatabaseArchive("postgresql://user:s3cret@db/history")
+    looking = asyncio.create_task(archive.run())
+    await asyncio.sleep(PATIENCE + 1)
+    assert archive.problems() == [f"history: the history's database has not answered for {PATIENCE:g} s"]
+    answers.set()
+    await asyncio.sleep(LOOK)
+    assert archive.problems() == []
+    looking.cancel()
+    with suppress(asyncio.CancelledError):
+        await looking
+    assert archive.problems() == CLOSED
+
+
+async def test_of_postgresql_the_class_of_the_error_alone_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    archive = DatabaseArchive("postgresql://user:s3cret@127.0.0.1:1/history")
+    await archive._look()
+    problem = "the history's database does not answer (ConnectionRefusedError)"
+    assert archive.problems() == [f"history: {problem}"]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"the store of the history does not answer: {problem}"
+    ]
+
+
+@pytest.mark.parametrize(("webhooks", "status"), [(False, 503), (True, 200)])
+async def test_the_process_is_ready_when_the_store_answers_unless_it_serves_webhooks(
+    webhooks: bool, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def serve() -> None: ...
+
+    monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
+    running = PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
+    started = run._Started(Running([], problems=running.problems), None, None, {})
+    shared = run._Shared(None, None, SystemClock(), Metrics(), 1, "x")  # type: ignore[arg-type]
+    served = Served({"webhooks": serve}) if webhooks else Served()
+    health = run._health([started], served, shared, plain=False, refresh=lambda: None)
+    async with TestClient(TestServer(health.app())) as client:
+        answer = await client.get("/readyz")
+        assert (answer.status, CLOSED[0] in await answer.text()) == (status, True)
+        assert (await client.get("/healthz")).status == 200, "a restart would not help"
