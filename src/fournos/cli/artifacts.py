@@ -12,6 +12,7 @@ import typer
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.lazy import sub_app
+from fournos.cli.options import AllClustersOption
 from fournos.cli.output import table
 from fournos.cli.results import JobOption
 from fournos.cli.stored import history_of
@@ -51,10 +52,10 @@ async def push(
 
 
 @verb(app, "list", "ls")
-async def list_artifacts(cli: Cli, job: JobArgument) -> None:
+async def list_artifacts(cli: Cli, job: JobArgument, all_clusters: AllClustersOption = False) -> None:
     """List the artifacts of a job, also when the job is gone."""
     async with cli.session() as session:
-        found = await history_of(session).artifacts(job)
+        found = await history_of(session, all_clusters=all_clusters).artifacts(job)
     if cli.output.structured:
         cli.output.data([{"path": one.path, "size": one.size, "sha256": one.sha256} for one in found])
     elif not found:
@@ -72,6 +73,7 @@ async def get(
     file: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Write it here; without it, to stdout.")
     ] = None,
+    all_clusters: AllClustersOption = False,
 ) -> None:
     """Print or save an artifact of a job.
 
@@ -79,7 +81,7 @@ async def get(
     fournos artifacts get llama-7b plots/latency.svg --to latency.svg
     """
     async with cli.session() as session:
-        pieces = history_of(session).artifact(job, path)
+        pieces = history_of(session, all_clusters=all_clusters).artifact(job, path)
         if file is None:
             async for piece in pieces:
                 sys.stdout.buffer.write(piece)

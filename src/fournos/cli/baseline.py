@@ -9,6 +9,7 @@ import typer
 from fournos.cli.command import Cli, verb
 from fournos.cli.lazy import sub_app
 from fournos.cli.listing import EverywhereOption
+from fournos.cli.options import AllClustersOption
 from fournos.cli.output import table
 from fournos.cli.stored import RunArgument, history_of, run_data
 
@@ -61,10 +62,12 @@ async def unpin(
 
 
 @verb(app, "list", "ls")
-async def list_baselines(cli: Cli, everywhere: EverywhereOption = False) -> None:
+async def list_baselines(
+    cli: Cli, everywhere: EverywhereOption = False, all_clusters: AllClustersOption = False
+) -> None:
     """List the baselines, the newest first."""
     async with cli.session() as session:
-        found = await history_of(session).baselines(everywhere=everywhere)
+        found = await history_of(session, all_clusters=all_clusters).baselines(everywhere=everywhere)
     if cli.output.structured:
         data = [
             {"run": run_data(one.run), "at": one.at.isoformat(), "by": one.by, "reason": one.reason}

@@ -12,6 +12,7 @@ import typer
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
+from fournos.cli.options import AllClustersOption
 from fournos.cli.output import table
 from fournos.cli.stored import RunArgument, history_of, selected
 
@@ -30,6 +31,13 @@ class Reason(StrEnum):
     """What makes `compare` fail."""
 
     REGRESSION = "regression"
+
+
+class Open(StrEnum):
+    """What makes `trend` fail."""
+
+    REGRESSION = "regression"
+    NEW_REGRESSION = "new-regression"
 
 
 async def compare(
@@ -56,6 +64,7 @@ async def compare(
         Reason | None,
         typer.Option("--fail-on", metavar="regression", help="Exit with code 1 if a KPI is worse."),
     ] = None,
+    all_clusters: AllClustersOption = False,
 ) -> int:
     """Compare runs: first what differs, then their KPIs within the noise of comparable runs.
 
@@ -70,7 +79,7 @@ async def compare(
     from fournos.history.compare.formats import FORMATS
 
     async with cli.session() as session:
-        history = history_of(session)
+        history = history_of(session, all_clusters=all_clusters)
         found = await history.compare(*await selected(cli, history, jobs), across=across)
     text = FORMATS["json" if cli.output.structured else form.value](found)
     if to is None:
@@ -79,7 +88,7 @@ async def compare(
     else:
         to.write_text(text, encoding="utf-8")
         cli.output.hint(f"{to}: {len(text)} characters")
-    return Exit.FAILED if fail_on is Reason.REGRESSION and found.regressed else Exit.OK
+    return Exit.FAILED if fail_on and found.regressed else Exit.OK
 
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -95,9 +104,15 @@ async def trend(
         int, typer.Option("--runs", metavar="N", min=1, max=1000, help="The newest runs of each series.")
     ] = 100,
     fail_on: Annotated[
-        Reason | None,
-        typer.Option("--fail-on", metavar="regression", help="Exit with code 1 if the newest run is worse."),
+        Open | None,
+        typer.Option(
+            "--fail-on",
+            metavar="regression|new-regression",
+            help="Exit with code 1 while a regression is open: suspected or confirmed, not acknowledged, not "
+            "recovered; or only if one begins with the newest run.",
+        ),
     ] = None,
+    all_clusters: AllClustersOption = False,
 ) -> int:
     """Show the KPIs of a job over the runs that can be compared with it, and what changed in them.
 
@@ -107,7 +122,7 @@ async def trend(
     fournos trend llama-7b --kpi throughput --fail-on regression
     """
     async with cli.session() as session:
-        history = history_of(session)
+        history = history_of(session, all_clusters=all_clusters)
         (name,) = await selected(cli, history, [job])
         found = await history.trends(name, kpi=kpi, runs=runs)
     if cli.output.structured:
@@ -124,15 +139,17 @@ async def trend(
                 " ".join(f"{name}={value}" for name, value in one.labels.items()) or "-",
                 str(len(one.points)),
                 f"{one.points[-1].value:g} {one.unit}".strip() if one.points else "-",
+                found.state_of(one),
                 sparkline([point.value for point in one.points[-_SHOWN:]]),
             )
             for one in found.series
         ]
-        header = ("KPI", "TEST", "RUNS", "NEWEST", "TREND")
+        header = ("KPI", "TEST", "RUNS", "NEWEST", "STATE", "TREND")
         cli.output.lines(table(header, rows, width=cli.output.width))
-        for line in (*found.summary, *map(str, found.report.short)):
+        for line in found.summary:
             cli.output.say(line)
-    return Exit.FAILED if fail_on is Reason.REGRESSION and found.regressed else Exit.OK
+    fails = {Open.REGRESSION: found.regressed, Open.NEW_REGRESSION: found.newly_regressed}
+    return Exit.FAILED if fail_on and fails[fail_on] else Exit.OK
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -7,6 +7,7 @@ from fournos.client.errors import (
     ApiError,
     EndedError,
     FournosError,
+    HistoryUnavailableError,
     MissingError,
     NoHistoryError,
     NoLogError,
@@ -81,6 +82,8 @@ def from_kube(error: KubeError) -> Fail:
                 fix="check the network and the address in the kubeconfig (--kubeconfig, --context)",
                 code=Exit.SERVER,
             )
+        case HistoryUnavailableError():
+            return Fail(error.message, fix=error.fix, code=Exit.SERVER)
         case ServerError():
             return Fail(f"the API server has a problem: {error.message}", fix="try again", code=Exit.SERVER)
         case _:

@@ -9,6 +9,7 @@ import typer
 
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
+from fournos.cli.options import AllClustersOption
 from fournos.cli.stored import RunArgument, history_of, selected
 
 
@@ -21,6 +22,7 @@ async def export(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Write it here; without it, to stdout.")
     ] = None,
+    all_clusters: AllClustersOption = False,
 ) -> None:
     """Write one job as one file: what it was, waited for, measured, and ran with; also when it is gone.
 
@@ -35,7 +37,7 @@ async def export(
     if to is not None and not html:
         raise Fail("--to is for --html", fix="redirect the output: -o json > FILE")
     async with cli.session() as session:
-        history = history_of(session)
+        history = history_of(session, all_clusters=all_clusters)
         (name,) = await selected(cli, history, [job])
         found = await history.export(name)
     if cli.output.structured:

@@ -17,7 +17,7 @@ from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
-from fournos.history.blobs import BlobsUsageError, S3Location, copy_blobs, open_blobs
+from fournos.history.blobs import FREE, BlobsUsageError, S3Location, copy_blobs, open_blobs
 from fournos.history.records import PAGE_MAX, Query, Run
 from fournos.history.store_settings import StoreSettings
 
@@ -85,6 +85,12 @@ async def delete(
         str,
         typer.Option("--older-than", metavar="TIME", help="All submitted before that: 30d, 12h."),
     ] = "",
+    cluster: Annotated[
+        str,
+        typer.Option(
+            "--cluster", metavar="UID", help="Of this cluster: the UID of its namespace kube-system."
+        ),
+    ] = "",
     kept: Annotated[bool, typer.Option("--kept", help="Also those with a keep mark.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete; without it, only list them.")] = False,
 ) -> None:
@@ -98,12 +104,21 @@ async def delete(
         raise Fail("Nothing selects what is to be deleted", fix="name a run, or use --owner or --older-than")
     namespace = cli.common.namespace or ""
     query = Query(
-        None, namespace=namespace, name=name, uid=uid, owners=tuple(owner or ()), until=_before(older)
+        None,
+        in_cluster=cluster,
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        owners=tuple(owner or ()),
+        until=_before(older),
     )
     async with _store(writable=yes) as store:
         from fournos.history.store import retention
 
         found = await retention.erasable(store, query, kept=kept)
+        if len(clusters := {run.identity.cluster for run in found}) > 1:
+            choices = " or ".join(sorted(clusters))
+            raise Fail(f"Runs of {len(clusters)} clusters match", fix=f"add --cluster {choices}")
         if yes:
             identities = [run.identity for run in found]
             number = await retention.erase(store, _blobs(), identities, datetime.now(UTC))
@@ -126,17 +141,25 @@ async def copy(
 ) -> None:
     """Copy logs and artifacts between a directory and a bucket; the recorder may run meanwhile.
 
-    What is there already is not copied again, and nothing is deleted. The server of a bucket is that of
-    FOURNOS_HISTORY_S3_ENDPOINT.
+    What is there already is not copied again, and nothing is deleted. A volume may be filled to its end: a
+    warning says when the recorder stores nothing more on it (less than 10 % free). The server of a bucket is
+    that of FOURNOS_HISTORY_S3_ENDPOINT.
 
     \b
     fournos history copy /var/lib/fournos/blobs s3://bucket/fournos    into a bucket
     fournos history copy s3://bucket/fournos /backup/blobs             a backup
     """
+    into = _opened(target)
     try:
-        copied = await copy_blobs(_opened(source), _opened(target))
+        copied = await copy_blobs(_opened(source), into)
+        room = await into.room()
     except OSError as error:
         raise Fail(str(error)) from error
+    if room is not None and room.full():
+        cli.output.warn(
+            f"{target}: {room.free // 10**6} MB of {room.total // 10**6} MB are free; a history on this "
+            f"volume stores no logs, artifacts and results with less than {FREE:.0%}"
+        )
     cli.output.say(f"{copied.blobs} files, {copied.bytes} bytes copied; {copied.present} were there already")
 
 
@@ -183,14 +206,14 @@ def _blobs() -> Blobs:
 def _opened(place: str) -> Blobs:
     """Opens the blobs of an argument."""
     try:
-        return _open(_settings().bucket(place) if "://" in place else Path(place))
+        return _open(_settings().bucket(place) if "://" in place else Path(place), to_the_end=True)
     except ValueError as error:
         raise Fail(f"{place}: {error}") from error
 
 
-def _open(place: Path | S3Location) -> Blobs:
+def _open(place: Path | S3Location, *, to_the_end: bool = False) -> Blobs:
     try:
-        return open_blobs(place)
+        return open_blobs(place, to_the_end=to_the_end)
     except BlobsUsageError as error:
         raise Fail(str(error)) from error
 

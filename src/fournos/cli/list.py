@@ -11,11 +11,10 @@ from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli
-from fournos.cli.errors import Fail
 from fournos.cli.formatting import phase_text
-from fournos.cli.options import Format
+from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import table
-from fournos.insight.selection import cluster_of, matches, newest_first, wanted_phases
+from fournos.insight.selection import cluster_of, matches, newest_first, wanted_labels, wanted_phases
 from fournos.insight.values import (
     between,
     created,
@@ -60,6 +59,7 @@ async def list_jobs(
         bool,
         typer.Option("--all-time", help="From the history: also jobs that are gone. Needs a history."),
     ] = False,
+    all_clusters: AllClustersOption = False,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="With --all-time: at most so many, the newest.")
     ] = 50,
@@ -73,10 +73,12 @@ async def list_jobs(
     fournos list -A --owner perf-team -o wide
     fournos list -o name --phase Failed | xargs fournos delete --yes
     fournos list --all-time --owner perf-team
+    fournos list --all-clusters           as --all-time
     """
     phases = wanted_phases(phase or ())
-    if all_time:
-        await _all_time(cli, phases, owner, cluster, selector, everywhere=everywhere, limit=limit)
+    if all_time or all_clusters:
+        reach = {"everywhere": everywhere, "all_clusters": all_clusters}
+        await _all_time(cli, phases, owner, cluster, selector, limit=limit, **reach)
         return
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace
@@ -102,23 +104,21 @@ async def _all_time(
     selector: str,
     *,
     everywhere: bool,
+    all_clusters: bool,
     limit: int,
 ) -> None:
     from fournos.cli.stored import history_of, run_data, run_table
 
-    labels = dict(one.partition("=")[::2] for one in selector.split(",") if one)
-    if any(not value or name.endswith("!") for name, value in labels.items()):
-        raise Fail("With --all-time, labels are compared as name=value only", fix="write -l name=value")
     async with cli.session() as session:
         found = [
             run
-            async for run in history_of(session).runs(
+            async for run in history_of(session, all_clusters=all_clusters).runs(
                 everywhere=everywhere,
                 kind="FournosJob",
                 phase=tuple(phases),
                 owner=owner or (),
                 cluster=cluster or (),
-                labels=labels,
+                labels=wanted_labels(selector),
                 limit=limit,
             )
         ]

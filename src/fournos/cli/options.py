@@ -56,6 +56,14 @@ ContextOption = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+AllClustersOption = Annotated[
+    bool,
+    typer.Option(
+        "--all-clusters",
+        help="Also runs of other clusters in the history's database; takes the right to allclusters.",
+    ),
+]
+"""Of the commands that read the history."""
 FormatOption = Annotated[
     Format | None,
     typer.Option("--output", "-o", help="Form of the answer; default: table.", rich_help_panel=PANEL),

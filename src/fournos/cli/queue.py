@@ -50,7 +50,7 @@ def view(waiting: Sequence[QueueEntry], now: datetime, *, width: int | None) -> 
     header = ["PLACE", "NAMESPACE", "NAME", "OWNER", "PRIORITY", "FOR", "REASON"]
     rows = [
         (
-            str(one.place),
+            str(one.place or "-"),
             one.namespace,
             one.name if one.kind == "FournosJob" else f"{one.kind.lower()}/{one.name}",
             one.owner or "-",

@@ -11,6 +11,7 @@ from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.lazy import sub_app
+from fournos.cli.options import AllClustersOption
 from fournos.cli.stored import history_of, result_table
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
@@ -77,6 +78,7 @@ async def push(cli: Cli, files: FilesArgument, job: JobOption = "") -> None:
 async def list_results(
     cli: Cli,
     job: Annotated[str, typer.Argument(metavar="JOB", help="Name or UID of the job.", show_default=False)],
+    all_clusters: AllClustersOption = False,
 ) -> None:
     """List the results of a job: its tests with their KPIs, also when the job is gone.
 
@@ -85,7 +87,7 @@ async def list_results(
     fournos results list llama-7b -o json
     """
     async with cli.session() as session:
-        history = history_of(session)
+        history = history_of(session, all_clusters=all_clusters)
         records = await history.results(job)
         if cli.output.structured:
             cli.output.data([record.model_dump(mode="json", exclude_defaults=True) for record in records])

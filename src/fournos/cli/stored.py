@@ -39,9 +39,9 @@ RunArgument = Annotated[
 ]
 
 
-def history_of(session: Session) -> AsyncHistory:
+def history_of(session: Session, *, all_clusters: bool = False) -> AsyncHistory:
     """Returns the history of the session's cluster, for its namespace."""
-    return AsyncHistory(cast(Server, session.api), session.namespace)
+    return AsyncHistory(cast(Server, session.api), session.namespace, all_clusters=all_clusters)
 
 
 async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list[str]:

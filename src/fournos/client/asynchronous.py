@@ -12,5 +12,6 @@ class AsyncClient(JobMethods, KindMethods):
     Without arguments the configuration is that of the command line: the credentials come from KUBECONFIG, the
     pod's ServiceAccount or ~/.kube/config, the namespace from FOURNOS_NAMESPACE, then the context, and the
     owner from FOURNOS_OWNER.  `credentials` replaces the lookup of credentials.  `api` is an open connection
-    that the caller owns.  Use `async with`, or call `close()`.
+    that the caller owns.  `patience` is the number of seconds for which a read of the history is repeated
+    while its store does not answer.  Use `async with`, or call `close()`.
     """

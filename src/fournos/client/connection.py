@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from fournos.kube.probe import ClusterApi
 
 _QPS: Final = 1000
-
-
+PATIENCE: Final = 15.0
+"""Seconds for which a read of the history is repeated while its store does not answer."""
 WORKER_TIMEOUT: Final = 10.0
 """The request timeout of other clusters, in seconds."""
 
@@ -54,6 +54,7 @@ class Connection:
         in_cluster: bool = False,
         credentials: Credentials | None = None,
         api: Api | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self._own: HttpClient | None = None
         self._asked = namespace
@@ -68,6 +69,7 @@ class Connection:
         self.queue_name: str = os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
         self.watches = Watches(api)
         self._dial: Dial = dial
+        self._patience = patience
         self._has_history = True
         """False once the API server has answered that it has none."""
 
@@ -90,7 +92,7 @@ class Connection:
         from fournos.client.history import AsyncHistory
         from fournos.client.history_requests import Server
 
-        return AsyncHistory(cast(Server, self.api), self.namespace)
+        return AsyncHistory(cast(Server, self.api), self.namespace, patience=self._patience)
 
     def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
         """Connects to the worker of a dispatched job, to read logs; see `fournos.insight.workers`."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
 from fournos.insight.errors import EndedError, FournosError, ManifestError, MissingError, NoLogError
 from fournos.kube import errors as kube
@@ -140,6 +140,30 @@ class UnreachableError(ApiError):
     """The API server did not answer; a write may have been applied."""
 
 
+class HistoryUnavailableError(kube.ServerError):
+    """The history's API or its store does not answer; the message says which.
+
+    It is translated to UnreachableError.
+    """
+
+    fix: ClassVar[str] = "see what is wrong with it: fournos doctor"
+
+
+class HistoryBusyError(HistoryUnavailableError):
+    """The history receives as much as it can, of all or for the run or account; it asks for another try."""
+
+    fix: ClassVar[str] = "send it again later, and fewer files at once; what has arrived is not stored twice"
+
+
+class HistoryFullError(HistoryUnavailableError):
+    """The volume of the history, or the namespace's share of it, has no room."""
+
+    fix: ClassVar[str] = (
+        "make room: delete runs that nobody needs (an administrator: fournos history delete, or a larger "
+        "volume or share), then send it again"
+    )
+
+
 _FIXES: Final[tuple[tuple[type[kube.KubeError], type[ApiError], str], ...]] = (
     (kube.CredentialsError, NotAllowedError, "name a kubeconfig: Client(kubeconfig=…)"),
     (
@@ -151,6 +175,9 @@ _FIXES: Final[tuple[tuple[type[kube.KubeError], type[ApiError], str], ...]] = (
     (kube.InvalidError, RefusedError, "correct the named fields and try again"),
     (kube.AlreadyExistsError, ConflictError, "choose another name, or submit with a key"),
     (kube.ConflictError, ConflictError, "it was changed meanwhile: refresh() and try again"),
+    (HistoryBusyError, UnreachableError, HistoryBusyError.fix),
+    (HistoryFullError, UnreachableError, HistoryFullError.fix),
+    (HistoryUnavailableError, UnreachableError, HistoryUnavailableError.fix),
     (kube.ServerError, UnreachableError, "the API server has a problem: try again"),
     (kube.KubeError, UnreachableError, "check the network and the address in the kubeconfig"),
 )

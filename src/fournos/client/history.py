@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from fournos.client.errors import MissingError, NoLogError, NotAllowedError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
-from fournos.client.history_requests import PREFIX, missing
+from fournos.client.history_requests import missing
 from fournos.client.history_runs import AsyncRuns
 from fournos.client.history_uploads import AsyncUploads
 from fournos.client.history_usage import AsyncUsage
@@ -36,6 +36,15 @@ _EXPORTED_LINES: Final = 2_000
 
 class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage):
     """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
+
+    @property
+    def of_all_clusters(self) -> AsyncHistory:
+        """The same, whose reads reach the runs of other clusters in the same database, too.
+
+        That takes a right of its own, `allclusters` of history.fournos.dev.  A run is changed in its own
+        cluster.
+        """
+        return AsyncHistory(self._api, self.namespace, patience=self._patience, all_clusters=True)
 
     @typed
     async def run(self, name: str, *, kind: str = "", namespace: str | None = None) -> RunDetail:
@@ -210,9 +219,9 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
     @typed_iterator
     async def artifact(self, name: str, path: str, *, namespace: str | None = None) -> AsyncIterator[bytes]:
         """Yields the content of an artifact in pieces."""
-        where = f"{PREFIX}{self._path(name, namespace)}/artifacts/{quote(path)}"
+        where = self._reached(f"{self._path(name, namespace)}/artifacts/{quote(path)}")
         with missing():
-            async with aclosing(await self._api.raw_stream(where)) as pieces:
+            async with aclosing(await self._read(lambda: self._api.raw_stream(where))) as pieces:
                 async for piece in pieces:
                     yield piece
 

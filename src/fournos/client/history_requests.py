@@ -8,7 +8,14 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from fournos.client.errors import MissingError, NoHistoryError
+from fournos.client.connection import PATIENCE
+from fournos.client.errors import (
+    HistoryBusyError,
+    HistoryFullError,
+    HistoryUnavailableError,
+    MissingError,
+    NoHistoryError,
+)
 from fournos.history.records import Run
 from fournos.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError
 from fournos.kube.limiter import Backoff
@@ -16,6 +23,8 @@ from fournos.kube.resource import Obj
 
 T = TypeVar("T")
 PREFIX: Final = "/apis/history.fournos.dev/v1"
+_UNAVAILABLE: Final = 503
+_MEANT: Final = {429: HistoryBusyError, _UNAVAILABLE: HistoryUnavailableError, 507: HistoryFullError}
 
 
 class Server(Protocol):
@@ -38,8 +47,13 @@ class Server(Protocol):
 class Requests:
     """Base of the parts of `AsyncHistory`."""
 
-    def __init__(self, api: Server, namespace: str) -> None:
+    def __init__(
+        self, api: Server, namespace: str, *, patience: float = PATIENCE, all_clusters: bool = False
+    ) -> None:
+        """`all_clusters`: reads reach the runs of other clusters in the same database, too."""
         self._api = api
+        self._patience = patience
+        self._all_clusters = all_clusters
         self.namespace = namespace
         """The namespace of all methods, unless they are given another one."""
 
@@ -57,13 +71,27 @@ class Requests:
     async def _get(self, path: str, kind: Any) -> Any:
         from fournos.history.api.wire import adapter
 
+        where = self._reached(path)
+        return adapter(kind).validate_json(await self._read(lambda: self._api.raw("GET", where)))
+
+    def _reached(self, path: str) -> str:
+        """Returns the path of a read of stored runs, or of estimates: these are of this cluster alone."""
+        if not self._all_clusters or "/estimates" in path:
+            return PREFIX + path
+        return f"{PREFIX}{path}{'&' if '?' in path else '?'}allClusters=true"
+
+    async def _read(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Sends a request that only reads; again while the history asks for another try (Retry-After)."""
         with missing():
-            return adapter(kind).validate_json(await self._api.raw("GET", PREFIX + path))
+            return await repeated(call, seconds=self._patience, when=_asks_for_another_try)
 
 
 @contextmanager
 def missing() -> Iterator[None]:
-    """Raises MissingError for what the history does not have, and NoHistoryError if there is none."""
+    """Raises MissingError for what the history does not have, and NoHistoryError if there is none.
+
+    Raises HistoryUnavailableError if its API or its store does not answer, is busy, or is full.
+    """
     try:
         yield
     except NotFoundError as error:
@@ -72,10 +100,35 @@ def missing() -> Iterator[None]:
         raise NoHistoryError(
             "the cluster has no history", fix="install deploy/history, or ask an administrator for it"
         ) from error
+    except ServerError as error:
+        made = _MEANT.get(error.status)
+        # The history answers with a Status.  Plain text is of the API server that forwards to it.
+        if made is None or not (error.reason or error.status == _UNAVAILABLE):
+            raise
+        where = "" if error.reason else "the API of the history does not answer: "
+        raise made(
+            f"{where}{error.message}",
+            status=error.status,
+            reason=error.reason or "ServiceUnavailable",
+            retry_after=error.retry_after,
+        ) from error
 
 
-async def repeated(call: Callable[[], Awaitable[T]], *, seconds: float, pause: float = 1.0) -> T:
-    """Repeats a request that fails for now, with growing pauses; after these seconds its error is raised."""
+def _asks_for_another_try(error: ServerError | ConnectionLostError) -> bool:
+    return isinstance(error, ServerError) and error.status == _UNAVAILABLE and bool(error.retry_after)
+
+
+async def repeated(
+    call: Callable[[], Awaitable[T]],
+    *,
+    seconds: float,
+    pause: float = 1.0,
+    when: Callable[[ServerError | ConnectionLostError], bool] = lambda error: True,
+) -> T:
+    """Repeats a request that fails for now, with growing pauses; after these seconds its error is raised.
+
+    An error for which `when` returns False is raised at once.
+    """
     now = asyncio.get_running_loop().time
     until = now() + seconds
     backoff = Backoff(base=pause)
@@ -84,6 +137,6 @@ async def repeated(call: Callable[[], Awaitable[T]], *, seconds: float, pause: f
             return await call()
         except (ServerError, ConnectionLostError) as error:
             wait = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
-            if now() + wait > until:
+            if not when(error) or now() + wait > until:
                 raise
         await asyncio.sleep(wait)

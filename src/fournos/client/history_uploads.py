@@ -9,6 +9,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
+from fournos.client.connection import PATIENCE
 from fournos.client.errors import typed
 from fournos.client.history_requests import PREFIX, Requests, missing, repeated
 
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 _UPLOAD: Final = 3600.0
 """Seconds that one file may take."""
-_PATIENCE: Final = 15.0
-"""Seconds after which a file that cannot be stored for now is an error."""
 _PATIENCE_IN_TASK: Final = 900.0
-"""The same within a task, which would fail its job: the history may be away for some minutes."""
+"""Seconds after which a file that cannot be stored for now is an error, within a task.
+
+It would fail its job, and the history may be away for some minutes.  Elsewhere it is PATIENCE.
+"""
 _PAUSE: Final = 1.0
 
 
@@ -80,4 +82,4 @@ async def _sent(send: Callable[[], Awaitable[bytes]], *, in_task: bool) -> bytes
         with missing():
             return await send()
 
-    return await repeated(sent, seconds=_PATIENCE_IN_TASK if in_task else _PATIENCE, pause=_PAUSE)
+    return await repeated(sent, seconds=_PATIENCE_IN_TASK if in_task else PATIENCE, pause=_PAUSE)

@@ -16,6 +16,11 @@ class History:
     def namespace(self) -> str:
         return self._async.namespace
 
+    @property
+    def of_all_clusters(self) -> History:
+        """See `AsyncHistory.of_all_clusters`."""
+        return History(self._async.of_all_clusters)
+
     runs = iterating(AsyncHistory.runs)
     pages = iterating(AsyncHistory.pages)
     run = blocking(AsyncHistory.run)

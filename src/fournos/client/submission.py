@@ -11,8 +11,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import yaml
-
 from fournos.api.fournosjob import FournosJob, FournosJobSpec
 from fournos.client.errors import KeyConflict, ManifestError
 from fournos.client.kinds import APPWRAPPER, MINICLUSTER
@@ -24,6 +22,7 @@ from fournos.insight.miniclusters import accepted as accepted_minicluster
 from fournos.insight.values import name_of, spec_of
 from fournos.jobs.rules_fields import MAX_NAME
 from fournos.kube.resource import Obj, is_terminating
+from fournos.kube.yamls import load_all
 
 Manifest: TypeAlias = Mapping[str, Any] | str | Path
 """A manifest as a mapping, or the path of a file."""
@@ -168,15 +167,15 @@ def axis(text: str, *, option: str = "") -> tuple[str, list[Any]]:
     """
     path, equals, values = text.partition("=")
     try:
-        parsed = yaml.safe_load(f"[{values}]")
-    except yaml.YAMLError:
-        parsed = None
-    if not equals or not path.strip() or not parsed:
+        parsed = load_all(f"[{values}]")
+    except ValueError:
+        parsed = []
+    if not equals or not path.strip() or len(parsed) != 1 or not parsed[0]:
         raise ManifestError(
             f"{option}{text!r:.80} is no path=value,value",
             fix=f"write it like {option}hardware.gpuCount=1,2,4",
         )
-    return path.strip(), parsed
+    return path.strip(), parsed[0]
 
 
 def varied(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from fournos.client.appwrappers import AppWrapperView, AsyncAppWrapper
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.bridge import LOOP, blocking, iterating, many_of, one_of
 from fournos.client.clusters import AsyncCluster, ClusterView
+from fournos.client.connection import PATIENCE
 from fournos.client.dispatch import AsyncDispatch, DispatchView
 from fournos.client.handles import AsyncHandle, AsyncWork, Seconds, View
 from fournos.client.jobs import AsyncJob
@@ -155,6 +156,7 @@ class Client:
         in_cluster: bool = False,
         credentials: Credentials | None = None,
         api: Api | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self._async = AsyncClient(
             kubeconfig=kubeconfig,
@@ -164,6 +166,7 @@ class Client:
             in_cluster=in_cluster,
             credentials=credentials,
             api=api,
+            patience=patience,
         )
 
     @property

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-import yaml
-
 from fournos.api.rules import Violation
-from fournos.insight.manifests import yaml_problem
+from fournos.kube.yamls import dump, load_all
 
 LARGEST: Final = 2**16
 """Maximum characters of a value in YAML."""
@@ -93,7 +91,7 @@ def text_of(field: Field, value: Any) -> str:
         case Kind.PAIRS:
             return "\n".join(f"{name}={_line(str(one))}" for name, one in value.items())
         case Kind.YAML:
-            return yaml.safe_dump(value, sort_keys=False, width=100)
+            return dump(value, width=100)
     return _scalar(value)
 
 
@@ -171,21 +169,9 @@ def _mapping(text: str) -> dict[str, Any]:
     if len(text) > LARGEST:
         raise ValueError(f"it is longer than {LARGEST} characters")
     try:
-        _check_shape(text)
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"it is no YAML: {yaml_problem(error)}") from None
-    if not isinstance(found, dict):
+        documents = load_all(text, deepest=DEEPEST)
+    except ValueError as error:
+        raise ValueError(f"it {error}") from None
+    if len(documents) != 1 or not isinstance(documents[0], dict):
         raise ValueError("write a map, such as forge: {project: llmd}")
-    return found
-
-
-def _check_shape(text: str) -> None:
-    """Refuses YAML whose value is much larger than its text, or takes much longer to read."""
-    depth = 0
-    for event in yaml.parse(text, yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            raise ValueError("write it without aliases")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise ValueError(f"it is nested more than {DEEPEST} times")
+    return documents[0]

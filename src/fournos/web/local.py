@@ -13,10 +13,10 @@ from fournos.client.asynchronous import AsyncClient
 from fournos.insight.caches import Caches, scopes
 from fournos.kube.api import Api
 from fournos.runtime.clock import SystemClock
+from fournos.runtime.listening import listening
 from fournos.runtime.memory import collect_seldom, keep_objects
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback, OwnRights
-from fournos.web.listening import listening
 from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
@@ -57,7 +57,8 @@ async def serve(
     collect_seldom()
     async with Caches(api, kinds) as caches:
         keep_objects()
-        client = AsyncClient(api=api, namespace=options.namespace, owner=options.owner or None)
+        # A page that waits for the history shows nothing of the rest.
+        client = AsyncClient(api=api, namespace=options.namespace, owner=options.owner or None, patience=0)
         viewer = Viewer("you", caches, client, OwnRights(api, SystemClock().monotonic), csrf="")
         assets = Assets()
         site = Site(

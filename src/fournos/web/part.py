@@ -19,7 +19,7 @@ def start(settings: WebSettings, clock: Clock, metrics: Metrics, wake: Wake) -> 
         # Imported here, because only this part needs the packages of the extra `web`.
         from fournos.web.serving import tasks
 
-        return tasks(api, settings, clock)
+        return tasks(api, settings, clock, metrics)
 
     return Running([], serve=serve)
 
@@ -41,7 +41,6 @@ PART = Part(
     settings=WebSettings,
     start=start,
     lease="",
-    own_connections=True,
     rights=RIGHTS,
     required=(),
     verify=verify,

@@ -32,9 +32,15 @@ SERVER: Final = Rights(
             "the certificates of the page and of /metrics; the key of sessions",
         ),
         Right(
+            "fournos-web",
+            "watch",
+            "secrets=fournos-web-session",
+            "a log-out on one replica ends the session on all",
+        ),
+        Right(
             CLUSTER,
             "impersonate",
-            "users groups",
+            "users groups=oidc:perf-team",
             "deploy/web-impersonation alone: writes of people whose provider the API server does not know",
         ),
     ),

@@ -19,13 +19,14 @@ from aiohttp import web
 
 from fournos.client.errors import FournosError
 from fournos.kube.errors import KubeError
+from fournos.runtime.client_limits import RateLimit
 from fournos.web.assets import PREFIX
 from fournos.web.content import PageContent
 from fournos.web.errors import LoginNeededError, PageError, page_error
 from fournos.web.headers import HTTPS_ONLY, PRIVATE, SECURITY, check_host, check_origin
 from fournos.web.identity.people import People
 from fournos.web.lasting import Lasting
-from fournos.web.limits import Limit
+from fournos.web.limits import take
 from fournos.web.live.pieces import CSRF, Piece, digest
 from fournos.web.notices import COOKIE, notice_of, with_notice
 from fournos.web.posted import posted
@@ -66,8 +67,12 @@ class WebServer:
         streams: int = 1000,
         https: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`hosts`: the values of the Host header that are answered; empty: any."""
+        """`hosts`: the values of the Host header that are answered; empty: any.
+
+        `failed` is called when an update of open tabs fails unexpectedly.
+        """
         self._site = site
         self._people = people
         self._pages = tuple(pages)
@@ -77,10 +82,10 @@ class WebServer:
         self._hosts = hosts
         self._headers = {**SECURITY, **(HTTPS_ONLY if https else {})}
         self._content = PageContent(site)
-        self._streams = Streams(site, people, self._content, pages, most=streams)
+        self._streams = Streams(site, people, self._content, pages, most=streams, failed=failed)
         self.channels = self._streams.channels
-        self._reads = Limit(*READS, monotonic=monotonic)
-        self._writes = Limit(*WRITES, monotonic=monotonic)
+        self._reads = RateLimit(*READS, monotonic=monotonic)
+        self._writes = RateLimit(*WRITES, monotonic=monotonic)
         self._nav = [Link(page.title, page.path) for page in pages if page.in_nav]
 
     def app(self) -> web.Application:
@@ -151,7 +156,7 @@ class WebServer:
     async def _call(self, request: web.Request) -> Call:
         viewer = await self._people.viewer(request)
         request[_VIEWER] = viewer
-        self._reads.take(viewer.name)
+        take(self._reads, viewer.name)
         return Call(self._site, viewer, self._site.now(), dict(request.match_info), request.query)
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
@@ -164,7 +169,7 @@ class WebServer:
 
     async def _act(self, action: Action, request: web.Request) -> web.StreamResponse:
         call = await self._call(request)
-        self._writes.take(call.viewer.name)
+        take(self._writes, call.viewer.name)
         form = await posted(request)
         if not hmac.compare_digest(form.pop("csrf", "").encode(), call.viewer.csrf.encode()):
             raise PageError(403, "Refused", "The form is not of this session.", "Load the page again.")

@@ -17,14 +17,16 @@ from fournos.kube.client import Client
 from fournos.kube.resource import Key, Resource
 from fournos.runtime.cert_rotator import CertRotator
 from fournos.runtime.clock import Clock
+from fournos.runtime.listening import listening
 from fournos.runtime.memory import keep_objects
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import TASK_RESTARTS
 from fournos.runtime.serving_certificate import ServingCertificate
 from fournos.web.assets import Assets
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.identity.members import CALLBACK, Members, Ways
 from fournos.web.identity.rights import Questions
 from fournos.web.identity.session_keys import SessionKeys
-from fournos.web.listening import listening
 from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
@@ -40,8 +42,11 @@ CLOSING: Final = 2.0
 """Seconds that open requests have at the end; streams end at once."""
 
 
-def tasks(api: Client, settings: WebSettings, clock: Clock) -> Mapping[str, Callable[[], Awaitable[None]]]:
+def tasks(
+    api: Client, settings: WebSettings, clock: Clock, metrics: Metrics
+) -> Mapping[str, Callable[[], Awaitable[None]]]:
     """Returns the tasks by name."""
+    failed = partial(metrics.add, TASK_RESTARTS, "live")
     certificate = ServingCertificate()
     keys = SessionKeys(
         api,
@@ -58,7 +63,7 @@ def tasks(api: Client, settings: WebSettings, clock: Clock) -> Mapping[str, Call
         show=certificate.show,
     )
     return {
-        "web": partial(_serve, api, settings, clock, certificate, keys),
+        "web": partial(_serve, api, settings, clock, certificate, keys, failed),
         "web-certificate": rotator.run,
         "web-session-keys": keys.run,
     }
@@ -71,7 +76,12 @@ def watched(settings: WebSettings) -> dict[Resource, str]:
 
 
 async def _serve(
-    api: Client, settings: WebSettings, clock: Clock, certificate: ServingCertificate, keys: SessionKeys
+    api: Client,
+    settings: WebSettings,
+    clock: Clock,
+    certificate: ServingCertificate,
+    keys: SessionKeys,
+    failed: Callable[[], None],
 ) -> None:
     """Serves until cancelled, once the objects are read and there is a certificate."""
     tls = await certificate.context()
@@ -105,6 +115,7 @@ async def _serve(
             streams=settings.streams,
             https=True,
             monotonic=clock.monotonic,
+            failed=failed,
         )
         serving = listening(
             server.app(), "", settings.port, streams=settings.streams, closing=CLOSING, tls=tls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
@@ -47,12 +47,14 @@ class Streams:
         pages: Sequence[Page],
         *,
         most: int,
+        failed: Callable[[], None],
     ) -> None:
+        """`failed` is called when an update fails unexpectedly."""
         self._site = site
         self._people = people
         self._content = content
         self._paths = [(re.compile(_pattern(page.path)), page) for page in pages if page.watched]
-        self.channels = Channels(most=most)
+        self.channels = Channels(most=most, failed=failed)
 
     async def follow(self) -> None:
         """Brings changes of watched objects to the open tabs until cancelled."""

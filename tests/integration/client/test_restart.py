@@ -15,7 +15,7 @@ from fournos.client.kinds import APPWRAPPER
 from fournos.kube.resource import Key, Resource
 from tests.integration.client.test_jobs import SPEC
 from tests.integration.conftest import CLUSTER
-from tests.waiting import LIMIT
+from tests.integration.killing import revived
 
 POD = {
     "apiVersion": "v1",
@@ -51,19 +51,9 @@ async def test_the_api_server_restarts_while_handles_wait(fournos: AsyncClient, 
         assert refusal.value.fix
     finally:
         cluster.start_component("kube-apiserver")
-    async with asyncio.timeout(LIMIT):
-        while not await _answers(fournos):  # noqa: ASYNC110 - the server is another process
-            await asyncio.sleep(0.2)
+    await revived(cluster)
     assert not any(task.done() for task in waiting)
     await set_phase(fournos, FOURNOS_JOB, "one", "Succeeded")
     await set_phase(fournos, APPWRAPPER, "one", "Succeeded")
     await asyncio.gather(*waiting)
     assert (job.phase, wrapper.phase) == ("Succeeded", "Succeeded")
-
-
-async def _answers(client: AsyncClient) -> bool:
-    try:
-        await client.jobs()
-    except UnreachableError:
-        return False
-    return True

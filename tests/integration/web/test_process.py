@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -18,8 +19,10 @@ from yarl import URL
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
+from fournos.kube.credentials import load
 from fournos.kube.resource import Key
-from fournos.web.listening import room
+from fournos.runtime.listening import room
+from fournos.runtime.reviewer import Reviewer
 from tests.integration.conftest import Server
 from tests.integration.jobs.operator import Operator
 from tests.integration.test_rbac import PLURALS
@@ -228,6 +231,7 @@ async def test_replicas_serve_one_session_in_turn(site: Site, tmp_path: Path) ->
         async with site.person("ann") as ann:
             for url in (site.url, other_url):
                 await shown(ann, url, "first")
+            await log_out(site, other_url)
 
             address = f"/jobs/{site.namespace}/first"
             html = (await page(ann, f"{site.url}{address}"))[1]
@@ -256,6 +260,46 @@ async def test_replicas_serve_one_session_in_turn(site: Site, tmp_path: Path) ->
             assert b"&#39;main&#39;" not in came, "the whole page was sent to a tab that shows it"
     finally:
         other.stop()
+
+
+async def log_out(site: Site, other_url: str) -> None:
+    """A log-out at one replica ends the session at the other one, also with a copy of the cookie."""
+    async with site.person("ann") as ann:
+        html = (await page(ann, f"{other_url}/jobs"))[1]
+        copied = {"Cookie": "; ".join(f"{cookie.key}={cookie.value}" for cookie in ann.cookie_jar)}
+        form = dict(re.findall(r'name="(csrf)" value="([^"]+)"', html))
+        async with ann.post(f"{site.url}/logout", data=form, allow_redirects=False) as answer:
+            assert answer.status == 303, await answer.text()
+
+        async def ended() -> bool:
+            async with ann.get(f"{other_url}/jobs", headers=copied) as answer:
+                return answer.status == 401
+
+        await until(ended, "the other replica takes the cookie of a session that was ended")
+
+
+async def test_the_rules_of_a_namespace_answer_as_reviews_do(site: Site) -> None:
+    """On a real API server: ann has a role in one namespace, and nothing in another."""
+    async with Client(load(site.kubeconfig)) as api:
+        token = await site.token("ann")
+        own, reviewer = api.bearing(token), Reviewer(api, monotonic=time.monotonic)
+        user = await reviewer.user(token)
+        assert user
+        answers = set()
+        for namespace in (site.namespace, "default"):
+            for verb in ("get", "list", "patch", "delete"):
+                for resource, subresource in (
+                    ("fournosjobs", ""),
+                    ("fournosjobs", "status"),
+                    ("workloads", ""),
+                ):
+                    asked = {"verb": verb, "group": "fournos.dev", "resource": resource}
+                    asked |= {"namespace": namespace, **({"subresource": subresource} if subresource else {})}
+                    reviewed = await reviewer.may(user, asked)
+                    assert await reviewer.may(user, asked, own=own) == reviewed, asked
+                    answers.add(reviewed)
+        assert answers == {True, False}
+        assert (await reviewer._rules_of(user, site.namespace, own)).complete
 
 
 async def test_without_a_login_nothing_is_shown(site: Site) -> None:

@@ -139,7 +139,13 @@ class Api:
         await _for_ever()
 
     async def logs(
-        self, pod: Key, *, container: str | None = None, tail: int | None = None, follow: bool = False
+        self,
+        pod: Key,
+        *,
+        container: str | None = None,
+        tail: int | None = None,
+        limit_bytes: int | None = None,
+        follow: bool = False,
     ) -> AsyncIterator[str]:
         self._check("logs", POD)
         lines = self.log_lines.get((pod.name, str(container)), [])

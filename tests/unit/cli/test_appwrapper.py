@@ -164,6 +164,7 @@ def test_a_name_that_is_not_there() -> None:
 
 
 WAITING = condition("QuotaReserved", "False", "Pending", "insufficient unused quota for cpu")
+NEVER = condition("QuotaReserved", "False", "Pending", "insufficient quota for cpu > maximum capacity (4)")
 
 EXPLAINED = {
     "nobody is there": (Api(wrapper(phase="")), "No operator has looked at aw yet"),
@@ -174,8 +175,8 @@ EXPLAINED = {
     "no Workload": (Api(wrapper(), **queues()), "aw is not queued yet"),
     "deactivated": (Api(wrapper(), workload(active=False), **queues()), "deactivated in Kueue"),
     "too much in use": (Api(wrapper(), workload(WAITING), **queues(used="3")), "too much of cpu is in use"),
-    "never": (Api(wrapper(), workload(WAITING, cpu="9"), **queues()), "no flavor has more than 4"),
-    "uncovered": (Api(wrapper(), workload(WAITING), **{**queues(), "cluster_queues": [
+    "never": (Api(wrapper(), workload(NEVER, cpu="9"), **queues()), "no flavor has more than 4"),
+    "uncovered": (Api(wrapper(), workload(NEVER), **{**queues(), "cluster_queues": [
         {"metadata": {"name": "cq"}, "spec": {"resourceGroups": []}}]}), "no quota for cpu exists"),
     "soon": (Api(wrapper(), workload(WAITING), **queues()), "should be admitted any moment"),
     "being made": (Api(wrapper(phase="Resuming"), **queues()), "its resources are being made"),

@@ -69,15 +69,23 @@ def trends(*values: float) -> Api:
 def test_a_trend() -> None:
     flat = [100.0 + n % 3 for n in range(12)]
     lines = Program(trends(*flat))("trend", "a").stdout.splitlines()
-    assert lines[0].split() == ["KPI", "TEST", "RUNS", "NEWEST", "TREND"]
-    assert lines[1].split()[:5] == ["tput", "model=llama", "12", "102", "tok/s"]
+    assert lines[0].split() == ["KPI", "TEST", "RUNS", "NEWEST", "STATE", "TREND"]
+    assert lines[1].split()[:6] == ["tput", "model=llama", "12", "102", "tok/s", "steady"]
     assert Program(trends(*flat))("trend", "a", "--fail-on", "regression").exit_code == 0
     assert Program(trends(*flat, 50.0))("trend", "a", "--fail-on", "regression").exit_code == 1
-    assert "not enough history" in Program(trends(1.0, 2.0))("trend", "a").stdout
+    assert "not judged yet: 1 of 10 runs" in Program(trends(1.0, 2.0))("trend", "a").stdout
     assert (
         json.loads(Program(trends(1.0))("trend", "a", "-o", "json").stdout)["series"][0]["kpi_id"] == "tput"
     )
     assert "no results" in Program(trends())("trend", "a").stderr
+
+
+def test_a_gate_is_red_while_a_regression_is_open() -> None:
+    api = trends(*(100.0 + n % 3 for n in range(20)), *(80.0 + n % 3 for n in range(8)))
+    result = Program(api)("trend", "a", "--fail-on", "regression")
+    assert result.exit_code == 1
+    assert "Regression confirmed -19.9%, 7 of 10 runs since" in result.stdout
+    assert Program(api)("trend", "a", "--fail-on", "new-regression").exit_code == 0
 
 
 def test_a_sparkline() -> None:

@@ -14,7 +14,7 @@ from fournos.cli.doctor import vault_health, view
 from fournos.cli.exits import Exit
 from fournos.insight.doctor.facts import VaultHealth
 from fournos.insight.doctor.finding import Finding, Level
-from fournos.kube.errors import ConnectionLostError, ForbiddenError
+from fournos.kube.errors import ConnectionLostError, ForbiddenError, NoSuchResourceError
 from fournos.kube.kinds import (
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
@@ -55,6 +55,8 @@ class Server(Api):
     async def raw_get(self, path: str) -> bytes:
         if path == "/version":
             return b'{"gitVersion": "v1.34.4"}'
+        if path.startswith("/apis/"):
+            raise NoSuchResourceError("404 page not found", status=404)
         assert path == "/apis"
         served = {"fournos.dev": "v1", "kueue.x-k8s.io": "v1beta2", "tekton.dev": "v1"}
         groups = [{"name": name, "versions": [{"version": version}]} for name, version in served.items()]

@@ -11,6 +11,7 @@ from fournos.cli.connect import World
 from fournos.cli.exits import Exit
 from fournos.cli.find import complete_name
 from fournos.cli.options import Root
+from fournos.client.errors import HistoryBusyError, HistoryFullError, HistoryUnavailableError
 from fournos.kube.errors import (
     ConflictError,
     ConnectionLostError,
@@ -34,6 +35,9 @@ from tests.unit.cli.objects import ago, job
         (NoSuchResourceError("not found", status=404), "install the CRDs"),
         (ConnectionLostError("refused"), "check the network"),
         (ServerError("etcd", status=500), "try again"),
+        (HistoryUnavailableError("the store does not answer", status=503), "fournos doctor"),
+        (HistoryBusyError("too much is being sent for this run now", status=429), "fewer files at once"),
+        (HistoryFullError("the volume has 3 MB free", status=507), "fournos history delete"),
         (ConflictError("changed", status=409), "try again"),
         (KubeError("odd"), "odd"),
     ],

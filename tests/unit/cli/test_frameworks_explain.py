@@ -23,6 +23,7 @@ FILE = str(Path(__file__).parents[3] / "samples" / "frameworks.yaml")
 HELD = {"fournos.dev/held": "queue"}
 PENDING = {"spec": {"status": "PipelineRunPending"}}
 WAITING = condition("QuotaReserved", "False", "Pending", "insufficient unused quota for cpu")
+NEVER = condition("QuotaReserved", "False", "Pending", "insufficient quota for cpu > maximum capacity (4)")
 ADMITTED = (condition("QuotaReserved", "True"), condition("Admitted", "True", "Admitted", "by cq"))
 
 
@@ -104,7 +105,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Any], list[str]]] = {
         ["run Waiting", "too much of cpu is in use", "Place 1 of 1"],
     ),
     "never": (
-        [obj(**PENDING), workload(WAITING, cpu="9")],
+        [obj(**PENDING), workload(NEVER, cpu="9")],
         {},
         ["no flavor has more than 4", "ask for less"],
     ),

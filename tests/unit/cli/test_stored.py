@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
 
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
@@ -12,7 +15,8 @@ from fournos.insight.causes import Cause
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS, job
 
-RUNS = f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs"
+SPACE = f"/apis/history.fournos.dev/v1/namespaces/{NS}"
+RUNS = f"{SPACE}/runs"
 BEGAN = NOW - timedelta(days=30)
 
 
@@ -62,6 +66,30 @@ def test_a_job_that_neither_has_is_missing_as_before() -> None:
         assert "nothing" in result.stderr
 
 
+READS: dict[str, str] = {
+    "list": "?kind=FournosJob&limit=50&",
+    "results list gone": "/gone/results?",
+    "artifacts list gone": "/gone/artifacts?",
+    "compare gone other": "/gone/results/comparison?with=other&across=false&",
+    "trend gone": "/gone/results/trends?kpi=&runs=100&",
+    "export gone --html": "/gone?",
+    "baseline list": "/baselines?",
+}
+
+
+@pytest.mark.parametrize("words", READS)
+def test_runs_of_all_clusters_are_read_when_it_is_asked(words: str) -> None:
+    for option, added in ((("--all-clusters",), True), ((), False)):
+        api = Api()
+        Program(api)(*words.split(), *option)
+        asked = [path for _, path in api.raw_requests]
+        if words == "list" and not added:
+            assert not asked
+            continue
+        wanted = f"{RUNS}{READS[words]}" if words != "baseline list" else f"{SPACE}{READS[words]}"
+        assert asked[0] == (f"{wanted}allClusters=true" if added else wanted.rstrip("?&"))
+
+
 def test_a_list_of_all_time() -> None:
     api = Api()
     path = f"{RUNS}?kind=FournosJob&phase=Failed&owner=me&label=team%3Dx&limit=50"
@@ -87,10 +115,27 @@ def test_a_list_of_all_time() -> None:
     assert [one["name"] for one in found] == ["gone", "second"]
 
 
-def test_labels_of_all_time_are_equal_or_refused() -> None:
-    result = Program(Api())("list", "--all-time", "-l", "team!=x")
+@pytest.mark.parametrize("selector", ["team!=x", "team in (x, y)", "team", "!team", "=x"])
+def test_labels_of_all_time_are_equal_or_refused(selector: str) -> None:
+    result = Program(Api())("list", "--all-time", "-l", selector)
     assert result.exit_code == 2
     assert "name=value" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("selector", "asked"),
+    [
+        ("team==x", {"team=x"}),
+        ("team=x, model=y", {"team=x", "model=y"}),
+        (" team = x,", {"team=x"}),
+        ("a.b/c=", {"a.b/c="}),
+    ],
+)
+def test_labels_of_all_time_are_read_as_the_api_server_reads_them(selector: str, asked: set[str]) -> None:
+    api = Api()
+    Program(api)("list", "--all-time", "-l", selector)
+    (path,) = (path for _, path in api.raw_requests if "/runs?" in path)
+    assert set(parse_qs(urlsplit(path).query, keep_blank_values=True)["label"]) == asked
 
 
 def test_without_a_history_it_says_so() -> None:

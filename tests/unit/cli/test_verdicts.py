@@ -59,7 +59,7 @@ def test_a_selector_that_is_wrong() -> None:
     for words, message in (
         (("@basline", "a"), "@basline: write a name"),
         (("@baseline", "@baseline"), "name one beside it"),
-        (("a", "team!=x"), "labels are written as name=value"),
+        (("a", "team!=x"), "write name=value, several with commas"),
     ):
         result = Program(served())("compare", *words)
         assert result.exit_code == 2 and message in result.stderr

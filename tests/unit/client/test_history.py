@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
 
-from fournos.client import AsyncClient
-from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError
+from fournos.client import AsyncClient, history_requests
+from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError, UnreachableError
 from fournos.client.history import AsyncHistory
 from fournos.history.records import Document, Page
 from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
+from fournos.kube.errors import NotFoundError
 from tests.unit.history.api.service import Stage, run, stage
-from tests.unit.kube.server import ScriptedServer
+from tests.unit.kube.server import Answer, ScriptedServer, ok, status, text
 
 
 @asynccontextmanager
@@ -49,6 +50,50 @@ async def test_runs_come_page_by_page_with_their_types() -> None:
             {"team": "x"},
         )
         assert query.since == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def test_all_clusters_take_a_right_of_their_own() -> None:
+    async with stage() as here, history(here) as found:
+        here.reviews.may("ann", "list")
+        here.store.runs = [run("job-1")]
+        far = found.of_all_clusters
+        with pytest.raises(NotAllowedError, match="in all namespaces"):
+            await anext(aiter(far.runs()))
+        here.reviews.may("ann", "list", namespace="")
+        here.now[0] += 60
+        with pytest.raises(NotAllowedError, match="allclusters"):
+            await anext(aiter(far.runs()))
+        here.reviews.may("ann", "list", namespace="", resource="allclusters")
+        here.now[0] += 60
+        assert [one.name async for one in far.runs()] == ["job-1"]
+        assert [query.in_cluster for query in here.store.queries] == [""]
+
+
+async def test_each_read_but_that_of_estimates_asks_for_all_clusters() -> None:
+    asked: list[str] = []
+
+    class Recording:
+        async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
+            asked.append(path.removeprefix(history_requests.PREFIX))
+            return b"[]"
+
+        async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]:
+            await self.raw("GET", path)
+            raise NotFoundError("no such artifact", status=404)
+
+    far = AsyncHistory(Recording(), "perf").of_all_clusters
+    await far.results("a")
+    await far.baselines()
+    with pytest.raises(MissingError):
+        [piece async for piece in far.artifact("a", "b")]
+    with pytest.raises(ValueError, match="Estimates"):
+        await far.estimates()
+    assert asked == [
+        "/namespaces/perf/runs/a/results?allClusters=true",
+        "/namespaces/perf/baselines?allClusters=true",
+        "/namespaces/perf/runs/a/artifacts/b?allClusters=true",
+        "/namespaces/perf/estimates",
+    ]
 
 
 async def test_a_page_that_found_nothing_yet_is_not_the_last_one() -> None:
@@ -107,3 +152,63 @@ async def test_a_cluster_without_a_history_says_so() -> None:
         with pytest.raises(NoHistoryError, match="no history") as error:
             await AsyncHistory(api, "perf").run("a")
         assert "deploy/history" in error.value.fix
+
+
+OPENING = status(503, "ServiceUnavailable", "its store is opening", headers={"Retry-After": "1"})
+FORWARDED = text("service unavailable", 503)
+"""Of the API server, where the history's pod does not answer."""
+
+
+BUSY = status(429, "TooManyRequests", "too much is being sent for this run now")
+FULL = status(507, "InsufficientStorage", "its volume has 3 MB free", headers={"Retry-After": "60"})
+
+
+class Soon:
+    """A backoff whose pauses end at once, unless the history asks for longer ones."""
+
+    def __init__(self, base: float) -> None: ...
+
+    def next(self) -> float:
+        return 0.0
+
+
+async def baselines(*answers: Answer, patience: float) -> int:
+    """Reads the baselines; returns the number of requests.  Raises what the client raises."""
+    async with ScriptedServer([*answers]) as server, server.client() as api:
+        try:
+            assert await AsyncClient(api=api, namespace="perf", patience=patience).history.baselines() == []
+        except UnreachableError as error:
+            error.add_note(f"{len(server.seen)} requests")
+            raise
+        return len(server.seen)
+
+
+async def test_a_read_is_repeated_while_the_store_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_requests, "Backoff", Soon)
+    assert await baselines(OPENING, OPENING, ok([]), patience=15) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "patience", "message", "fix"),
+    [
+        (OPENING, 0.5, "its store is opening", "fournos doctor"),
+        (FORWARDED, 15, "the API of the history does not answer: service unavailable", "fournos doctor"),
+        (status(500, "InternalError"), 15, "no", "try again"),
+        (BUSY, 0.5, "too much is being sent for this run now", "what has arrived is not stored twice"),
+        (FULL, 15, "its volume has 3 MB free", "then send it again"),
+    ],
+    ids=["until the patience ends", "not without Retry-After", "no other error", "busy", "full"],
+)
+async def test_what_is_not_repeated(answer: Answer, patience: float, message: str, fix: str) -> None:
+    with pytest.raises(UnreachableError, match=message) as error:
+        await baselines(answer, patience=patience)
+    assert error.value.__notes__ == ["1 requests"]
+    assert error.value.message == message
+    assert error.value.fix.endswith(fix)
+
+
+async def test_nothing_but_a_read_is_repeated() -> None:
+    async with ScriptedServer([OPENING, ok({})]) as server, server.client() as api:
+        with pytest.raises(UnreachableError):
+            await AsyncClient(api=api, namespace="perf").history.would_start({})
+        assert len(server.seen) == 1

@@ -16,14 +16,19 @@ from aiohttp.test_utils import TestClient, TestServer
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.caches import Caches
 from fournos.kube.errors import KubeError, NoSuchResourceError
-from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.kube.kinds import (
+    SELF_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_RULES_REVIEW,
+    SUBJECT_ACCESS_REVIEW,
+    TOKEN_REVIEW,
+)
 from fournos.kube.resource import Key, Obj, Resource
+from fournos.runtime.listening import OPTIONS
 from fournos.web.assets import Assets
 from fournos.web.identity.members import Members, Ways
 from fournos.web.identity.rights import Questions
 from fournos.web.identity.session_keys import SessionKeys
 from fournos.web.identity.sessions import Cookies
-from fournos.web.listening import OPTIONS
 from fournos.web.live.channels import Listener
 from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
 from fournos.web.pages.fleet import PAGE as FLEET
@@ -62,8 +67,28 @@ class Cluster(Connection):
         self.hold: asyncio.Event | None = None
         self.bearers: list[str] = []
         self.impersonated: list[tuple[tuple[str, str], ...]] = []
+        self.incomplete = False
+        """An authorizer that cannot list its rules is asked, too."""
+        self.groups_to_impersonate: set[str] = set()
+        self.own_reviews: list[Resource] = []
+        """What our ServiceAccount has asked of its own rights."""
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        if resource == SELF_SUBJECT_RULES_REVIEW:
+            self.own_reviews.append(resource)
+            names = sorted(self.groups_to_impersonate)
+            rule = {
+                "verbs": ["impersonate"],
+                "apiGroups": [""],
+                "resources": ["groups"],
+                "resourceNames": names,
+            }
+            return {"status": {"incomplete": self.incomplete, "resourceRules": [rule] if names else []}}
+        if resource == SELF_SUBJECT_ACCESS_REVIEW:
+            self.own_reviews.append(resource)
+            asked = obj["spec"]["resourceAttributes"]
+            assert (asked["verb"], asked["resource"]) == ("impersonate", "groups")
+            return {"status": {"allowed": asked["name"] in self.groups_to_impersonate}}
         if resource not in (TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW):
             return await super().create(resource, obj, dry_run=dry_run)
         self.reviews.append((resource, obj))
@@ -107,17 +132,52 @@ class Cluster(Connection):
     async def server_time(self) -> datetime:
         return NOW
 
-    def bearing(self, token: str, **_: Any) -> Cluster:
-        self.bearers.append(token)
-        return self
+    def rules(self, names: set[str], namespace: str) -> Obj:
+        """The answer to a SelfSubjectRulesReview of someone with these names: of the user and the groups."""
+        resources = {resource.plural: resource.group for resource in WATCHED}
+        rules = [
+            {"verbs": [verb], "resources": [kind], "apiGroups": [resources.get(kind.partition("/")[0], "*")]}
+            for name, verb, kind, place in self.rights
+            if name in names and place in ("", namespace)
+        ]
+        return {"status": {"incomplete": self.incomplete, "resourceRules": rules, "nonResourceRules": []}}
 
-    def impersonating(self, headers: tuple[tuple[str, str], ...], **_: Any) -> Cluster:
+    def bearing(self, token: str, **_: Any) -> Acting:
+        self.bearers.append(token)
+        name = self.users.get(token, "")
+        return Acting(self, {name, *self.groups.get(name, ())})
+
+    def impersonating(self, headers: tuple[tuple[str, str], ...], **_: Any) -> Acting:
         self.impersonated.append(headers)
-        return self
+        return Acting(self, {value for _, value in headers})
 
     def of(self, kind: Resource) -> list[Obj]:
         """The reviews that were created."""
         return [obj for resource, obj in self.reviews if resource == kind]
+
+    def reviewed_namespaces(self) -> list[str]:
+        """The namespaces of SubjectAccessReviews."""
+        asked = (obj["spec"]["resourceAttributes"] for obj in self.of(SUBJECT_ACCESS_REVIEW))
+        return [attributes["namespace"] for attributes in asked if attributes.get("namespace")]
+
+
+class Acting:
+    """The same API server with the credentials of a user."""
+
+    def __init__(self, cluster: Cluster, names: set[str]) -> None:
+        self._cluster = cluster
+        self._names = names
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        if resource != SELF_SUBJECT_RULES_REVIEW:
+            return await self._cluster.create(resource, obj, dry_run=dry_run)
+        self._cluster.reviews.append((resource, obj))
+        if self._cluster.error:
+            raise self._cluster.error
+        return self._cluster.rules(self._names, obj["spec"]["namespace"])
 
 
 @dataclass

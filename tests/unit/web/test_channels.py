@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from fournos.jobs.kinds import TASK_RUN
+from fournos.web.live import channels
 from fournos.web.live.channels import (
     AGAIN,
     HEARTBEAT,
@@ -88,8 +89,12 @@ class Tab:
 class Room:
     def __init__(self) -> None:
         self.board = Board()
-        self.channels = Channels(most=5, most_each=3)
+        self.failed = 0
+        self.channels = Channels(most=5, most_each=3, failed=self._count)
         self.stack = AsyncExitStack()
+
+    def _count(self) -> None:
+        self.failed += 1
 
     @asynccontextmanager
     async def tab(self, person: str = "ann", at: str = "", key: str = "k") -> AsyncIterator[Tab]:
@@ -250,6 +255,24 @@ async def test_a_rendering_that_failed_is_repeated_without_a_change(room: Room) 
     room.board.error = None
     await asyncio.sleep(AGAIN + 1)
     assert '<div id="a">2</div>' in tab.got[-1]
+
+
+async def test_an_unexpected_error_of_an_update_closes_its_tabs_and_the_next_one_is_served(
+    room: Room, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tab that went on without updates would show what is old, and its person could not know it."""
+    tab = await room.open(at=digest(room.board.pieces()))
+    await asyncio.sleep(1)
+    with monkeypatch.context() as broken:
+        broken.setattr(channels, "changed", lambda before, after: 1 / 0)
+        await room.change(a="2")
+        await asyncio.sleep(1)
+        assert tab.ended
+    assert room.failed == 1
+    assert "an update failed" in caplog.text and "ZeroDivisionError" in caplog.text
+    again = await room.open()
+    await asyncio.sleep(AGAIN + 1)
+    assert '<div id="a">2</div>' in again.got[-1]
 
 
 async def test_the_last_one_ends_the_channel_and_the_next_one_begins_a_new_one(room: Room) -> None:

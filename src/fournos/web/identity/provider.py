@@ -172,7 +172,9 @@ class Provider:
             found = await self._request("GET", self._at.discovery)
             if found.get("issuer") != self._at.issuer:
                 raise _away("names another issuer")
-            for name in ("authorization_endpoint", "token_endpoint"):
+            # Without ID tokens there is nothing to verify by keys.
+            keys = ("jwks_uri",) if self._at.bearer == "id" else ()
+            for name in ("authorization_endpoint", "token_endpoint", *keys):
                 if urlsplit(str(found.get(name))).scheme != urlsplit(self._at.discovery).scheme:
                     raise _away(f"has no {name}")
             self._metadata = self._monotonic(), found

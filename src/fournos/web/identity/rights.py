@@ -1,4 +1,8 @@
-"""The rights of a person, by SubjectAccessReviews of our own ServiceAccount."""
+"""The rights of a person.
+
+In a namespace by the rules that the API server lists for the person, one request for all questions; in all
+namespaces, and where it lists none, by SubjectAccessReviews of our own ServiceAccount.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+from fournos.kube.api import Api
 from fournos.kube.resource import Resource
 from fournos.runtime.decision import User
 from fournos.runtime.reviewer import Reviewer
@@ -36,10 +41,12 @@ class Questions:
 class SubjectRights:
     """The rights of one user."""
 
-    def __init__(self, reviewer: Reviewer, user: User, questions: Questions) -> None:
+    def __init__(self, reviewer: Reviewer, user: User, questions: Questions, *, own: Api) -> None:
+        """`own` acts with the user's credentials."""
         self._reviewer = reviewer
         self._user = user
         self._questions = questions
+        self._own = own
 
     async def may(
         self, verb: str, resource: Resource, namespace: str = "", *, name: str = "", subresource: str = ""
@@ -60,7 +67,7 @@ class SubjectRights:
             "subresource": subresource,
         }
         given = {key: value for key, value in attributes.items() if value}
-        return await self._reviewer.may(self._user, given)
+        return await self._reviewer.may(self._user, given, own=self._own)
 
     async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
         """Who may list a kind reads all of it: `get` counts where that is missing."""

@@ -1,16 +1,22 @@
-"""The keys that encrypt sessions: one Secret for all replicas, and a new key each week."""
+"""The keys that encrypt sessions, and the sessions that ended before their time: one Secret for all replicas.
+
+A new key comes each week.  A session is in a cookie, so one that a person has left must be known as ended
+until its own end.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
+import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from cryptography.fernet import Fernet
 
@@ -21,16 +27,21 @@ from fournos.kube.limiter import Backoff
 from fournos.kube.resource import Key, Obj
 from fournos.runtime.clock import Clock
 from fournos.web.errors import PageError
-from fournos.web.identity.sessions import Sealer
+from fournos.web.identity.sessions import Sealer, Session
 
 log = logging.getLogger(__name__)
 
 LOOK: Final = timedelta(minutes=10)
 """Time between two reads of the Secret."""
+_TOGETHER: Final = 1.0
+"""Seconds after a change: what changes meanwhile is read with it."""
 SETTLE: Final = 2 * LOOK
 """Time until every replica has read a new key; only then it encrypts."""
 NEW_KEY: Final = timedelta(days=7)
 _FORMAT: Final = "key-%Y%m%dT%H%M%SZ"
+_ENDED: Final = "ended-"
+MOST_ENDED: Final = 4096
+"""Ended sessions in the Secret, a quarter of what it can hold; of more, those that end first are left out."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -76,6 +87,31 @@ def read(secret: Obj | None) -> Keys:
     return Keys(tuple(sorted(found, reverse=True)))
 
 
+def ended_sessions(secret: Obj | None) -> dict[str, float]:
+    """Returns the marks of ended sessions, each with the session's own end in seconds since the epoch."""
+    ended = {}
+    for name, value in ((secret or {}).get("data") or {}).items():
+        if name.startswith(_ENDED):
+            try:
+                ended[name.removeprefix(_ENDED)] = float(base64.b64decode(value, validate=True))
+            except (ValueError, binascii.Error, TypeError):
+                continue
+    return ended
+
+
+def outdated(ended: Mapping[str, float], now: float) -> list[str]:
+    """Returns the marks that the Secret need not hold any more."""
+    lasting = sorted((ends, mark) for mark, ends in ended.items() if ends > now)
+    return [mark for mark, ends in ended.items() if ends <= now] + [
+        mark for _, mark in lasting[: max(0, len(lasting) - MOST_ENDED)]
+    ]
+
+
+def _mark(session: Session) -> str:
+    """What is stored of an ended session: it opens nothing."""
+    return hashlib.sha256(session.csrf.encode()).hexdigest()[:32]
+
+
 def data(keys: Keys) -> dict[str, str]:
     return {f"{made:{_FORMAT}}": base64.b64encode(key).decode() for made, key in keys.entries}
 
@@ -90,6 +126,8 @@ class SessionKeys:
         self._clock = clock
         self._keys = Keys()
         self._sealer: tuple[list[bytes], Sealer] | None = None
+        self._ended: dict[str, float] = {}
+        self._version = "0"
 
     def sealer(self) -> Sealer:
         """Raises PageError while the Secret was not read."""
@@ -100,14 +138,26 @@ class SessionKeys:
             self._sealer = keys, Sealer(keys)
         return self._sealer[1]
 
+    def ended(self, session: Session) -> bool:
+        """True if its person has logged out."""
+        return _mark(session) in self._ended
+
+    async def end(self, session: Session) -> None:
+        """Ends a session, on the other replicas as soon as their watch reports it.  Raises KubeErrors."""
+        mark = _mark(session)
+        self._ended[mark] = session.ends
+        value = base64.b64encode(str(session.ends).encode()).decode()
+        await self._api.patch(SECRET, self._key, {"data": {_ENDED + mark: value}})
+
     async def run(self) -> None:
         """Reads and rotates the keys until cancelled."""
         backoff = Backoff()
         while True:
             try:
                 await self.look()
-                wait = LOOK.total_seconds()
+                await self._change(LOOK.total_seconds())
                 backoff.reset()
+                wait = _TOGETHER
             except ConflictError:  # another replica was first: read what it wrote
                 wait = backoff.next()
             except KubeError as error:
@@ -121,15 +171,36 @@ class SessionKeys:
             secret: Obj | None = await self._api.get(SECRET, self._key)
         except NotFoundError:
             secret = None
+        self._ended |= ended_sessions(secret)
+        self._version = (secret or {}).get("metadata", {}).get("resourceVersion", "0")
         before = read(secret)
         after = rotated(before, self._clock.now(), self._lifetime, Fernet.generate_key)
-        if after != before:
-            await self._store(secret, before, after)
+        over = outdated(self._ended, self._clock.now().timestamp())
+        if after != before or over:
+            await self._store(secret, before, after, over)
         self._keys = after
+        for mark in over:
+            del self._ended[mark]
 
-    async def _store(self, secret: Obj | None, before: Keys, after: Keys) -> None:
+    async def _change(self, limit: float) -> None:
+        """Returns when the Secret has changed, or after `limit` seconds.  Raises KubeErrors."""
+        changes = self._api.watch(
+            SECRET,
+            namespace=self._key.namespace,
+            fields=f"metadata.name={self._key.name}",
+            resource_version=self._version,
+        )
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit), aclosing(cast(Any, changes)) as events:
+                async for event in events:
+                    if event.type != "BOOKMARK":
+                        return
+
+    async def _store(self, secret: Obj | None, before: Keys, after: Keys, over: Iterable[str]) -> None:
         if secret is not None:
-            gone = dict.fromkeys(data(before).keys() - data(after).keys())
+            gone = dict.fromkeys(
+                [*(data(before).keys() - data(after).keys()), *(_ENDED + mark for mark in over)]
+            )
             body: dict[str, Any] = {
                 "metadata": {"resourceVersion": secret["metadata"]["resourceVersion"]},
                 "data": {**data(after), **gone},

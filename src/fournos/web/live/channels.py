@@ -103,8 +103,14 @@ class Listener:
 class _Channel:
     """The tabs that show one page to persons with the same rights."""
 
-    def __init__(self, revision: Callable[[], Hashable], watches: set[asyncio.Task[None]]) -> None:
+    def __init__(
+        self,
+        revision: Callable[[], Hashable],
+        watches: set[asyncio.Task[None]],
+        failed: Callable[[], None],
+    ) -> None:
         self._revision = revision
+        self._failed = failed
         self._seen: Hashable = None
         self._whole = b""
         self.shown: Mapping[str, Piece] = {}
@@ -127,9 +133,16 @@ class _Channel:
         while True:
             self.poke.clear()
             began, done = time.process_time(), True
-            revision = (self._revision(), self.following.changes)
-            if revision != self._seen or not self.shown or self.joining:
-                done = await self._update(revision)
+            try:
+                revision = (self._revision(), self.following.changes)
+                if revision != self._seen or not self.shown or self.joining:
+                    done = await self._update(revision)
+            except Exception:  # a fault of the page: its tabs must not go on showing what is old
+                log.exception("live: an update failed; its tabs connect again")
+                self._failed()
+                self._seen, done = None, False
+                for listener in self.listeners:
+                    listener.close()
             self.ready.set()
             spent = time.process_time() - began
             await asyncio.sleep(max(REST, spent / SHARE - spent))
@@ -174,8 +187,14 @@ class _Channel:
 class Channels:
     """All channels of one server."""
 
-    def __init__(self, *, most: int = 1000, most_each: int = 20) -> None:
-        """`most`: streams of all persons; `most_each`: of one person."""
+    def __init__(
+        self, *, most: int = 1000, most_each: int = 20, failed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`most`: streams of all persons; `most_each`: of one person.
+
+        `failed` is called when an update ends with an unexpected error, which closes its streams.
+        """
+        self._failed = failed
         self._most = most
         self._most_each = most_each
         self._open: dict[Hashable, tuple[_Channel, asyncio.Task[None]]] = {}
@@ -225,7 +244,7 @@ class Channels:
 
     def _join(self, key: Hashable, revision: Callable[[], Hashable]) -> _Channel:
         if key not in self._open:
-            channel = _Channel(revision, self._watches)
+            channel = _Channel(revision, self._watches, self._failed)
             self._open[key] = channel, asyncio.create_task(channel.run())
         return self._open[key][0]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from multidict import MultiMapping
 
-from fournos.history.compare.cells import headlines, summary
+from fournos.history.compare.cells import headlines, no_differences, summary
 from fournos.web.recorded_namespaces import home
 from fournos.web.routes import Call, Page
 from fournos.web.runs.comparing import asked, curves, kpi_rows
@@ -35,6 +35,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "found": found,
         "runs": list(zip(found.names, links, strict=True)),
         "headlines": headlines(found),
+        "nothing": no_differences(found),
         "summary": summary(found),
         "rows": kpi_rows(found),
         "curves": curves(found),

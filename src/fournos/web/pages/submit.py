@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
-
-import yaml
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.rules import Violation
@@ -20,6 +19,7 @@ from fournos.insight.source import or_error
 from fournos.insight.values import count, name_of, spec_of, status_of
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Key, key_of
+from fournos.kube.yamls import dump
 from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.errors import PageError
 from fournos.web.routes import Action, Call, Done, Page, Shown
@@ -47,7 +47,7 @@ _LATEST: Final = 5
 """The newest jobs that are offered to begin with."""
 _SERVER: Final = "server"
 """The rule of a violation that only the API server has found."""
-_FIELD: Final = re.compile(r"\b(?:spec|metadata)(?:\.\w+)+(?=[:\[])")
+_FIELD: Final = re.compile(r"(?<![\w.])(?:spec|metadata)(?:\.\w++)++(?=[:\[])")
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
@@ -103,7 +103,7 @@ async def _data(
         "latest": await _latest(call),
         "namespace": namespace,
         "may": await call.viewer.rights.may("create", FOURNOS_JOB, namespace),
-        "preview": _preview(asked, origin) if asked and not asked.wrong else None,
+        "preview": await asyncio.to_thread(_preview, asked, origin) if asked and not asked.wrong else None,
         "start": start,
     }
 
@@ -114,7 +114,7 @@ def _preview(asked: Wanted, origin: Origin | None) -> Mapping[str, Any]:
         "jobs": len(asked.jobs),
         "changes": [(one.path, _shown(one.first), _second(one, asked)) for one in shown],
         "anew": found_anew(spec_of(asked.manifest)) if origin else (),
-        "yaml": yaml.safe_dump(asked.manifest, sort_keys=False, width=100),
+        "yaml": dump(asked.manifest, width=100),
         "command": command(asked, origin),
     }
 
@@ -172,12 +172,14 @@ async def _namespace(call: Call, form: Mapping[str, str]) -> str:
 
 def _client(call: Call, namespace: str) -> AsyncClient:
     own = call.viewer.client
-    return AsyncClient(api=own.api, namespace=namespace, owner=own.owner)
+    return AsyncClient(api=own.api, namespace=namespace, owner=own.owner, patience=0)
 
 
 async def act(call: Call, form: Mapping[str, str]) -> Done | Shown:
     origin = await _origin(call, form)
-    asked = wanted(form, origin.manifest if origin else {}, await _namespace(call, form))
+    base = origin.manifest if origin else {}
+    # A hundred jobs of a form as large as one may be take a second.
+    asked = await asyncio.to_thread(wanted, form, base, await _namespace(call, form))
     if asked.wrong:
         return Shown(PAGE, await _data(call, form, origin, asked), status=422)
     if form.get("do") != "submit":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -12,7 +13,7 @@ from multidict import MultiMapping
 
 from fournos.api.phase import Phase
 from fournos.client.errors import FournosError
-from fournos.insight.selection import matches, wanted_phases
+from fournos.insight.selection import matches, wanted_labels, wanted_phases
 from fournos.insight.values import NEW, created, display_name, moment, name_of
 from fournos.kube.resource import Obj
 
@@ -69,13 +70,16 @@ class Filters:
         """The command line that lists the same; "" for what it cannot filter."""
         if self.text or self.begin or self.end or self.wrong:
             return ""
-        options = [
-            *(f"--phase {one}" for one in ([self.phase] if self.phase else [])),
-            *(f"--owner {one}" for one in ([self.owner] if self.owner else [])),
-            *(f"--cluster {one}" for one in ([self.cluster] if self.cluster else [])),
-            *(f"-l {one}" for one in ([self.label] if self.label else [])),
-        ]
-        return " ".join(["fournos list --all-time", *options])
+        options = (
+            ("--phase", self.phase),
+            ("--owner", self.owner),
+            ("--cluster", self.cluster),
+            ("-l", self.label),
+        )
+        # People copy it, and who made the address chose the values.
+        return shlex.join(
+            ["fournos", "list", "--all-time", *(word for option in options if option[1] for word in option)]
+        )
 
     def match(self, job: Obj, text: str) -> bool:
         """True if a live job matches all filters; `text` are its `names`."""
@@ -136,13 +140,10 @@ def _phases(text: str) -> frozenset[str]:
 
 
 def _labels(text: str) -> dict[str, str]:
-    found = {}
-    for one in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = one.partition("=")
-        if not equals or not name or name.endswith("!"):
-            raise _WrongError(f"{one!r} is no label. Write name=value, several with commas.")
-        found[name] = value
-    return found
+    try:
+        return wanted_labels(text)
+    except FournosError as error:
+        raise _WrongError(f"{error.message}: {error.fix}.") from error
 
 
 def _time(text: str) -> datetime | None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
+from fournos.kube.yamls import dump
 
 
 def text(value: Any) -> str:
     """The value on one line: a text as it is, anything else as YAML."""
     if isinstance(value, str):
         return value
-    return (
-        yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
-        .removesuffix("\n...\n")
-        .strip()
-    )
+    return dump(value, width=10_000, flow=True).removesuffix("\n...\n").strip()

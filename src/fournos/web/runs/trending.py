@@ -8,10 +8,10 @@ from typing import Final
 
 from fournos.history.api.trends import Trends
 from fournos.history.plots import number
-from fournos.history.regressions.acknowledge import Acknowledgement
-from fournos.history.regressions.judge import Short
+from fournos.history.regressions.acknowledge import Acknowledgement, is_open
+from fournos.history.regressions.group import size
 from fournos.history.regressions.robust import band
-from fournos.history.regressions.series import Finding, Kind, Series, State
+from fournos.history.regressions.series import Finding, Kind, Series, labels_text
 from fournos.insight.values import count
 from fournos.web.charts.plot import Band, Line, Mark, Plot
 
@@ -29,6 +29,8 @@ class Change:
     uid: str
     text: str
     acknowledged: Acknowledgement | None
+    recovered: str
+    """The run with which it ended; "" while it has not."""
 
     @property
     def kind(self) -> str:
@@ -36,9 +38,8 @@ class Change:
 
     @property
     def is_open(self) -> bool:
-        """True for a regression that is neither refuted nor acknowledged."""
-        found = self.finding
-        return found.kind is Kind.REGRESSION and found.state is not State.REFUTED and not self.acknowledged
+        """True for a regression that asks for somebody."""
+        return self.finding.kind is Kind.REGRESSION and is_open(self.finding, self.acknowledged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ class Trend:
     better: str
     newest: str
     unit: str
-    unjudged: str
-    """Why its newest run has no verdict; "" if it has one."""
+    state: str
+    """Steady, or its open change; and why its newest run has no verdict."""
     plot: Plot
     changes: Sequence[Change]
 
@@ -59,9 +60,8 @@ class Trend:
 def trend_rows(found: Trends) -> tuple[list[Trend], int]:
     """The series, those with changes first, and how many more there are."""
     changes = [_change(one, found) for one in found.report.findings]
-    short = {one.series: one for one in found.report.short}
     rows = [
-        _trend(one, [change for change in changes if change.finding.series == one.id], short.get(one.id))
+        _trend(one, [change for change in changes if change.finding.series == one.id], found.state_of(one))
         for one in found.series
         if one.points
     ]
@@ -77,18 +77,18 @@ def _weight(changes: Sequence[Change]) -> int:
 
 
 def _change(finding: Finding, found: Trends) -> Change:
-    size = f"{finding.change:+.1%}" if finding.change is not None else "from 0"
     text = f"{number(finding.before)} → {number(finding.after)} {finding.unit}".strip()
     return Change(
         finding,
         found.names.get(finding.run, ""),
         finding.run.rpartition("/")[2],
-        f"{finding.kind.value} {finding.state.value.lower()} ({finding.basis.value}): {size}, {text}",
+        f"{finding.kind} {finding.state.lower()} ({finding.basis}): {size(finding)}, {text}",
         found.acknowledged.get(finding.id),
+        found.names.get(finding.recovered, "a later run") if finding.recovered else "",
     )
 
 
-def _trend(series: Series, changes: Sequence[Change], short: Short | None) -> Trend:
+def _trend(series: Series, changes: Sequence[Change], state: str) -> Trend:
     points = series.points
     places = {point.run: place for place, point in enumerate(points)}
     known = [one for one in changes if one.finding.run in places]
@@ -96,7 +96,7 @@ def _trend(series: Series, changes: Sequence[Change], short: Short | None) -> Tr
     level = [point.value for point in points[since:]]
     noise = band(level)
     better = {True: "higher is better", False: "lower is better", None: ""}[series.higher_is_better]
-    labels = ", ".join(f"{name}={value}" for name, value in sorted(series.labels.items()))
+    labels = labels_text(series.labels)
     plot = Plot(
         f"{series.kpi_id} of {count(len(points), 'run')}, times in UTC",
         [Line(series.kpi_id, [(float(place), point.value) for place, point in enumerate(points)])],
@@ -105,10 +105,4 @@ def _trend(series: Series, changes: Sequence[Change], short: Short | None) -> Tr
         marks=[Mark(float(places[one.finding.run]), one.kind, one.text) for one in known],
         labels=[f"{point.at:%Y-%m-%d %H:%M}" for point in points],
     )
-    unjudged = ""
-    if short:
-        runs = count(short.points, "comparable run")
-        unjudged = f"Not judged yet: {runs} before the newest, of {short.needed} needed"
-    return Trend(
-        series.kpi_id, labels, better, number(points[-1].value), series.unit, unjudged, plot, changes
-    )
+    return Trend(series.kpi_id, labels, better, number(points[-1].value), series.unit, state, plot, changes)
