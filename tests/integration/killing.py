@@ -1,11 +1,16 @@
-"""An operator that is killed after each of its writes: what all systems' fault tests share."""
+"""What the fault tests of all systems share: an operator that is killed after each of its writes, and the
+return of a cluster whose API server was away."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol
 
+from devcluster import Cluster, DevclusterError
+from devcluster.install import await_webhook
+from devcluster.kubectl import Kubectl, wait_until
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Call, Delay, Hold, RequestFault, Rule
 from tests.integration.jobs.operator import Operator
@@ -62,6 +67,19 @@ async def killed_after_each_write(stage: Killable, over: Callable[[], bool]) -> 
     return _written(stage.proxy, begin)
 
 
+async def killed_after(stage: Killable, *writes: str) -> None:
+    """kill -9 after the first of each of these writes (as `what` names them), an operator for each."""
+    for write in writes:
+        verb, _, target = write.partition(" ")
+        resource, _, subresource = target.partition("/")
+        hold = Hold(after=True)
+        stage.proxy.on_request(hold, verb=verb, resource=resource, subresource=subresource)
+        operator = stage.launch()
+        await stage.until(hold.reached.is_set, f"no {write}")
+        await stage.kill(operator)
+        stage.proxy.clear()
+
+
 def _written(proxy: FaultProxy, begin: int) -> list[str]:
     return [what(call) for call, status in proxy.calls[begin:] if status < 300 and _is_work(call)]
 
@@ -72,3 +90,20 @@ def _is_work(call: Call) -> bool:
 
 def what(call: Call) -> str:
     return f"{call.verb} {call.resource}{'/' + call.subresource if call.subresource else ''}"
+
+
+async def revived(cluster: Cluster) -> None:
+    """Returns when the cluster admits objects again, after its API server has been started.
+
+    As a kubelet does, it starts what has given up meanwhile.  An API server answers some reads before its
+    admission is ready, and Kueue's webhook comes back later.
+    """
+    for component in cluster.record.commands:
+        try:
+            cluster.pid(component)
+        except DevclusterError:
+            cluster.start_component(component)
+    kubectl = Kubectl(cluster.kubectl_words(), cluster.kubeconfig_path)
+    ready = partial(wait_until, "the API server ready", lambda: kubectl.answers("/readyz"), limit=LIMIT)
+    await asyncio.to_thread(ready)
+    await asyncio.to_thread(await_webhook, kubectl, "kueue", limit=LIMIT)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,12 @@ from tests.integration.conftest import CLUSTER, Server
 @pytest.fixture(scope="module")
 def cluster() -> Cluster:
     return devcluster.ensure(CLUSTER, profile="control-plane")
+
+
+@pytest.fixture
+def reader(cluster: Cluster) -> Iterator[Reader]:
+    with closing(Reader(cluster.kubeconfig_path)) as reader:
+        yield reader
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +54,14 @@ def shown(cluster: Cluster, *words: str) -> Any:
         "pods",
     ],
 )
-async def test_lists_and_objects(cluster: Cluster, server: Server, namespace: str, kind: str) -> None:
+async def test_lists_and_objects(
+    cluster: Cluster, server: Server, namespace: str, reader: Reader, kind: str
+) -> None:
     await server.apply(
         f"/api/v1/namespaces/{namespace}/configmaps/a", _named("v1", "ConfigMap", "a", labels={"x": "1"})
     )
     queue = {**_named("kueue.x-k8s.io/v1beta2", "LocalQueue", "q"), "spec": {"clusterQueue": "none"}}
     await server.apply(f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/localqueues/q", queue)
-    reader = Reader(cluster.kubeconfig_path)
 
     found = reader.read(namespace, kind)
 
@@ -68,13 +77,24 @@ async def test_lists_and_objects(cluster: Cluster, server: Server, namespace: st
     assert [_steady(one) for one in chosen["items"]] == [_steady(one) for one in wanted]
 
 
-def test_kinds_without_a_namespace(cluster: Cluster) -> None:
-    found = Reader(cluster.kubeconfig_path).read("default", "crd", "workloads.kueue.x-k8s.io")
+def test_kinds_without_a_namespace(cluster: Cluster, reader: Reader) -> None:
+    found = reader.read("default", "crd", "workloads.kueue.x-k8s.io")
 
     assert _steady(found) == _steady(shown(cluster, "crd", "workloads.kueue.x-k8s.io"))
 
 
-def test_what_is_not_there_is_kubectls_answer(cluster: Cluster) -> None:
+def test_a_connection_is_kept_for_the_next_read(reader: Reader) -> None:
+    for kind, name in (("configmaps", ""), ("configmap", "none"), ("namespace", "default")):
+        reader.read("default", kind, name)
+        (server,) = reader._idle
+        before = server.sock.getsockname()
+        assert reader.read("default", "namespace", "default")
+        assert [one.sock.getsockname() for one in reader._idle] == [before]
+
+
+def test_what_is_not_there_is_empty_and_its_error_kubectls(cluster: Cluster, reader: Reader) -> None:
+    assert reader.read("default", "configmap", "none") == {}
+    assert reader.read("none", "configmap", "none") == {}
     hub = Hub(cluster.kubeconfig_path, "default", kubectl_words=tuple(cluster.kubectl_words()))
 
     assert not hub.exists("configmap", "none")

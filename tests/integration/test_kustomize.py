@@ -4,43 +4,147 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from dev import resources
 from devcluster.existing import kubectl_program
 from fournos.history.settings import HistorySettings
+from fournos.jobs.own_job import job_webhooks
+from fournos.jobs.settings import JobSettings
+from fournos.kube.kinds import VALIDATING_WEBHOOKS
+from fournos.runtime.webhook.registration import Service, configurations
 
 ROOT = Path(__file__).parents[2]
 
 
-def rendered(folder: str = "deploy") -> list[dict[str, Any]]:
+def rendered(folder: str) -> list[dict[str, Any]]:
     command = [*kubectl_program(), "kustomize", str(ROOT / folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=400)
     assert not re.search(r"\$(SECRETS_)?NAMESPACE", done.stdout)
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
+NAMES = ("ovens-control", "ovens-jobs", "oven-keys")
+"""Names of the operator's, the jobs' and the secrets namespace that are none of the shipped ones."""
+SHIPPED = ("fournos-operator", "fournos", "psap-secrets")
+IN_JOBS = {
+    "LocalQueue/fournos-queue",
+    "ServiceAccount/fournos-resolver",
+    *(f"{kind}/fournos{role}" for kind in ("Role", "RoleBinding") for role in ("", "-engine", "-resolver")),
+}
+
+
 # The fixture makes sure that there is a kubectl: a cluster brings its own.
 @pytest.mark.usefixtures("kubeconfig")
-def test_everything_lands_in_its_namespace() -> None:
-    found = {(item["kind"], item["metadata"]["name"]): item for item in rendered()}
+@pytest.mark.parametrize("names", [SHIPPED, NAMES], ids=["shipped", "others"])
+def test_everything_lands_in_its_namespace(names: tuple[str, str, str]) -> None:
+    """Whatever names.yaml holds: it is the one place to change."""
+    operator, jobs, secrets = names
+    objects = resources.kustomized(*names)
+    assert not re.search(r"\$(SECRETS_)?NAMESPACE", str(objects))
+    found = {(item["kind"], item["metadata"]["name"]): item for item in objects}
+    assert len(found) == len(objects)
     policies = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     cluster_wide = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", *policies}
     for (kind, name), item in found.items():
         namespace = item["metadata"].get("namespace")
-        if kind in cluster_wide:
+        if kind in cluster_wide or kind.endswith("WebhookConfiguration"):
             assert namespace is None
+        elif name == f"fournos-secrets-reader-{jobs}":
+            assert namespace == secrets
         else:
-            assert namespace == ("psap-secrets" if name.startswith("fournos-secrets-reader") else "fournos")
-        assert {subject["namespace"] for subject in item.get("subjects", ())} <= {"fournos"}
+            assert namespace == (jobs if f"{kind}/{name}" in IN_JOBS else operator), (kind, name)
+        for subject in item.get("subjects", ()):
+            assert subject["namespace"] == (operator if subject["name"] == "fournos" else jobs)
         reference = item.get("roleRef")
         assert not reference or (reference["kind"], reference["name"]) in found
-    assert ("Deployment", "fournos") in found
+    assert {name for kind, name in found if kind == "Namespace"} == set(names)
     assert ("CustomResourceDefinition", "fournosjobs.fournos.dev") in found
+    _works_in(found, *names)
+
+
+def _works_in(found: Mapping[tuple[str, str], Any], operator: str, jobs: str, secrets: str) -> None:
+    """The names that are values: settings, and what the webhook is called, reached and responsible for."""
+    (container,) = found["Deployment", "fournos"]["spec"]["template"]["spec"]["containers"]
+    values = {one["name"]: one.get("value") for one in container["env"]}
+    settings = JobSettings(
+        **{name.removeprefix("FOURNOS_").lower(): value for name, value in values.items() if value}
+    )
+    assert (settings.namespace, settings.secrets_namespace) == (jobs, secrets)
+    assert settings.secret_policy == "listed"
+    (place,) = (one for one in container["env"] if one["name"] == "FOURNOS_CONTROLLER_NAMESPACE")
+    assert place["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
+    service = Service(operator, str(values["FOURNOS_WEBHOOK_SERVICE"]))
+    assert ("Service", service.name) in found
+    wanted = configurations(job_webhooks(settings), service, owner=operator)
+    configured = {key: item for key, item in found.items() if key[0] == VALIDATING_WEBHOOKS.kind}
+    assert list(configured.values()) == list(wanted.values())
+    ((_, name),) = configured
+    (rule,) = (
+        rule
+        for rule in found["ClusterRole", f"fournos-job-webhooks-{jobs}"]["rules"]
+        if "resourceNames" in rule
+    )
+    assert rule["resourceNames"] == [name]
+
+
+@pytest.mark.usefixtures("kubeconfig")
+def test_the_webhook_of_an_operator_in_one_namespace(tmp_path: Path) -> None:
+    """docs/install.md changes the files for another namespace."""
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    (command,) = re.findall(
+        r"^(kubectl kustomize deploy/job-webhooks .*?) \| kubectl apply", page, re.M | re.S
+    )
+    (tmp_path / "kubectl").write_text(f'#!/bin/sh\nexec {" ".join(kubectl_program())} "$@"\n')
+    (tmp_path / "kubectl").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FOURNOS_NAMESPACE": "ovens"}
+    text = subprocess.run(
+        ["bash", "-c", command],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=400,
+    ).stdout
+    found = {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(text)}
+    wanted = configurations(
+        job_webhooks(JobSettings(namespace="ovens")), Service("ovens", "fournos-webhooks"), owner="ovens"
+    )
+    for (resource, name), body in wanted.items():
+        assert found.pop((resource.kind, name)) == body
+    for item in found.values():
+        assert item["metadata"].get("namespace", "ovens") == "ovens"
+        assert {subject["namespace"] for subject in item.get("subjects", ())} <= {"ovens"}
+    (rule,) = (
+        rule
+        for rule in found["ClusterRole", "fournos-job-webhooks-ovens"]["rules"]
+        if "resourceNames" in rule
+    )
+    assert rule["resourceNames"] == [name for _, name in wanted]
+
+
+@pytest.mark.usefixtures("kubeconfig")
+def test_the_upgrade_takes_the_rights_of_an_operator_beside_its_jobs() -> None:
+    """All bindings of the published commands get the new account: the earlier operator can renew no Lease."""
+    _, jobs, secrets = SHIPPED
+    after = {(item["kind"], item["metadata"]["name"]): item for item in resources.kustomized(*SHIPPED)}
+    before = [item for item in resources.rbac(jobs, secrets) if item["kind"].endswith("Binding")]
+    of_operator = [
+        item for item in before if any(one["name"] == "fournos" for one in item.get("subjects", ()))
+    ]
+    assert len(of_operator) == 4
+    for item in of_operator:
+        replaced = after[item["kind"], item["metadata"]["name"]]
+        assert {one["namespace"] for one in replaced["subjects"]} == {"fournos-operator"}
+        assert replaced["metadata"].get("namespace", jobs) == item["metadata"].get("namespace", jobs)
 
 
 @pytest.mark.usefixtures("kubeconfig")
@@ -131,11 +235,55 @@ def test_two_replicas_of_the_history_share_a_bucket(kubeconfig: Path) -> None:
     }
     fields = {f"FOURNOS_HISTORY_{name}".upper() for name in HistorySettings.model_fields}
     assert {name for name in secrets if name.startswith("FOURNOS_")} <= fields
-    (policy,) = (one["spec"] for one in found if one["kind"] == "NetworkPolicy")
-    assert policy["policyTypes"] == ["Ingress", "Egress"] and policy["ingress"]
-    (way,) = policy["egress"]
-    ports = {one["port"] for one in way["ports"]}
-    assert {53, 443, 6443, 5432} <= ports, "names, S3 and the API server, the database"
+
+
+@pytest.mark.usefixtures("kubeconfig")
+@pytest.mark.parametrize(
+    ("folder", "more"),
+    [
+        ("deploy/web", set()),
+        ("deploy/history", set()),
+        ("deploy/history-postgres", {5432}),
+        ("deploy/history-postgres-s3", {5432, 9000}),
+    ],
+)
+def test_egress_of_page_and_history_has_only_the_ports_that_they_need(folder: str, more: set[int]) -> None:
+    """Names, and the API server, a login provider or S3 by https; the database and another port of S3."""
+    objects = rendered(folder)
+    labels = deployment_of(objects)["spec"]["template"]["metadata"]["labels"]
+    policies = [one["spec"] for one in objects if one["kind"] == "NetworkPolicy"]
+    selected = [one for one in policies if one["podSelector"]["matchLabels"].items() <= labels.items()]
+    (policy,) = (one for one in selected if "Egress" in one["policyTypes"])
+    assert "Ingress" in policy["policyTypes"] and policy["ingress"]
+    assert {port["port"] for way in policy["egress"] for port in way["ports"]} == {53, 5353, 443, 6443} | more
+
+
+@pytest.mark.usefixtures("kubeconfig")
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("history", "history"), ("history-postgres", "history"), ("web", "web"), ("web-ingress", "web")],
+)
+def test_the_documented_patch_opens_another_port(folder: str, name: str, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "install.md").read_text().partition("\n## Other ports\n")[2]
+    shown = text.partition("```yaml\n")[2].partition("```")[0]
+    for tree in ("deploy", "manifests"):
+        shutil.copytree(ROOT / tree, tmp_path / tree)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    shown = shown.replace("../deploy/history", f"../deploy/{folder}").replace(
+        "fournos-history", f"fournos-{name}"
+    )
+    (mine / "kustomization.yaml").write_text(shown)
+    before, after = (
+        next(one["spec"] for one in rendered(place) if named(one) == ("NetworkPolicy", f"fournos-{name}"))
+        for place in (f"deploy/{folder}", str(mine))
+    )
+    added = {"ports": [{"port": 8443, "protocol": "TCP"}]}
+    assert after == {**before, "egress": [*before["egress"], added]}
+
+
+def named(item: dict[str, Any]) -> tuple[str, str]:
+    return item["kind"], item["metadata"]["name"]
 
 
 def test_the_page_with_and_without_its_overlays(kubeconfig: Path) -> None:
@@ -166,3 +314,21 @@ def deployment_of(found: list[dict[str, Any]]) -> dict[str, Any]:
 def environment(found: list[dict[str, Any]]) -> set[str]:
     (container,) = deployment_of(found)["spec"]["template"]["spec"]["containers"]
     return {variable["name"] for variable in container["env"]}
+
+
+@pytest.mark.usefixtures("kubeconfig")
+def test_argo_deploys_everything_with_the_history_in_use() -> None:
+    objects = rendered("argocd/fournos")
+    keys = [(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in objects]
+    assert len(set(keys)) == len(keys)
+    namespaces = {name for kind, _, name in keys if kind == "Namespace"}
+    others = {namespace for _, namespace, _ in keys if namespace} - namespaces
+    assert others == {"hearth", "kube-system"}  # of Hearth's Application, and of Kubernetes
+    enabled = [
+        item["metadata"]["name"]
+        for item in objects
+        if item["kind"] == "Deployment"
+        for container in item["spec"]["template"]["spec"]["containers"]
+        if {"name": "FOURNOS_HISTORY_ENABLED", "value": "true"} in container["env"]
+    ]
+    assert enabled == ["fournos"]

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from fournos.jobs.own_job import job_webhooks
+from fournos.jobs.settings import JobSettings
+from fournos.runtime.webhook.registration import Address, configurations
 from tests.integration.conftest import Server
 from tests.integration.test_rbac import PLURALS, rights, secrets_namespace  # noqa: F401
 from tests.waiting import until
@@ -44,10 +47,20 @@ class As:
         status, message = await self(account, method, path, body, **kwargs)
         assert status in (200, 201), f"{account or 'the administrator'}: {message}"
 
-    async def may_not(self, account: str, method: str, path: str, body: Any, *reported: str) -> None:
-        status, message = await self(account, method, path, body)
+    async def may_not(
+        self, account: str, method: str, path: str, body: Any, *reported: str, **kwargs: Any
+    ) -> None:
+        status, message = await self(account, method, path, body, **kwargs)
         assert status in (403, 422) and "ValidatingAdmissionPolicy" in message, (status, message)
         assert all(one in message for one in reported), message
+
+    async def until_refused(self, *probe: Any) -> None:
+        """Waits until the API server has read the policy that refuses this request, and the rights to it."""
+
+        async def refused() -> bool:
+            return "ValidatingAdmissionPolicy" in (await self(*probe, dryRun="All"))[1]
+
+        await until(refused, f"no policy refuses {probe}", pause=0.1)
 
 
 def job(name: str, **spec: Any) -> dict[str, Any]:
@@ -81,10 +94,16 @@ USERS = [
     {"apiGroups": ["fournos.dev"], "resources": ["fournosjobs", "fournosjobs/status"], "verbs": ["*"]},
     {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": ["*"]},
     {"apiGroups": ["", "batch"], "resources": ["configmaps", "jobs"], "verbs": ["*"]},
+    {"apiGroups": ["tekton.dev"], "resources": ["pipelineruns", "taskruns"], "verbs": ["*"]},
+    {"apiGroups": ["workload.codeflare.dev"], "resources": ["appwrappers"], "verbs": ["*"]},
+    {"apiGroups": ["flux-framework.org"], "resources": ["miniclusters"], "verbs": ["*"]},
 ]
 
 
-async def grant(server: Server, namespace: str, account: str, rules: list[dict[str, Any]]) -> None:
+async def grant(
+    server: Server, namespace: str, account: str, rules: list[dict[str, Any]], *, home: str = ""
+) -> None:
+    """Gives the ServiceAccount, of the namespace or of `home`, these rights in the namespace."""
     api = "rbac.authorization.k8s.io"
     path = f"/apis/{api}/v1/namespaces/{namespace}"
     meta = {"name": f"test-{account}"}
@@ -95,7 +114,7 @@ async def grant(server: Server, namespace: str, account: str, rules: list[dict[s
         "kind": "RoleBinding",
         "metadata": meta,
         "roleRef": {"apiGroup": api, "kind": "Role", "name": f"test-{account}"},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": home or namespace}],
     }
     await server.apply(f"{path}/rolebindings/test-{account}", binding)
 
@@ -120,17 +139,12 @@ async def who(server: Server, crds: None, namespace: str, rights: None) -> Async
     probes = (
         ("default", "PATCH", f"{found.jobs}/probe/status", {"status": {"phase": "Failed"}}),
         ("fournos-resolver", "PATCH", f"{found.jobs}/probe", {"spec": {"owner": "x"}}),
-        ("user", "POST", found.jobs, job("x", priority=HELD)),
+        ("user", "POST", found.workloads, workload("x", priority=1_000_000_000)),
         ("user", "POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": labelled}),
     )
-    for probe in probes:  # until the API server has read each policy, and the rights
-        await until(partial(_refused, found, *probe), f"no policy refuses {probe}", pause=0.1)
+    for probe in probes:
+        await found.until_refused(*probe)
     yield found
-
-
-async def _refused(user: As, *probe: Any) -> bool:
-    _, message = await user(*probe, dryRun="All")
-    return "ValidatingAdmissionPolicy" in message
 
 
 async def test_an_engine_writes_its_own_status_and_nothing_else(who: As) -> None:
@@ -172,6 +186,35 @@ async def test_the_recorder_archives_and_writes_nothing_else(who: As, server: Se
     await who.may("fournos", "PATCH", path, {"status": {"archivedAt": None}})
 
 
+async def test_the_webhook_is_asked_about_engines_and_resolvers_alone(who: As, server: Server) -> None:
+    """Nothing answers at its address here, so who is refused is whom the API server asks it about."""
+    status = {"apiGroups": ["fournos.dev"], "resources": ["fournosjobs/status"], "verbs": ["patch"]}
+    runs = {"apiGroups": ["history.fournos.dev"], "resources": ["runs"], "verbs": ["create"]}
+    await grant(server, who.namespace, "recorder", [status, runs])
+    await who.may("user", "POST", who.jobs, job("asked"))
+    hooks = job_webhooks(JobSettings(namespace=who.namespace))
+    ((resource, name), body), *_ = configurations(hooks, Address("https://127.0.0.1:1"), owner="x").items()
+    path = f"/apis/admissionregistration.k8s.io/v1/{resource.plural}/{name}"
+    engine = ("default", "PATCH", f"{who.jobs}/asked/status", {"status": {"engineStatus": {"step": "x"}}})
+    await server.apply(path, body)
+    try:
+        await until(partial(_asked, who, *engine), "the webhook is not registered", pause=0.1)
+        assert await _asked(
+            who, "fournos-resolver", "PATCH", f"{who.jobs}/asked", {"spec": {"secretRefs": []}}
+        )
+        archived = {"status": {"archivedAt": "2030-01-01T00:00:00Z"}}
+        await who.may("recorder", "PATCH", f"{who.jobs}/asked/status", archived)
+        await who.may("fournos", "PATCH", f"{who.jobs}/asked/status", {"status": {"message": "m"}})
+        await who.may("user", "PATCH", f"{who.jobs}/asked", {"spec": {"displayName": "d"}})
+    finally:
+        await server("DELETE", path)
+
+
+async def _asked(user: As, *request: Any) -> bool:
+    _, message = await user(*request, dryRun="All")
+    return "failed calling webhook" in message
+
+
 async def test_only_the_operator_makes_reruns_and_their_labels_are_immutable(who: As) -> None:
     """A rerun counts as a repeat of another job, under the owner and the priority that it was made with."""
 
@@ -193,9 +236,17 @@ async def test_only_the_operator_makes_reruns_and_their_labels_are_immutable(who
         {"spec": {"env": {"A": "b"}}},
         {"spec": {"executionEngine": {"forge": {"project": "evil"}}}},
         {"spec": {"confirm": {"repeats": 5}}},
+        {"spec": {"ttl": "1m"}},
+        {"spec": {"hardware": {"gpuType": "h200", "gpuCount": 8}}},
+        {"spec": {"owner": None}},
     ):
         await who.may_not("user", "PATCH", path, forged, "repeats its job")
     await who.may_not("user", "PATCH", path, {"metadata": {"labels": None}}, "label fournos.dev/confirms")
+    hardware = {"gpuType": "a100", "gpuCount": 2}
+    await who.may("fournos-resolver", "PATCH", path, {"spec": {"hardware": hardware}})
+    other = {"spec": {"hardware": {**hardware, "gpuCount": 1}}}
+    await who.may_not("fournos-resolver", "PATCH", path, other, "repeats its job")
+    await who.may("user", "PATCH", path, {"spec": {"suspend": True}})
     await who.may("user", "PATCH", path, {"spec": {"shutdown": "Stop"}})
     await who.may("user", "DELETE", path, {})
 
@@ -231,8 +282,6 @@ async def test_the_own_job_webhook_is_one_that_the_api_server_takes(server: Serv
 async def test_only_hearth_gives_the_priority_of_a_held_lock(who: As) -> None:
     labelled = {"labels": {"kueue.x-k8s.io/priority-class": HELD}}
     for body, path in (
-        (job("x", priority=HELD), who.jobs),
-        (job("x", lockOnly=True, executionEngine=None, priority=HELD), who.jobs),
         (workload("x", priority=1_000_000_000), who.workloads),
         (workload("x", priority=2_000_000_000, priorityClassRef=reference("high")), who.workloads),
         (workload("x", priority=1, priorityClassRef=reference(HELD)), who.workloads),
@@ -247,8 +296,13 @@ async def test_only_hearth_gives_the_priority_of_a_held_lock(who: As) -> None:
 
     await who.may("user", "POST", who.jobs, job("lock", lockOnly=True, executionEngine=None))
     await who.may("user", "POST", who.jobs, job("mine", priority="nightly"))
-    for change in ({"spec": {"priority": HELD}}, {"metadata": labelled}):
-        await who.may_not("user", "PATCH", f"{who.jobs}/mine", change, "for locks of clusters only")
+    await who.may_not(
+        "user", "PATCH", f"{who.jobs}/mine", {"metadata": labelled}, "for locks of clusters only"
+    )
+    for account in ("", "user"):  # a rule of the CRD: also without policies, and for an administrator
+        for body in (job("x", priority=HELD), job("x", lockOnly=True, executionEngine=None, priority=HELD)):
+            status, message = await who(account, "POST", who.jobs, body)
+            assert status == 422 and "for locks of clusters only" in message, message
 
     lock = workload("held", priority=-1_000_000_000, priorityClassRef=reference("fournos-lock-requested"))
     await who.may("fournos", "POST", who.workloads, lock)

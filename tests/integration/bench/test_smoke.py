@@ -4,35 +4,58 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import devcluster
 from bench.__main__ import main
 from bench.lifecycle import HOPS
 
-JOBS = 5
+CLUSTER = "fournos-test-bench"
+JOBS, TABS = 5, 20
+PARTS = {
+    "lifecycle": {"jobs": JOBS},
+    "web": {"jobs": 200, "reads": 2, "loads": 1, "tabs": TABS, "seconds": 1},
+    "client": {"jobs": 40, "turns": 1},
+}
+"""In an order in which the jobs that one leaves do not change what the next counts and shows."""
+
+
+def _ensured(name: str, *, recreate: bool, **shape: Any) -> devcluster.Cluster:
+    return devcluster.ensure(name, **shape)
 
 
 @pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    file: Path = tmp_path_factory.mktemp("bench") / "numbers.json"
-    words = ["lifecycle", "--jobs", str(JOBS), "--cluster", "fournos-test-bench", "--json", str(file)]
-    assert main(words) == 0
-    (found,) = json.loads(file.read_text())["lifecycle"]
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What each part wrote.  All measure on one cluster: to start one takes longer than a part does."""
+    found = {}
+    devcluster.down(CLUSTER)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(devcluster, "up", _ensured)
+        for part, sizes in PARTS.items():
+            file: Path = tmp_path_factory.mktemp(part) / "numbers.json"
+            words = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
+            assert main([part, *words, "--cluster", CLUSTER, "--keep", "--json", str(file)]) == 0
+            found[part] = json.loads(file.read_text())[part]
+    devcluster.down(CLUSTER)
+    return found
+
+
+@pytest.fixture
+def lifecycle(numbers: dict[str, Any]) -> dict[str, Any]:
+    (found,) = numbers["lifecycle"]
     assert isinstance(found, dict)
     return found
 
 
-def test_every_hop_of_every_job_is_timed(numbers: dict[str, object]) -> None:
-    hops = numbers["hops"]
-    assert isinstance(hops, dict)
-    assert set(hops) == {f"{words} ({who})" for _, _, who, words in HOPS}
-    assert numbers["jobs"] == JOBS
+def test_every_hop_of_every_job_is_timed(lifecycle: dict[str, Any]) -> None:
+    assert set(lifecycle["hops"]) == {f"{words} ({who})" for _, _, who, words in HOPS}
+    assert lifecycle["jobs"] == JOBS
 
 
-def test_requests_of_all_parties_are_what_the_server_counted(numbers: dict[str, object]) -> None:
-    requests = numbers["requests"]
-    assert isinstance(requests, dict)
+def test_requests_of_all_parties_are_what_the_server_counted(lifecycle: dict[str, Any]) -> None:
+    requests = lifecycle["requests"]
     parts = ("operator", "events", "kueue and others")
     assert requests["all"] == pytest.approx(sum(requests[part] for part in parts))
     # A job cannot be had for less: six writes of it, its five children and their ends.
@@ -43,31 +66,25 @@ def test_requests_of_all_parties_are_what_the_server_counted(numbers: dict[str, 
     assert requests["kueue and others"] > 2
 
 
-def test_a_job_costs_passes_and_processor(numbers: dict[str, object]) -> None:
+def test_a_job_costs_passes_and_processor(lifecycle: dict[str, Any]) -> None:
     for name in ("cpu_ms", "passes", "rss", "rate"):
-        value = numbers[name]
+        value = lifecycle[name]
         assert isinstance(value, float | int), name
         assert value > 0, name
 
 
-def test_the_client_takes_turns_with_plain_requests(tmp_path: Path) -> None:
-    file = tmp_path / "numbers.json"
-    words = ["client", "--jobs", "40", "--turns", "1", "--cluster", "fournos-test-bench"]
-    assert main([*words, "--json", str(file)]) == 0
-    found = json.loads(file.read_text())["client"]
-    assert (found["jobs"], len(found["plain"]), len(found["matrix"]), len(found["waits"])) == (40, 1, 1, 20)
-    assert min(found["plain"] + found["matrix"]) > 0
-    assert max(found["waits"]) < 30
-
-
-def test_changes_reach_all_open_tabs_of_the_page(tmp_path: Path) -> None:
-    file = tmp_path / "numbers.json"
-    sizes = ["--jobs", "1000", "--reads", "2", "--tabs", "20", "--seconds", "1"]
-    assert main(["web", *sizes, "--cluster", "fournos-test-bench", "--json", str(file)]) == 0
-    found = json.loads(file.read_text())["web"]
+def test_changes_reach_all_open_tabs_of_the_page(numbers: dict[str, Any]) -> None:
+    found = numbers["web"]
     assert {page["status"] for page in found["pages"]} == {200}
     assert all(page["whole"] > page["bytes"] > 0 for page in found["pages"])
-    assert len(found["live"]["delays"]) == 20 * found["live"]["changes"] > 0
+    assert len(found["live"]["delays"]) == TABS * found["live"]["changes"] > 0
     # The changed pieces are less than the objects.
     each = {name: found[name]["bytes"] / found[name]["tabs"] for name in ("live", "snapshots")}
     assert 0 < each["live"] < each["snapshots"]
+
+
+def test_the_client_takes_turns_with_plain_requests(numbers: dict[str, Any]) -> None:
+    found = numbers["client"]
+    assert (found["jobs"], len(found["plain"]), len(found["matrix"]), len(found["waits"])) == (40, 1, 1, 20)
+    assert min(found["plain"] + found["matrix"]) > 0
+    assert max(found["waits"]) < 30

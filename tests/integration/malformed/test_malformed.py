@@ -16,7 +16,7 @@ import pytest
 
 from fournos.api.crd import crd
 from fournos.app.metrics import TABLE
-from fournos.app.parts import KINDS, PARTS
+from fournos.app.parts import PARTS, kinds
 from fournos.appwrappers.names import MANAGED_BY_US as APPWRAPPER_OURS
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
@@ -123,7 +123,9 @@ async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
     tasks = []
     for part, its in settings_of(namespace).items():
         running = PARTS[part].start(its, clock, metrics, wake)
-        managers.append(Manager(client, running.controllers, clock=clock, metrics=metrics))
+        manager = Manager(client, running.controllers, clock=clock, metrics=metrics)
+        running.started(manager)
+        managers.append(manager)
         tasks += [asyncio.create_task(job()) for job in running.background.values()]
     for manager in managers:
         tasks.append(asyncio.create_task(manager.informers.watch()))
@@ -171,12 +173,12 @@ def bugs(metrics: Metrics) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("definition", [definition for definition, _ in KINDS], ids=lambda one: one.kind)
+@pytest.mark.parametrize("definition", [definition for definition, _ in kinds()], ids=lambda one: one.kind)
 async def test_no_malformed_object_affects_others(
     client: Client, crds: None, namespace: str, definition: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     kind = definition.resource
-    (rules,) = (rules for found, rules in KINDS if found is definition)
+    (rules,) = (rules for found, rules in kinds() if found is definition)
     sound = SOUND[kind.kind]
     objects = odd(crd(definition, rules=rules), sound, MALFORMED[kind.kind], COUNT)
     head = {"apiVersion": kind.api_version, "kind": kind.kind}
@@ -238,7 +240,7 @@ def deep(kind: str, levels: int) -> bytes:
 async def test_an_object_nested_too_deep_to_be_read_hides_no_other(
     client: Client, server: Server, crds: None, namespace: str, kind: str
 ) -> None:
-    (definition,) = (definition for definition, _ in KINDS if definition.kind == kind)
+    (definition,) = (definition for definition, _ in kinds() if definition.kind == kind)
     resource = definition.resource
     head = {"apiVersion": resource.api_version, "kind": kind}
 

@@ -11,14 +11,21 @@ from typing import Any
 
 import pytest
 
-import devcluster
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.kinds import NAMESPACE, POD
 from fournos.kube.resource import Key, Obj, Resource, uid_of
-from tests.integration.frameworks.conftest import FOO, QUEUE, FrameworkStage, Operator, install
+from tests.integration.conftest import kueue_configured
+from tests.integration.frameworks.conftest import (
+    FOO,
+    QUEUE,
+    RUN,
+    FrameworkStage,
+    Operator,
+    install,
+    leave_no_webhooks,
+)
 
-NAME = "fournos-test-queued-twice"
 CONFIG: dict[str, Any] = {
     "integrations": {"frameworks": ["batch/job", "pod"], "externalFrameworks": ["Foo.v1.example.com"]},
 }
@@ -28,8 +35,8 @@ MANAGED = "kueue.x-k8s.io/managed"
 
 @pytest.fixture(scope="module")
 def kubeconfig() -> Iterator[Path]:
-    yield devcluster.ensure(NAME, profile="control-plane", kueue_config=CONFIG).kubeconfig_path
-    devcluster.down(NAME)
+    with kueue_configured(CONFIG) as path:
+        yield path
 
 
 @pytest.fixture
@@ -37,17 +44,19 @@ async def stage(
     kubeconfig: Path, crds: None, namespace: str, tmp_path: Path
 ) -> AsyncIterator[FrameworkStage]:
     operator = Operator(kubeconfig, tmp_path)
-    try:
-        async with Client(load(kubeconfig)) as client:
+    async with Client(load(kubeconfig)) as client:
+        found = FrameworkStage(client, namespace, operator)
+        try:
             await install(client, FOO)
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": operator.namespace}}
             await client.create(NAMESPACE, body)
             await operator.ready()
-            found = FrameworkStage(client, namespace, operator)
             await found.set_up()
             yield found
-    finally:
-        operator.stop()
+            await found.clean(RUN, FOO)
+        finally:
+            operator.stop()
+            await leave_no_webhooks(client, operator)
 
 
 async def owned(stage: FrameworkStage, resource: Resource, name: str, owner: Obj, **spec: Any) -> Obj:

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dev import history, resources
+from dev import demo, history, resources, setup
 from dev.demo_jobs import SLOW
+from devcluster import preflight
+from devcluster.errors import NotSupportedError
+from devcluster.progress import Progress
 from fournos.history.results.check import check
 from fournos.history.results.models import Kpi
 
@@ -76,3 +79,27 @@ def test_the_history_of_the_demonstration_is_the_shipped_one() -> None:
     mounted = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
     assert mounted == {volume["name"] for volume in pod["volumes"]}
     assert all("emptyDir" in volume for volume in pod["volumes"])
+
+
+def test_an_unsuitable_machine_is_named_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, untried: bool) -> None:
+        raise NotSupportedError(f"untried: {untried}")
+
+    monkeypatch.setattr(preflight, "require", refuse)
+    for name in ("prepare", "operator_image"):
+        monkeypatch.setattr(demo, name, lambda *_: pytest.fail("it went on"))
+    for untried in (False, True):
+        with pytest.raises(NotSupportedError, match=f"untried: {untried}"):
+            demo.run(setup.Where(untried=untried), Progress(quiet=True))
+
+
+def test_only_a_native_cluster_asks_something_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "require", lambda *_, **__: pytest.fail("it looked"))
+    setup.check_machine(setup.Where(provider="kind"), Progress(quiet=True))
+    setup.check_machine(setup.Where(provider="existing"), Progress(quiet=True))
+
+
+def test_the_option_reaches_the_check() -> None:
+    parsed = setup.arguments("").parse_args(["--untried"])
+    assert setup.where_of(parsed).untried
+    assert not setup.where_of(setup.arguments("").parse_args([])).untried

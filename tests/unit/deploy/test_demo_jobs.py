@@ -1,12 +1,13 @@
-"""The jobs of `make demo`: when their ends count as recorded."""
+"""The jobs of `make demo`: which of them are submitted, and when their ends count as recorded."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
-from dev.demo_jobs import recorded
+from dev.demo_jobs import SAMPLES, SLOW, lacking, recorded
 from devcluster import DevclusterError
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient
@@ -42,3 +43,23 @@ async def test_a_job_that_is_deleted_before_its_record_is_an_error() -> None:
     await api.delete(FOURNOS_JOB, key_of(job), uid=job["metadata"]["uid"])
     with pytest.raises(DevclusterError, match="one was deleted before its end was recorded"):
         await asyncio.wait_for(waiting, 60)
+
+
+@pytest.mark.parametrize(
+    ("plain", "slow", "begun", "submitted"),
+    [
+        (0, 0, {}, ["demo-"] * SAMPLES + [SLOW]),
+        (SAMPLES, 1, {}, ["demo-"]),
+        (SAMPLES + 5, 0, {}, ["demo-", SLOW]),
+        (0, 0, {"demo-": 1}, ["demo-"] * (SAMPLES - 1) + [SLOW]),
+        (0, 0, {"demo-": SAMPLES, SLOW: 1}, []),
+        (SAMPLES, 0, {SLOW: 1}, ["demo-"]),
+        (1, 1, {"demo-": 1}, ["demo-"] * (SAMPLES - 2)),
+    ],
+    ids=["first", "again", "no slow one", "killed at once", "killed later", "one to follow", "in between"],
+)
+def test_only_what_is_lacking_is_submitted(
+    plain: int, slow: int, begun: Mapping[str, int], submitted: list[str]
+) -> None:
+    """Jobs of a demonstration that was killed are waited for, not submitted once more."""
+    assert lacking("demo-", plain=plain, slow=slow, begun=begun) == submitted

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 
 from dev import operator, resources
 from dev.setup import arguments, where_of
+from fournos.jobs.allow import SecretConsumer
 
 
 def test_rbac_is_filled_in_whole() -> None:
@@ -23,16 +26,28 @@ def test_a_missing_variable_is_an_error() -> None:
 
 
 def test_the_deployment_keeps_its_hardening_and_gets_image_and_template() -> None:
-    (before,) = (o for o in resources.load("manifests/deployment.yaml") if o["kind"] == "Deployment")
-    objects = operator.objects("docker.io/local/fournos:x", secrets_namespace="theirs")
+    shipped = resources.load("manifests/deployment.yaml")
+    (before,) = deepcopy([o for o in shipped if o["kind"] == "Deployment"])
+    shipped[-1]["metadata"]["namespace"] = "mine"
+    objects = operator.objects(shipped, "docker.io/local/fournos:x", settings={"FOURNOS_METRICS_PORT": "1"})
     (after,) = (o for o in objects if o["kind"] == "Deployment")
     (config,) = (o for o in objects if o["kind"] == "ConfigMap")
     old, new = (o["spec"]["template"]["spec"] for o in (before, after))
     assert new["containers"][0]["securityContext"] == old["containers"][0]["securityContext"]
     assert new["containers"][0]["image"] == "docker.io/local/fournos:x"
+    names = [entry["name"] for entry in new["containers"][0]["env"]]
     environment = {entry["name"]: entry.get("value") for entry in new["containers"][0]["env"]}
-    assert environment["FOURNOS_SECRETS_NAMESPACE"] == "theirs"
+    assert len(names) == len(environment) and environment["FOURNOS_METRICS_PORT"] == "1"
+    assert config["metadata"]["namespace"] == "mine"
     assert environment["FOURNOS_RESOLVE_JOB_TEMPLATE"].rpartition("/")[2] in config["data"]
+
+
+def test_the_mock_secrets_are_for_the_jobs_of_one_namespace() -> None:
+    for secret in resources.mock_secrets("mine"):
+        may = SecretConsumer("listed", "mine", "anyone", ())
+        assert may(secret["metadata"]["name"], secret["metadata"]["annotations"]) == ""
+        may_not = SecretConsumer("listed", "theirs", "anyone", ())
+        assert may_not(secret["metadata"]["name"], secret["metadata"]["annotations"])
 
 
 def test_another_resolver_replaces_only_the_mock_one() -> None:

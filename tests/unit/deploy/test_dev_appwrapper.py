@@ -16,6 +16,7 @@ import yaml
 from dev import appwrapper, image
 from devcluster import DevclusterError, upstream
 from devcluster import kubectl as kubectl_module
+from devcluster.versions import chosen
 
 ROOT = Path(__file__).parents[3]
 OWN = {
@@ -131,7 +132,7 @@ def test_without_kueue_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) ->
     ("served", "named", "applied"),
     [
         (True, "", []),
-        (False, "", [upstream.RELEASES["kueue"]]),
+        (False, "", [upstream.release("kueue", chosen())]),
         (False, "/a/manifests.yaml", ["/a/manifests.yaml"]),
     ],
 )

@@ -30,7 +30,7 @@ def test_the_component_of_a_bucket_lists_its_files() -> None:
     (listed,) = yaml.safe_load_all((folder / "kustomization.yaml").read_text())
     assert listed["kind"] == "Component"
     assert {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"} == {
-        patch["path"] for patch in listed["patches"]
+        patch["path"] for patch in listed["patches"] if "path" in patch
     }
 
 
@@ -70,7 +70,7 @@ def test_the_network_reaches_the_ports_of_the_pod_alone() -> None:
     pod = found["Deployment", "fournos-history"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     policy = found["NetworkPolicy", "fournos-history"]["spec"]
-    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     (rule,) = policy["ingress"]
     assert {one["port"] for one in rule["ports"]} == {one["name"] for one in container["ports"]}
@@ -101,3 +101,11 @@ def test_the_deployment_is_configured_hardened_and_one() -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
+
+
+def test_the_api_has_an_address_while_its_store_does_not_answer() -> None:
+    """Its pods are not ready then, and no deletion of a namespace ends while an APIService is unavailable."""
+    service = objects()["APIService", "v1.history.fournos.dev"]["spec"]["service"]
+    assert objects()["Service", service["name"]]["spec"]["publishNotReadyAddresses"] is True
+    (budget,) = yaml.safe_load_all((FOLDER.with_name("history-postgres") / "disruption.yaml").read_text())
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow", "nodes are drained meanwhile"

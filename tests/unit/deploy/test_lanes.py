@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import io
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from dev import lanes
+from dev.lane_progress import LaneProgress
 from dev.lanes import NOTHING_SELECTED, ROOT, commands, exit_code, run
 
 CLUSTER = re.compile(r"fournos-(test|mk)(-[a-z0-9]+)*-?")
@@ -34,6 +36,7 @@ def test_each_folder_is_a_lane_with_the_same_arguments() -> None:
         "e2e": [sys.executable, "-u", "-m", "pytest", "tests/e2e", "-k", "a or b", "--", "-x"],
     }
     assert commands(["tests/e2e", "--"]) == commands(["tests/e2e"])
+    assert commands(["tests/a/b,tests/c", "--", "-x"])["b"][-3:] == ["tests/a/b", "tests/c", "-x"]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +119,50 @@ def test_an_unfinished_line_is_shown_after_a_while(tmp_path: Path, monkeypatch: 
     assert "a | ..." in lines
 
 
+def test_what_is_done_and_left_is_told_from_the_second_run_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "_TELL", 0.0)
+    goes_on = tmp_path / "goes-on"
+    script = sh(f"printf 'tests/test_x.py .. [ 40%%]\\n'; until test -e {goes_on}; do sleep 0.01; done")
+
+    class Out(io.StringIO):
+        def write(self, text: str) -> int:
+            if "40 % of the tests" in text:
+                goes_on.touch()
+            return super().write(text)
+
+    for told in ("a 40 % of the tests\n", "a 40 % of the tests, about 1 min left\n"):
+        goes_on.unlink(missing_ok=True)
+        assert run({"a": script}, tmp_path / "logs", out := Out()) == 0
+        assert f"==> 0 min: {told}" in out.getvalue()
+
+
+def test_the_rest_is_what_the_last_run_took(tmp_path: Path) -> None:
+    record = tmp_path / "a.json"
+    first = LaneProgress(record, 100)
+    assert first.left(100) is None and first.describe(100) == "0 % of the tests"
+    for now, line in (
+        (110, "a.py .."),
+        (120, "...   [ 20%]"),
+        (140, "b.py .   [ 30%]"),
+        (200, "c.py ."),
+        (205, "b.py ."),
+    ):
+        first.see(line, now)
+    first.end(215, whole=True)
+    assert json.loads(record.read_text()) == {"a.py": 30, "b.py": 70, "c.py": 5}
+    second = LaneProgress(record, 0)
+    assert second.left(3) == 105
+    second.see("b.py ", 10)
+    assert second.left(30) == 30 + 5 + 50
+    assert second.left(300) == 30 + 5, "it takes longer than before"
+    second.see("a.py .. [ 99%]", 301)
+    assert second.describe(301) == "99 % of the tests, about 1 min left"
+    second.end(302, whole=False)
+    assert LaneProgress(record, 0).left(0) == 105
+
+
 LANE = """\
 import os, pathlib, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -181,3 +228,18 @@ def test_the_lanes_of_make_test_share_no_cluster() -> None:
     openings = tuple(name for name in integration | e2e if name.endswith("-"))
     for own, foreign in ((integration, e2e), (e2e, integration)):
         assert not [name for name in own if name.startswith(tuple(set(openings) & foreign))]
+
+
+def test_the_lanes_of_make_test_setup_have_all_tests_of_the_set_up_and_share_no_cluster() -> None:
+    lanes_of_setup = re.findall(r"^SETUP_LANES = (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[
+        0
+    ].split()
+    folders = [lane.split(",") for lane in lanes_of_setup]
+    marked = {
+        path.parent.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("*.py")
+        if "pytest.mark.setup" in path.read_text() and path != Path(__file__)
+    }
+    assert marked == {folder for lane in folders for folder in lane}
+    first, second = (set.union(*map(strings, lane)) for lane in folders)
+    assert first & second == set()

@@ -31,7 +31,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 def test_each_operator_is_scraped_at_its_service_and_its_certificate_checked(system: str) -> None:
     shipped = shipped_by(system)
     settings = shipped.settings
-    place = shipped.deployment["metadata"].get("namespace", "fournos")
+    place = shipped.deployment["metadata"].get("namespace", "fournos-operator")
     (monitor,) = (
         one
         for one in documents("servicemonitors.yaml")

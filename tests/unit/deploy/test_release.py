@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -168,6 +169,7 @@ def test_an_image_that_cannot_be_made_is_named_with_the_reason_and_the_recipe(
 
 def test_the_recipe_is_a_shell_script_for_the_base_of_the_containerfile(tmp_path: Path) -> None:
     assert f"ARG BASE={PUBLIC_BASE}\n" in (ROOT / "Containerfile").read_text()
+    assert re.search(r"@sha256:[0-9a-f]{64}$", PUBLIC_BASE), "a tag may mean another image tomorrow"
     script = tmp_path / "x.sh"
     script.write_text(recipe("1", "registry.test/fournos:1"))
     checked = subprocess.run(["sh", "-n", script], capture_output=True, text=True, check=False)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fournos.api.pod_rights import OPERATOR_ACCOUNTS
 from fournos.app.parts import PARTS
 from fournos.runtime.clock import SystemClock
 from fournos.runtime.metrics import Metrics
@@ -207,3 +208,12 @@ def test_who_takes_jobs_to_workers_reads_no_logs_there_and_who_reads_logs_change
     of = {(account, verb, resource) for account, _, verb, resource, _ in shipped()}
     assert not of & {("multikueue", verb, "pods/log") for verb in READ.split()}
     assert {verb for account, verb, _ in of if account == "multikueue-logs"} == {"get", "list", "watch"}
+
+
+def test_every_deployment_of_ours_runs_with_an_account_that_the_policy_keeps_for_it() -> None:
+    pods = [one["spec"]["template"]["spec"] for one in documents() if one["kind"] == "Deployment"]
+    accounts = {pod["serviceAccountName"] for pod in pods if "serviceAccountName" in pod}
+    policies = [one for one in documents() if one["kind"] == "ValidatingAdmissionPolicy"]
+    (policy,) = (one for one in policies if one["metadata"]["name"] == "fournos-operator-account")
+    (listed,) = (one for one in policy["spec"]["variables"] if one["name"] == "operators")
+    assert accounts == OPERATOR_ACCOUNTS == set(yaml.load(listed["expression"], LOADER))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,8 +32,18 @@ def steps(workflow: dict[Any, Any]) -> Iterator[dict[str, Any]]:
         yield from job["steps"]
 
 
-def test_lint_tests_and_the_image_have_one_each() -> None:
-    assert [path.name for path in FOUND] == ["image.yml", "lint.yml", "tests.yml"]
+def commands(workflow: dict[Any, Any]) -> Iterator[str]:
+    """The lines of all steps, once for each value of a job's matrix."""
+    for job in workflow["jobs"].values():
+        lines = [line for step in job["steps"] for line in step.get("run", "").splitlines()]
+        for name, values in job.get("strategy", {}).get("matrix", {}).items():
+            variable = f"${{{{ matrix.{name} }}}}"
+            lines = list(dict.fromkeys(line.replace(variable, value) for line in lines for value in values))
+        yield from lines
+
+
+def test_lint_tests_the_image_and_the_night_have_one_each() -> None:
+    assert [path.name for path in FOUND] == ["image.yml", "lint.yml", "nightly.yml", "tests.yml"]
 
 
 @pytest.mark.parametrize("name", [path.name for path in FOUND])
@@ -42,37 +51,53 @@ def test_a_workflow_is_whole(name: str) -> None:
     workflow = read(name)
     assert workflow["name"] == name.removesuffix(".yml")
     assert workflow["permissions"] == {"contents": "read"}
-    assert triggers(workflow)["push"]["branches"] == ["main"]
-    assert "pull_request" in triggers(workflow)
+    if name == "nightly.yml":
+        assert set(triggers(workflow)) == {"schedule", "workflow_dispatch"}
+    else:
+        assert triggers(workflow)["push"]["branches"] == ["main"]
+        assert "pull_request" in triggers(workflow)
     for job in workflow["jobs"].values():
         assert job["runs-on"] == "ubuntu-24.04"
         assert 0 < job["timeout-minutes"] <= 180
     for step in steps(workflow):
         assert ("uses" in step) != ("run" in step)
-        assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step.get("uses", "a/b@v1")), step
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.name)
+def test_an_action_is_a_commit_with_its_version_beside_it_and_an_image_a_digest(path: Path) -> None:
+    """A tag of somebody else's repository may be moved to other code."""
+    used = re.findall(r"uses: (.*)", path.read_text())
+    assert used
+    images = [job["container"]["image"] for job in read(path.name)["jobs"].values() if "container" in job]
+    assert all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in images)
+    for action in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
 
 
 @pytest.mark.parametrize("name", [path.name for path in FOUND])
 def test_every_command_exists(name: str) -> None:
-    ran = 0
-    for step in steps(read(name)):
-        for line in step.get("run", "").splitlines():
-            program, *arguments = shlex.split(line)
-            if program == "make":
-                assert arguments and set(arguments) <= TARGETS, line
-            elif program != "apt-get":
-                assert (ROOT / program).stat().st_mode & stat.S_IXUSR, line
-            ran += 1
-    assert ran
+    lines = [*commands(read(name))]
+    assert lines
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        if program == "make":
+            assert arguments and set(arguments) <= TARGETS, line
+        else:
+            assert program == "apt-get", line
 
 
 def test_all_tests_run_where_clusters_may() -> None:
-    job = read("tests.yml")["jobs"]["all"]
+    """Those of the product and those of the set-up are two jobs."""
+    job = read("tests.yml")["jobs"]["clusters"]
     assert "--privileged" in job["container"]["options"]
     (cache,) = (step["with"] for step in job["steps"] if step.get("uses", "").startswith("actions/cache"))
     assert cache["path"] == job["env"]["FOURNOS_CACHE"]
     assert list(ROOT.glob(re.findall(r"hashFiles\('([^']+)'\)", cache["key"])[0]))
-    assert job["steps"][-1] == {"run": ".ci/run"}
+    targets = job["strategy"]["matrix"]["target"]
+    assert job["steps"][-1] == {"run": "make ${{ matrix.target }}"}
+    local = (ROOT / ".ci" / "run").read_text().split("exec make ")[1]
+    assert shlex.split(local) == ["--keep-going", *targets, "KEEP_CLUSTERS=no"]
+    assert job["strategy"]["fail-fast"] is False
 
 
 def test_a_pull_request_pushes_nothing() -> None:
@@ -85,3 +110,10 @@ def test_a_pull_request_pushes_nothing() -> None:
     last = jobs["push"]["steps"][-1]
     assert last["run"] == "make docker-push"
     assert (last["env"]["GIT_REF"], last["env"]["GIT_COMMIT"]) == ("${{ github.ref }}", "${{ github.sha }}")
+
+
+def test_every_night_a_machine_with_its_own_kernel_is_set_up_and_its_log_is_kept() -> None:
+    job = read("nightly.yml")["jobs"]["vm"]
+    assert [step["run"] for step in job["steps"] if step.get("run", "").startswith("make")] == ["make vm"]
+    assert job["steps"][-1]["if"] == "always()"
+    assert job["steps"][-1]["with"]["path"] == "build/vm/*.log"
