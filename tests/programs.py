@@ -68,6 +68,7 @@ COMPUTED = {
     "command of _start": "bench, the operator by this Python",
     "command of around": "what a person typed",
     "command of run": "lanes, pytest by this Python",
+    "words of _process": "flakes, pytest by this Python or what a person typed",
 }
 """First words that no table knows → where they come from."""
 

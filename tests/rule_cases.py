@@ -104,6 +104,9 @@ CREATIONS: tuple[Case, ...] = (
     case("pipeline-text", shared(pipeline="p" * 64), shared(pipeline="p" * 63), "63"),
     case("priority-text", shared(priority="Very High"), shared(priority="nightly"), "WorkloadPriorityClass"),
     case("priority-text", shared(priority="p" * 254), shared(priority="p" * 253), "253"),
+    case(
+        "priority-reserved", shared(priority="fournos-lock-held"), shared(priority="manual"), "name another"
+    ),
     case("managedby-text", shared(managedBy="me"), shared(managedBy="kueue.x-k8s.io/multikueue"), "domain"),
     case("managedby-text", shared(managedBy="a.b/" + "x" * 60), shared(managedBy="a.b/" + "x" * 59), "63"),
     case("ttl-text", shared(ttl="1w"), shared(ttl="7d"), "7d"),

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,13 @@ class Hub:
     namespace: str
     secrets_namespace: str = "psap-secrets"
     kubectl_words: tuple[str, ...] = ("kubectl",)
+    operator_namespace: str = ""
+    """"": that of the jobs, as with the published commands."""
+
+    @property
+    def operator(self) -> Hub:
+        """The same hub in the operator's namespace."""
+        return replace(self, namespace=self.operator_namespace or self.namespace)
 
     # --- kubectl -----------------------------------------------------------------------------------
 
@@ -46,10 +53,12 @@ class Hub:
         )
         if check and done.returncode != 0:
             raise RefusedError(done.stderr.strip() or done.stdout.strip())
+        outdated = [line for line in done.stderr.splitlines() if "deprecated" in line]
+        assert not outdated, (words, outdated)
         return done.stdout
 
     def run(self, *words: str, **options: Any) -> str:
-        """kubectl in the operator's namespace."""
+        """kubectl in the namespace of the jobs."""
         return self.kubectl("-n", self.namespace, *words, **options)
 
     def apply(self, *documents: Mapping[str, Any], namespace: str | None = None) -> None:
@@ -65,12 +74,12 @@ class Hub:
         return list(found["items"])
 
     def exists(self, kind: str, name: str) -> bool:
-        if self._read(kind, name):
-            return True
+        if (found := self._read(kind, name)) is not None:
+            return bool(found)
         return bool(self.run("get", kind, name, "--ignore-not-found", "-o", "name").strip())
 
     def _read(self, kind: str, name: str = "", *, selector: str = "") -> dict[str, Any] | None:
-        """None where kubectl itself must be asked."""
+        """{} for what is not there, None where kubectl itself must be asked."""
         found = reader(self.kubeconfig, self.kubeconfig.stat().st_mtime_ns)
         return found.read(self.namespace, kind, name, selector=selector)
 

@@ -1,5 +1,5 @@
 """Reads objects without kubectl: a wait reads several times a second, and each start of kubectl takes a tenth
-of a CPU second.
+of a CPU second. A connection is kept for the next read: to agree on keys costs more than an answer.
 """
 
 from __future__ import annotations
@@ -32,9 +32,14 @@ class Reader:
         url, self._tls, self._headers = connection(kubeconfig)
         self._host = urlsplit(url).netloc
         self._kinds: dict[str, Served] = {}
+        self._idle: list[HTTPSConnection] = []
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
     def read(self, namespace: str, kind: str, name: str = "", *, selector: str = "") -> dict[str, Any] | None:
-        """Returns an object, or a list without a name, as `kubectl get -o json` does.
+        """Returns an object, or a list without a name, as `kubectl get -o json` does; {} if there is none.
 
         None: kubectl must be asked, whose error is the answer.
         """
@@ -42,22 +47,32 @@ class Reader:
             if kind.lower() not in self._kinds:
                 self._kinds = self._discover()
             served = self._kinds.get(kind.lower())
-            return _plain(self._get(_path(served, namespace, name, selector))) if served else None
+            if served is None:
+                return None
+            found = self._get(_path(served, namespace, name, selector))
+            return _plain(found) if found else found
         except (OSError, HTTPException, ValueError):
             return None
 
     def _get(self, path: str, accept: str = "application/json") -> dict[str, Any]:
-        """Raises ValueError for an answer that is not 200."""
-        server = HTTPSConnection(self._host, timeout=LIMIT, context=self._tls)
+        """Returns {} for an object that is not there. Raises ValueError for any other that is not 200."""
+        try:
+            server = self._idle.pop()  # of one thread until it is put back
+        except IndexError:
+            server = HTTPSConnection(self._host, timeout=LIMIT, context=self._tls)
         try:
             server.request("GET", path, headers={**self._headers, "Accept": accept})
             answer = server.getresponse()
             body = answer.read()
-        finally:
+        except BaseException:
             server.close()
+            raise
+        self._idle.append(server)
+        found: dict[str, Any] = json.loads(body)
+        if answer.status == 404 and found.get("reason") == "NotFound" and "name" in found.get("details", {}):
+            return {}
         if answer.status != 200:
             raise ValueError(body)
-        found: dict[str, Any] = json.loads(body)
         return found
 
     def _discover(self) -> dict[str, Served]:

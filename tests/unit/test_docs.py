@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from fournos.app.parts import KINDS
+from fournos.app.parts import kinds
 from fournos.cli.app import build
 from fournos.jobs.rules import check_manifest
 
@@ -69,6 +70,23 @@ def test_make_targets_exist() -> None:
                     assert set(words[1:]) <= targets, f"{page.name}: {line}"
 
 
+def test_make_alone_lists_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = re.search(r"^\.PHONY:((?:.*\\\n)*.*)$", makefile, re.MULTILINE)
+    assert phony
+    listed = set(re.findall(r"^([a-z0-9-]+):.*## ", makefile, re.MULTILINE))
+    assert set(phony[1].replace("\\", " ").split()) == listed
+
+
+def test_each_top_folder_has_a_readme() -> None:
+    """As CONTRIBUTING promises; folders that git ignores are no part of it."""
+    words = ["git", "ls-files", "-z", "--", "*/*"]
+    files = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    folders = {name.split("/")[0] for name in files.split("\0") if name and not name.startswith(".")}
+    assert {"src", "docs", "argocd"} <= folders
+    assert [name for name in sorted(folders) if not (ROOT / name / "README.md").is_file()] == []
+
+
 def test_commands_exist() -> None:
     program = get_command(build())
     known = set(program.commands)  # type: ignore[attr-defined]
@@ -80,5 +98,5 @@ def test_commands_exist() -> None:
 
 
 def test_every_kind_has_its_reference_page() -> None:
-    for definition, _ in KINDS:
+    for definition, _ in kinds():
         assert (ROOT / "docs" / "reference" / f"{definition.singular}.md").is_file()

@@ -207,7 +207,7 @@ class Server:
     # --- watching ------------------------------------------------------------------------------------
 
     async def watch(
-        self, resource: Resource, *, namespace: str, selector: str, since: int
+        self, resource: Resource, *, namespace: str, selector: str, since: int, name: str = ""
     ) -> AsyncIterator[WatchEvent]:
         position = since
         matches = matcher(selector)
@@ -216,7 +216,7 @@ class Server:
                 change = self.history[position]
                 position += 1
                 meta = change.object["metadata"]
-                inside = not namespace or meta.get("namespace") == namespace
+                inside = namespace in ("", meta.get("namespace")) and name in ("", meta["name"])
                 if change.resource == resource and inside and matches(meta.get("labels") or {}):
                     yield WatchEvent(change.type, clone(change.object))
             self._changed.clear()
@@ -318,19 +318,33 @@ class Connection:
         self._write(f"delete {resource} {key}", lambda: self.server.delete(resource, key, uid=uid) or {})
 
     def watch(
-        self, resource: Resource, *, namespace: str = "", selector: str = "", resource_version: str
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        selector: str = "",
+        fields: str = "",
+        resource_version: str,
     ) -> AsyncIterator[WatchEvent]:
+        name = fields.removeprefix("metadata.name=")
         return self.server.watch(
-            resource, namespace=namespace, selector=selector, since=int(resource_version)
+            resource, namespace=namespace, selector=selector, name=name, since=int(resource_version)
         )
 
     async def logs(
-        self, pod: Key, *, container: str | None = None, tail: int | None = None, follow: bool = False
+        self,
+        pod: Key,
+        *,
+        container: str | None = None,
+        tail: int | None = None,
+        limit_bytes: int | None = None,
+        follow: bool = False,
     ) -> AsyncIterator[str]:
         lines = self.server.logs.get(pod)
         if lines is None:
             raise InvalidError(f'container of pod "{pod.name}" is waiting to start', status=400)
-        return _iterate(lines[-tail:] if tail is not None else lines)
+        lines = lines[-tail:] if tail is not None else lines
+        return _iterate(lines if limit_bytes is None else _first_bytes(lines, limit_bytes))
 
     def _write(self, what: str, write: Callable[[], Obj]) -> Obj:
         self.writes.append(what)
@@ -339,6 +353,11 @@ class Connection:
         answer = write()
         self._after(number)
         return answer
+
+
+def _first_bytes(lines: list[str], most: int) -> list[str]:
+    """The lines that the kubelet sends with limitBytes; the last one may be cut."""
+    return "\n".join(lines).encode()[:most].decode(errors="replace").split("\n") if lines else []
 
 
 async def _iterate(lines: list[str]) -> AsyncIterator[str]:

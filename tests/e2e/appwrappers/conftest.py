@@ -44,7 +44,7 @@ def _deploy(cluster: Cluster, progress: Progress) -> None:
     cluster.load(sample_image(progress).archive, progress=progress)
     # The sample asks for a whole CPU: of a node with two, an operator of an earlier run leaves 10m too
     # little; the tests of jobs deploy theirs again.
-    Stories(cluster.kubeconfig_path, WHERE.namespace).run(
+    Stories(cluster.kubeconfig_path, WHERE.operator_namespace).run(
         "scale", "deployment/fournos", "--replicas=0", check=False
     )
     run("make", "docker-build", "kind-push", limit=300, **variables)

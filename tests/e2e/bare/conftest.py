@@ -21,6 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and the native provider need root")
     for item in items:
         if here in item.path.parents:
+            item.add_marker(pytest.mark.setup)
             item.add_marker(needs_root)
 
 

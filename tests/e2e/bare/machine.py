@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tarfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from devcluster import imagebuild, system
@@ -35,24 +36,43 @@ SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _IGNORED = (".git", *(line.strip("/") for line in (ROOT / ".gitignore").read_text().split()))
 
 
-def archive(progress: Progress, today: datetime.date) -> Path:
-    """The machine's files as a tar, made once a week, so that Debian's updates arrive; kept in the cache."""
-    week = today.isocalendar()
-    recipe = f"{imagebuild.DEBIAN_RELEASE} {PACKAGES} {week.year}-{week.week}"
+def archive(progress: Progress, today: datetime.date, packages: Sequence[str] = PACKAGES) -> Path:
+    """A Debian with `packages` as a tar in the cache, made once a week, so that Debian's updates arrive."""
+    recipe = hashlib.sha256(f"{imagebuild.DEBIAN_RELEASE} {[*packages]}".encode()).hexdigest()
+    week = today.strftime("%G-%V")
     directory = cache_root() / "bare"
-    found = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.tar"
-    with file_lock(directory / ".lock", limit=900, what="the making of the bare machine's files"):
+    found = directory / f"{recipe[:12]}-{week}.tar"
+    with file_lock(directory / ".lock", limit=900, what="the making of a bare machine's files"):
         if found.is_file():
             return found
         system.ensure_packages([system.IMAGE_PACKAGES], progress)
         for old in directory.glob("*.tar"):
-            old.unlink()
+            if not old.stem.endswith(week):
+                old.unlink()
         unfinished = found.with_suffix(".new")  # mmdebstrap asks the name what to write
-        with progress.step("Making a Debian with Python and make alone", usual="40 s"):
-            words = [*imagebuild.debian(unfinished, PACKAGES)]
+        with progress.step(f"Making a Debian with {', '.join(packages)} alone", usual="40 s"):
+            words = [*imagebuild.debian(unfinished, packages)]
             stream(words, on_line=lambda _: None, limit=900, env={"TMPDIR": str(directory)})
         unfinished.replace(found)
     return found
+
+
+def unpack(files: Path, root: Path) -> None:
+    """Makes the directory `root`: the files of `archive`, and this checkout as a newcomer's clone has it."""
+    root.mkdir()
+    with tarfile.open(files) as tar:
+        tar.extractall(root, filter="fully_trusted")
+    ignored = shutil.ignore_patterns(*_IGNORED)
+    shutil.copytree(ROOT, root / CHECKOUT.relative_to("/"), symlinks=True, ignore=ignored)
+
+
+def client_files() -> dict[Path, Path]:
+    """Where a machine has what the package clients of this one read: file outside → path inside."""
+    home = Path.home()
+    return {
+        path: HOME / path.relative_to(home) if path.is_relative_to(home) else path
+        for path in clients.files(os.environ, home)
+    }
 
 
 class Machine:
@@ -62,11 +82,7 @@ class Machine:
         self.directory = directory
         self.root = directory / "root"
         self._holder: subprocess.Popen[bytes] | None = None
-        self.root.mkdir()
-        with tarfile.open(files) as tar:
-            tar.extractall(self.root, filter="fully_trusted")
-        ignored = shutil.ignore_patterns(*_IGNORED)
-        shutil.copytree(ROOT, self._at(CHECKOUT), symlinks=True, ignore=ignored)
+        unpack(files, self.root)
         for name in ("/etc/resolv.conf", "/etc/hosts"):
             self._at(name).write_bytes(Path(name).read_bytes())
 
@@ -119,9 +135,7 @@ class Machine:
         lines.append(_mount("-t", "tmpfs", "run", self._at("/run")))
         # Clusters of both machines choose subnets of one network.
         lines += self._bind(NETWORK_LOCK.parent, NETWORK_LOCK.parent)
-        home = Path.home()
-        for path in clients.files(os.environ, home):
-            inside = HOME / path.relative_to(home) if path.is_relative_to(home) else path
+        for path, inside in client_files().items():
             lines += self._bind(path, inside, "-o", "ro")
         lines += self._cache()
         lines += ["hostname bare", f"cd {self.root}", "mkdir -p .outside", "pivot_root . .outside"]

@@ -23,7 +23,7 @@ import pytest
 import devcluster
 from dev import operator
 from dev.image import operator_image, retag
-from dev.setup import prepare
+from dev.setup import Where, prepare
 from devcluster import Cluster
 from devcluster.progress import Progress
 from fournos import __version__
@@ -33,7 +33,7 @@ from tests.integration.jobs.conftest import CONTROLLERS
 from tests.waiting import LIMIT
 
 IMAGES = (f"quay.io/rh_perfscale/hearth:{__version__}", "quay.io/rh_perfscale/hearth:my-branch")
-JOBS, SECRETS = "psap-automation", "psap-secrets"
+JOBS, SECRETS, OPERATOR = "psap-automation", "psap-secrets", "psap-operator"
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
 
 
@@ -166,13 +166,16 @@ class Person:
 def person(targets: dict[str, Target], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     directory = tmp_path_factory.mktemp("person")
     progress = Progress()
-    where = replace(WHERE, cluster=os.environ.get("FOURNOS_TEST_HUB", WHERE.cluster), namespace=JOBS)
+    where = Where(
+        os.environ.get("FOURNOS_TEST_HUB", WHERE.cluster), JOBS, SECRETS, operator_namespace=OPERATOR
+    )
     cluster = prepare(where, progress)
     image = operator_image(progress)
     cluster.load(image.archive, progress=progress)
     retag(image.archive, IMAGES, directory / "hearth.tar")
     cluster.load(directory / "hearth.tar", progress=progress)
-    operator.deploy(cluster, image, namespace=JOBS, secrets_namespace=SECRETS, replicas=1)
+    # Hearth's README makes Secrets without a list.
+    operator.deploy(cluster, image, where, replicas=1, settings={"FOURNOS_SECRET_POLICY": "open"})
     (directory / "bin").mkdir()
     programs = {"oc": cluster.kubectl_words(), "fournos": [sys.executable, "-m", "fournos"]}
     for name, words in programs.items():
@@ -199,6 +202,9 @@ def _leave(person: Person) -> None:
     hub.kubectl("delete", "workloads", "--all", "-n", JOBS, "--wait=false")
     hub.run("delete", "fournosclusters", "--all", "--wait=true", "--timeout=180s", check=False)
     hub.kubectl("delete", "clusterrole,clusterrolebinding", "hearth")
-    hub.kubectl("delete", "namespace", "hearth", JOBS, "--wait=false")
-    binding = f"fournos-queue-reader-{JOBS}"
-    hub.kubectl("delete", "clusterrolebinding", binding, "--ignore-not-found")
+    hub.kubectl("delete", "namespace", "hearth", JOBS, OPERATOR, "--wait=false")
+    names = (
+        f"clusterrolebinding/fournos-queue-reader-{JOBS}",
+        f"validatingwebhookconfiguration/fournos-jobs-{JOBS}",
+    )
+    hub.kubectl("delete", *names, "--ignore-not-found")

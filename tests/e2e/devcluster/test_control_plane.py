@@ -103,6 +103,15 @@ def test_a_component_can_be_killed_and_started_again(plane: Cluster, client: Kub
     assert client.json("get", "namespace", "default")["metadata"]["name"] == "default"
 
 
+def test_a_proxy_of_the_environment_does_not_stand_before_a_cluster(
+    plane: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    client = Kubectl(plane.kubectl_words(), plane.kubeconfig_path)
+    assert client.run("get", "--raw", "/readyz").stdout == "ok"
+
+
 def test_images_have_no_place_here(plane: Cluster, tmp_path: Path) -> None:
     with pytest.raises(DevclusterError, match="has no node"):
         plane.load(tmp_path / "a.tar")

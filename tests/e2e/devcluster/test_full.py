@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from devcluster import Cluster, down, ensure, manifests, native, up
+from devcluster import Cluster, components, down, ensure, kernel, manifests, namespaces, native, system, up
 from devcluster.archive import Recipe, write_image
 from devcluster.errors import DevclusterError
 from devcluster.images import KUBECTL_IMAGE
+from devcluster.kubectl import wait_until
 from devcluster.progress import Progress
 from tests.commands import run
 from tests.waiting import LIMIT
@@ -187,3 +190,54 @@ def test_the_published_scripts_make_a_cluster_with_kueue(node: Cluster, tmp_path
     queues = kubectl(node, "get", "localqueues,clusterqueues", "-o", "wide")
     assert "user-queue" in queues and "cluster-queue" in queues
     run("hack/deploy-kueue.sh", **variables)
+
+
+def containerd_answers(cluster: Cluster) -> bool:
+    inside = namespaces.enter(cluster.record)
+    words = [*inside, "ctr", "--address", components.CONTAINERD_SOCKET, "version"]
+    return subprocess.run(words, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+def test_each_setting_that_a_program_opens_is_there_or_brought_by_a_module_of_the_table(
+    node: Cluster, namespace: str, quiet: Progress
+) -> None:
+    """The last test: containerd with CNI's plugins, kubelet and kube-proxy go on as children of strace."""
+    system.ensure_packages([system.TRACE_PACKAGES], quiet)
+    traces = [node.record.directory / f"{name}.trace" for name in ("containerd", "kubelet", "kube-proxy")]
+    traced = {
+        trace.stem: ["strace", "-f", "-qq", "-e", "trace=open,openat", "-o", str(trace)]
+        + node.record.commands[trace.stem]
+        for trace in traces
+    }
+    for name, words in traced.items():
+        node.stop_component(name)
+        namespaces.start(node.record, name, words)
+        if name == "containerd":  # a kubelet that starts without it ends
+            wait_until("containerd answers", lambda: containerd_answers(node), limit=LIMIT)
+    began = datetime.now(UTC)
+
+    def kubelet_reports() -> bool:
+        """It also ends where containerd answers and its CRI does not yet; systemd starts it again, too."""
+        if not namespaces.children(node.record.processes["kubelet"]):
+            namespaces.start(node.record, "kubelet", traced["kubelet"])
+        words = ("-n", "kube-node-lease", "get", "lease", node.name, "-o", "jsonpath={.spec.renewTime}")
+        return datetime.fromisoformat(kubectl(node, *words)) > began
+
+    wait_until("kubelet reports", kubelet_reports, limit=LIMIT)
+    # CoreDNS counts as ready only when this kubelet has probed it.
+    run_pod(node, namespace, "until nslookup kubernetes.default.svc.cluster.local; do sleep 1; done")
+
+    def settings() -> set[str]:
+        return {path for trace in traces for path in re.findall(r'"/proc/sys/([^"]+)"', trace.read_text())}
+
+    # A pod does not need the new kube-proxy: the rules of the earlier one are there.
+    of_kube_proxy = "net/netfilter/nf_conntrack_tcp_timeout_established"
+    wait_until("kube-proxy opens its settings", lambda: of_kube_proxy in settings(), limit=LIMIT)
+    opened = settings()
+    folders = {str(Path(module.settings).parent) for module in kernel.MODULES} | {"net/core", "net/ipv4"}
+    folders |= {"net/ipv6"}  # a machine without it is among those of tests/vm
+    unknown = {
+        path for path in opened if path.startswith("net/") and "/".join(path.split("/")[:2]) not in folders
+    }
+    unknown |= {path for path in opened if path.split("/")[0] not in ("net", "kernel", "vm", "fs")}
+    assert unknown == set(), "Add its module to devcluster/kernel.py"

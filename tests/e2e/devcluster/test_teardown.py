@@ -65,8 +65,11 @@ native._kubectl(state.require({name!r})).run("proxy", "--port=0", limit=600)
 
 
 def test_nothing_is_left_of_the_kubectl_of_an_up_that_was_killed(own_state: Path, quiet: Progress) -> None:
-    """`kubectl proxy` stands for one that goes on: an apply ends by itself, sooner or later."""
-    _kill_up_when("holder", own_state, "--profile", "control-plane", "--without", "tekton,kueue")
+    """`kubectl proxy` stands for one that goes on: an apply ends by itself, sooner or later.
+
+    Its kubeconfig is written between the holder and etcd.
+    """
+    _kill_up_when("etcd", own_state, "--profile", "control-plane", "--without", "tekton,kueue")
     process = subprocess.Popen([sys.executable, "-c", _KUBECTL_OF_UP.format(name=NAME)])
     deadline = time.monotonic() + LIMIT
     while not any(" proxy --port=0" in trace for trace in traces(own_state)):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
+import os
 import socket
 import subprocess
 from pathlib import Path
@@ -37,7 +39,12 @@ def network_traces(cluster: str) -> list[str]:
     """Network namespaces and cgroups with the cluster's name."""
     listed = json.loads(subprocess.check_output(["ip", "-json", "netns"], text=True) or "[]")
     found = [f"netns {each['name']}" for each in listed if each["name"].endswith(f"-{cluster}")]
-    found += [f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob(f"**/fournos-*-{cluster}")]
+    # Not by a glob, which fails if a group goes while it reads: those of other clusters come and go meanwhile.
+    found += [
+        f"cgroup {folder}/{name}"
+        for folder, names, _ in os.walk("/sys/fs/cgroup")
+        for name in fnmatch.filter(names, f"fournos-*-{cluster}")
+    ]
     return found
 
 

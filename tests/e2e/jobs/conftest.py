@@ -19,7 +19,12 @@ from devcluster.progress import Progress
 from devcluster.state import require
 from tests.e2e.hub import Hub
 
-WHERE = Where(cluster="fournos-test", namespace="fournos-e2e")
+WHERE = Where(
+    cluster="fournos-test",
+    namespace="fournos-e2e",
+    secrets_namespace="fournos-e2e-secrets",
+    operator_namespace="fournos-e2e-operator",
+)
 SLEEP = "fournos-mock-config"
 
 
@@ -47,8 +52,13 @@ def hub(given_namespace: str) -> Iterator[Hub]:
         cluster = prepare(WHERE, progress)
         image = operator_image(progress)
         cluster.load(image.archive, progress=progress)
-        operator.deploy(cluster, image, namespace=WHERE.namespace, secrets_namespace=WHERE.secrets_namespace)
-        hub = Hub(cluster.kubeconfig_path, WHERE.namespace, WHERE.secrets_namespace)
+        operator.deploy(cluster, image, WHERE)
+        hub = Hub(
+            cluster.kubeconfig_path,
+            WHERE.namespace,
+            WHERE.secrets_namespace,
+            operator_namespace=WHERE.operator_namespace,
+        )
     _clean(hub)
     yield hub
     _clean(hub)

@@ -8,7 +8,8 @@ from tests.e2e.hub import Hub
 
 
 def pods_of_operator(hub: Hub) -> list[str]:
-    return [pod["metadata"]["name"] for pod in hub.list("pods", selector="app.kubernetes.io/name=fournos")]
+    pods = hub.operator.list("pods", selector="app.kubernetes.io/name=fournos")
+    return [pod["metadata"]["name"] for pod in pods]
 
 
 def leader(hub: Hub) -> str:
@@ -36,7 +37,7 @@ def test_killed_leaders_cost_no_job_anything(hub: Hub, operator_in_cluster: None
     names = [hub.submit(f"survivor-{number}") for number in range(6)]
     for _ in range(2):
         led_by = hub.until(lambda: {leader(hub)} & set(pods_of_operator(hub)), lambda: "nobody leads")
-        hub.run("delete", "pod", *led_by, "--grace-period=0", "--force", "--wait=false")
+        hub.operator.run("delete", "pod", *led_by, "--grace-period=0", "--force", "--wait=false")
     for name in names:
         assert hub.wait(name, timeout=240)["phase"] == "Succeeded"
         assert runs_of(hub, name) == [name]
@@ -117,7 +118,23 @@ def test_the_resolver_has_no_right_to_secrets(hub: Hub) -> None:
 
 
 def test_the_operator_has_no_more_rights_than_it_needs(hub: Hub) -> None:
-    who = f"system:serviceaccount:{hub.namespace}:fournos"
+    who = f"system:serviceaccount:{hub.operator.namespace}:fournos"
     for verb, what in (("create", "clusterqueues"), ("delete", "resourceflavors"), ("get", "nodes")):
         answer = hub.kubectl("auth", "can-i", verb, what, f"--as={who}", check=False)
         assert answer.strip().endswith("no")
+
+
+def test_who_runs_pods_beside_the_jobs_is_not_the_operator(hub: Hub, operator_in_cluster: None) -> None:
+    """No account of the jobs' namespace reads the secrets namespace or writes a status as the operator."""
+    accounts = [item["metadata"]["name"] for item in hub.list("serviceaccounts")]
+    assert "fournos-resolver" in accounts and "fournos" not in accounts
+    for account in accounts:
+        who = f"--as=system:serviceaccount:{hub.namespace}:{account}"
+        for words in (
+            ("get", "secrets", "-n", hub.secrets_namespace),
+            ("get", "secrets", "-n", hub.operator.namespace),
+            ("update", "fournosjobs/status", "-n", hub.namespace),
+            ("patch", "workloads/status.kueue.x-k8s.io", "-n", hub.namespace),
+        ):
+            answer = hub.kubectl("auth", "can-i", *words, who, check=False)
+            assert answer.strip().endswith("no"), (account, words)

@@ -8,9 +8,51 @@ import pytest
 
 from tests.e2e.hub import Hub, RefusedError
 
+FAILS: dict[str, tuple[dict[str, Any], str]] = {
+    "cluster": ({"cluster": "nowhere"}, "Cluster 'nowhere' not found"),
+    "pipeline": ({"pipeline": "nothing"}, "Failed to fetch Pipeline 'nothing': Not Found"),
+    "gpu": (
+        {"hardware": {"gpuType": "b300", "gpuCount": 1}},
+        "GPU type 'b300' not available. Valid types: a100, h200",
+    ),
+    "secret": ({"secretRefs": ["nothing"], "pipeline": "plain"}, "not found in namespace"),
+}
 
-def test_a_job_succeeds_with_its_secrets_and_artifacts(hub: Hub) -> None:
-    name = hub.submit("succeeds", pipeline="fournos-full", hardware=None)
+
+@pytest.fixture(scope="module")
+def submitted(hub: Hub) -> None:
+    """The jobs whose end alone is looked at. They wait for their pods together, before any run is slow."""
+    hub.apply(pipeline("always-fails", "exit 7"), pipeline("plain", "true"))
+    hub.submit("succeeds", pipeline="fournos-full", hardware=None)
+    hub.submit("deleted-after")
+    hub.submit("anywhere", cluster=None, hardware={"gpuType": "h200", "gpuCount": 2})
+    hub.submit("clusterless", clusterless=True, cluster=None, hardware=None)
+    hub.submit("retried", pipeline="always-fails", retry={"limit": 1, "backoff": "1s"})
+    for case, (spec, _) in FAILS.items():
+        hub.submit(f"unknown-{case}", **spec)
+
+
+def pipeline(name: str, script: str) -> dict[str, Any]:
+    """One task with this script, and a resolver that leaves the job as it is."""
+    step = {
+        "name": "step",
+        "image": "docker.io/library/busybox:1.36",
+        "imagePullPolicy": "IfNotPresent",
+        "script": f"#!/bin/sh\n{script}\n",
+    }
+    return {
+        "apiVersion": "tekton.dev/v1",
+        "kind": "Pipeline",
+        "metadata": {
+            "name": name,
+            "annotations": {"fournos.dev/resolve-image": "docker.io/library/busybox:1.36"},
+        },
+        "spec": {"tasks": [{"name": "task", "taskSpec": {"steps": [step]}}]},
+    }
+
+
+def test_a_job_succeeds_with_its_secrets_and_artifacts(hub: Hub, submitted: None) -> None:
+    name = "succeeds"
     status = hub.wait(name)
     assert (status["phase"], status["message"]) == ("Succeeded", "Pipeline completed successfully")
     assert status["cluster"] == "cluster-1"
@@ -34,8 +76,8 @@ def test_a_job_succeeds_with_its_secrets_and_artifacts(hub: Hub) -> None:
     assert {"Admitted", "Succeeded"} <= reasons
 
 
-def test_deleting_a_finished_job_takes_everything_with_it(hub: Hub) -> None:
-    name = hub.submit("deleted-after")
+def test_deleting_a_finished_job_takes_everything_with_it(hub: Hub, submitted: None) -> None:
+    name = "deleted-after"
     hub.wait(name)
     hub.run("delete", "fournosjob", name, "--wait=true")
     selector = f"fournos.dev/job-name={name}"
@@ -44,6 +86,39 @@ def test_deleting_a_finished_job_takes_everything_with_it(hub: Hub) -> None:
             lambda kind=kind: not hub.list(kind, selector=selector),
             lambda kind=kind: f"{kind} of {name} are left",
         )
+
+
+def test_hardware_alone_finds_a_cluster_that_has_it(hub: Hub, submitted: None) -> None:
+    status = hub.wait("anywhere")
+    assert status["phase"] == "Succeeded"
+    assert status["cluster"] in ("cluster-3", "cluster-4")
+
+
+def test_a_clusterless_job_needs_no_quota(hub: Hub, submitted: None) -> None:
+    status = hub.wait("clusterless")
+    assert (status["phase"], status["cluster"]) == ("Succeeded", "[clusterless]")
+
+
+def test_a_failing_pipeline_is_retried(hub: Hub, submitted: None) -> None:
+    status = hub.wait("retried", timeout=180)
+    assert status["phase"] == "Failed"
+    assert [(a["number"], a["outcome"], a["pipelineRun"]) for a in status["attempts"]] == [
+        (1, "Failed", "retried"),
+        (2, "Failed", "retried-r2"),
+    ]
+
+
+@pytest.mark.parametrize("case", FAILS)
+def test_what_does_not_exist_fails_at_once(hub: Hub, submitted: None, case: str) -> None:
+    status = hub.wait(f"unknown-{case}")
+    assert status["phase"] == "Failed"
+    assert FAILS[case][1] in status["message"]
+
+
+def test_what_can_never_work_is_refused_at_creation(hub: Hub) -> None:
+    """By the definitions that are shipped; each of their rules is tried in tests/integration/api."""
+    with pytest.raises(RefusedError, match="gpuCount"):
+        hub.submit("refused", hardware={"gpuType": "a100"})
 
 
 def test_stop_runs_finally_tasks(hub: Hub, slow: None) -> None:
@@ -91,13 +166,6 @@ def test_an_exclusive_job_waits_for_the_cluster_and_names_its_holder(hub: Hub, s
     hub.wait(second)
 
 
-def test_hardware_alone_finds_a_cluster_that_has_it(hub: Hub) -> None:
-    name = hub.submit("anywhere", cluster=None, hardware={"gpuType": "h200", "gpuCount": 2})
-    status = hub.wait(name)
-    assert status["phase"] == "Succeeded"
-    assert status["cluster"] in ("cluster-3", "cluster-4")
-
-
 def test_a_lock_holds_the_cluster_and_lets_go(hub: Hub) -> None:
     lock = hub.submit(
         "lock", lockOnly=True, exclusive=True, cluster="cluster-4", hardware=None, executionEngine=None
@@ -116,12 +184,6 @@ def test_a_lock_holds_the_cluster_and_lets_go(hub: Hub) -> None:
     assert not hub.list("pipelineruns", selector=f"fournos.dev/job-name={lock}")
 
 
-def test_a_clusterless_job_needs_no_quota(hub: Hub) -> None:
-    name = hub.submit("clusterless", clusterless=True, cluster=None, hardware=None)
-    status = hub.wait(name)
-    assert (status["phase"], status["cluster"]) == ("Succeeded", "[clusterless]")
-
-
 def test_a_higher_priority_preempts_and_the_victim_runs_again(hub: Hub, slow: None) -> None:
     gpus = {"gpuType": "h200", "gpuCount": 1}
     victim = hub.submit("victim", exclusive=True, cluster="cluster-3", hardware=gpus, priority="adhoc")
@@ -138,74 +200,6 @@ def test_a_higher_priority_preempts_and_the_victim_runs_again(hub: Hub, slow: No
     assert hub.status(victim)["pipelineRun"] == f"{victim}-r2"
     hub.shutdown(victim, "Terminate")
     hub.wait(victim)
-
-
-def test_a_failing_pipeline_is_retried(hub: Hub) -> None:
-    hub.apply(pipeline("always-fails", "exit 7"))
-    name = hub.submit("retried", pipeline="always-fails", retry={"limit": 1, "backoff": "1s"})
-    status = hub.wait(name, timeout=180)
-    assert status["phase"] == "Failed"
-    assert [(a["number"], a["outcome"], a["pipelineRun"]) for a in status["attempts"]] == [
-        (1, "Failed", "retried"),
-        (2, "Failed", "retried-r2"),
-    ]
-
-
-def pipeline(name: str, script: str) -> dict[str, Any]:
-    """One task with this script, and a resolver that leaves the job as it is."""
-    step = {
-        "name": "step",
-        "image": "docker.io/library/busybox:1.36",
-        "imagePullPolicy": "IfNotPresent",
-        "script": f"#!/bin/sh\n{script}\n",
-    }
-    return {
-        "apiVersion": "tekton.dev/v1",
-        "kind": "Pipeline",
-        "metadata": {
-            "name": name,
-            "annotations": {"fournos.dev/resolve-image": "docker.io/library/busybox:1.36"},
-        },
-        "spec": {"tasks": [{"name": "task", "taskSpec": {"steps": [step]}}]},
-    }
-
-
-REFUSED = {
-    "exclusive without cluster": ({"cluster": None, "exclusive": True}, "spec.cluster"),
-    "half of the hardware": ({"hardware": {"gpuType": "a100"}}, "gpuCount"),
-    "no engine": ({"executionEngine": None}, "executionEngine"),
-    "two engines": ({"executionEngine": {"a": {}, "b": {}}}, "executionEngine"),
-    "clusterless on a cluster": ({"clusterless": True}, "clusterless"),
-    "a lock without cluster": ({"lockOnly": True, "cluster": None, "exclusive": True}, "cluster"),
-    "a bad time to live": ({"ttl": "soon"}, "ttl"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_can_never_work_is_refused_at_creation(hub: Hub, case: str) -> None:
-    spec, field = REFUSED[case]
-    with pytest.raises(RefusedError, match=field):
-        hub.submit("refused", **spec)
-
-
-FAILS = {
-    "cluster": ({"cluster": "nowhere"}, "Cluster 'nowhere' not found"),
-    "pipeline": ({"pipeline": "nothing"}, "Failed to fetch Pipeline 'nothing': Not Found"),
-    "gpu": (
-        {"hardware": {"gpuType": "b300", "gpuCount": 1}},
-        "GPU type 'b300' not available. Valid types: a100, h200",
-    ),
-    "secret": ({"secretRefs": ["nothing"], "pipeline": "plain"}, "not found in namespace"),
-}
-
-
-@pytest.mark.parametrize("case", FAILS)
-def test_what_does_not_exist_fails_at_once(hub: Hub, case: str) -> None:
-    hub.apply(pipeline("plain", "true"))
-    spec, message = FAILS[case]
-    status = hub.wait(hub.submit(f"unknown-{case}", **spec))
-    assert status["phase"] == "Failed"
-    assert message in status["message"]
 
 
 def test_a_missing_priority_class_waits(hub: Hub) -> None:

@@ -3,51 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.e2e.hub import ROOT, Hub, RefusedError
+from tests.e2e.hub import Hub, RefusedError
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-DEPLOYMENT = "deployment/fournos"
-SERVICE = "FOURNOS_WEBHOOK_SERVICE"
-
-
-@pytest.fixture
-def webhook(hub: Hub, operator_in_cluster: None) -> Iterator[None]:
-    """deploy/job-webhooks for the hub's namespace.  It goes afterwards: other tests kill the operator."""
-    documents = for_namespace(hub.namespace)
-    hub.apply(*documents)
-    try:
-        hub.run("set", "env", DEPLOYMENT, f"{SERVICE}=fournos-webhooks")
-        hub.run("rollout", "status", DEPLOYMENT, "--timeout=180s")
-        yield
-    finally:
-        hub.run("delete", "-f", "-", stdin=yaml.safe_dump_all(documents))
-        hub.run("set", "env", DEPLOYMENT, f"{SERVICE}-")
-        hub.run("rollout", "status", DEPLOYMENT, "--timeout=180s")
-
-
-def for_namespace(namespace: str) -> list[dict[str, Any]]:
-    """Returns the files for another namespace, changed as their comment describes."""
-    folder = ROOT / "deploy" / "job-webhooks"
-    changes = (
-        ("fournos-jobs-fournos", f"fournos-jobs-{namespace}"),
-        ("namespace: fournos", f"namespace: {namespace}"),
-        ("metadata.name: fournos", f"metadata.name: {namespace}"),
-        ("webhooks-of: fournos", f"webhooks-of: {namespace}"),
-    )
-    found: list[dict[str, Any]] = []
-    for name in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
-        text = (folder / name).read_text()
-        for before, after in changes:
-            text = text.replace(before, after)
-        found += yaml.safe_load_all(text)
-    return found
 
 
 class Engine:
@@ -71,7 +34,7 @@ class Engine:
 
 
 def test_a_pod_s_token_writes_its_own_job_and_no_other(
-    hub: Hub, slow: None, webhook: None, tmp_path: Path
+    hub: Hub, slow: None, operator_in_cluster: None, tmp_path: Path
 ) -> None:
     own, other = hub.submit("own-mine"), hub.submit("own-other")
     for name in (own, other):

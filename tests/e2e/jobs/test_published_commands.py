@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from devcluster.images import KUBECTL_IMAGE
 from tests.e2e.hub import ROOT, Hub
@@ -82,15 +83,13 @@ def own(
     )
 
 
-def of_readme(heading: str) -> list[str]:
-    """The bash blocks below a heading of this repository's README."""
-    text = (
-        (ROOT / "README.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    )
+def of_page(page: str, heading: str) -> list[str]:
+    """The bash blocks below a heading of a page of this repository."""
+    text = (ROOT / page).read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     return re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def shell(own: tuple[Hub, Path], script: str, **variables: str) -> str:
+def shell(own: tuple[Hub, Path], script: str, *, cwd: Path = ROOT, **variables: str) -> str:
     """What a person would see; the working directory is the repository's root."""
     hub, programs = own
     environment = {
@@ -103,7 +102,7 @@ def shell(own: tuple[Hub, Path], script: str, **variables: str) -> str:
     }
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
-        cwd=ROOT,
+        cwd=cwd,
         env=environment,
         capture_output=True,
         text=True,
@@ -160,9 +159,9 @@ def _with_another_image(hub: Hub, run: Mapping[str, Any]) -> None:
     assert hub.task_pods("nowhere") == {}
 
 
-def test_the_commands_of_our_own_readme(own: tuple[Hub, Path], operator_image_tag: str) -> None:
-    """Its deployment block, in a namespace of its own; the name of the secrets namespace is the test's."""
-    deploy, _ = of_readme("On your cluster")
+def test_the_commands_for_one_namespace(own: tuple[Hub, Path], operator_image_tag: str) -> None:
+    """In a namespace of its own; the name of the secrets namespace is the test's."""
+    deploy, *_ = of_page("docs/install.md", "One namespace")
     suffix = uuid.uuid4().hex[:6]
     hub = replace(own[0], namespace=f"fournos-{suffix}-dev", secrets_namespace=f"psap-readme-{suffix}")
     try:
@@ -175,6 +174,48 @@ def test_the_commands_of_our_own_readme(own: tuple[Hub, Path], operator_image_ta
         hub.kubectl(
             "delete", "clusterrolebinding", f"fournos-queue-reader-{hub.namespace}", "--ignore-not-found"
         )
+
+
+def test_the_commands_of_our_own_readme(
+    own: tuple[Hub, Path], operator_image_tag: str, tmp_path: Path
+) -> None:
+    """With other namespaces, in a copy of `deploy`: a Secret is used once its list has the jobs."""
+    deploy, verify = of_page("README.md", "On your cluster")
+    suffix = uuid.uuid4().hex[:6]
+    jobs, secrets, operator = (f"readme-{suffix}-{name}" for name in ("jobs", "secrets", "operator"))
+    hub = replace(own[0], namespace=jobs, secrets_namespace=secrets, operator_namespace=operator)
+    for folder in ("deploy", "manifests", "config"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    names = tmp_path / "deploy" / "names.yaml"
+    data = {"operator": operator, "jobs": jobs, "secrets": secrets}
+    names.write_text(yaml.safe_dump({**yaml.safe_load(names.read_text()), "data": data}))
+    secret, *commands = re.split(r"\n(?=kubectl)", verify.strip())
+    listed, pipeline, job, _ = (
+        command.replace("psap-secrets", secrets)
+        .replace("=fournos", f"={jobs}")
+        .replace("-n fournos ", f"-n {jobs} ")
+        for command in commands
+    )
+    try:
+        shell(own, deploy, cwd=tmp_path)
+        hub.operator.run("set", "image", "deployment/fournos", f"fournos={operator_image_tag}")
+        hub.operator.run("rollout", "status", "deployment/fournos", "--timeout=180s")
+        made = secret.replace("psap-secrets", secrets).replace(
+            "/path/to/auth/kubeconfig", str(hub.kubeconfig)
+        )
+        shell(own, made, CLUSTER_NAME="cluster-1")
+        shell(own, pipeline, cwd=tmp_path)
+        for command, phase in (("true", "Failed"), (listed, "Succeeded")):
+            shell(own, command, CLUSTER_NAME="cluster-1")
+            created = shell(own, f"{job} -o name", cwd=tmp_path)
+            status = hub.wait(created.strip().rpartition("/")[2])
+            assert status["phase"] == phase, status
+            assert ("lets no job in" in status["message"]) == (phase == "Failed"), status
+    finally:
+        hub.kubectl("delete", "validatingwebhookconfiguration", f"fournos-jobs-{jobs}", "--ignore-not-found")
+        for namespace in (jobs, secrets, operator):
+            hub.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
+        hub.kubectl("delete", "clusterrolebinding", f"fournos-queue-reader-{jobs}", "--ignore-not-found")
 
 
 def test_the_engine_s_assets_apply_and_its_sample_is_accepted(own: tuple[Hub, Path]) -> None:

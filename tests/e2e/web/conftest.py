@@ -26,7 +26,7 @@ from tests.e2e.jobs.conftest import (  # noqa: F401 - fixtures
 )
 from tests.e2e.jobs.test_lifecycle import pipeline
 from tests.e2e.web.served import Served
-from tests.e2e.web.tab import LIMIT, Tab
+from tests.e2e.web.tab import LIMIT, PHONE, WIDE, Tab
 
 DONE, BROKEN, RUNS, WAITS = "web-done", "web-broken", "web-runs", "web-waits"
 """The jobs that every test finds; a test that changes a job submits its own."""
@@ -133,7 +133,7 @@ def open_tab(browser: Browser, request: pytest.FixtureRequest) -> Iterator[OpenT
         if beside:
             tab = beside.beside()
         else:
-            size = {"width": 390, "height": 844} if phone else {"width": 1280, "height": 900}
+            size = PHONE if phone else WIDE
             context = browser.new_context(storage_state=served.state, viewport=size, **options)
             tab = Tab.open(context, served.base)
         tabs.append(tab)

@@ -39,7 +39,7 @@ from fournos.web.server import WebServer
 from fournos.web.site import Site
 from fournos.web.viewer import Viewer
 from tests.e2e.web.served import Served
-from tests.integration.history.served import served
+from tests.store.served import served
 from tests.unit.client.world import Api
 from tests.unit.history.api.service import Reviews
 from tests.unit.web.page import AllRights

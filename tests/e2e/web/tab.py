@@ -9,12 +9,21 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request
+from playwright.sync_api import (
+    BrowserContext,
+    CDPSession,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    ViewportSize,
+)
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -69,6 +78,8 @@ _MARKED = """() => [...document.querySelectorAll("nav [aria-current]")]
 
 
 _WALKS: Final = 5
+WIDE: Final[ViewportSize] = {"width": 1280, "height": 900}
+PHONE: Final[ViewportSize] = {"width": 390, "height": 844}
 
 
 @dataclass
@@ -84,6 +95,7 @@ class Tab:
 
     streams: list[Request] = field(default_factory=list)
     """The requests for a stream of changes."""
+    _debugger: CDPSession | None = None
 
     @classmethod
     def open(cls, context: BrowserContext, base: str) -> Tab:
@@ -126,6 +138,31 @@ class Tab:
         """Opens a path of the server and checks the status."""
         response = self.page.goto(self.base + path)
         assert response is not None and response.status == status, (path, response and response.status)
+
+    def is_wide(self) -> None:
+        """The pages that follow are in a wide window."""
+        self._looks(WIDE, touch=False, dark=False)
+
+    def is_a_phone_in_the_dark(self) -> None:
+        """The pages that follow are on a phone whose user prefers dark pages."""
+        self._looks(PHONE, touch=True, dark=True)
+
+    def _looks(self, size: ViewportSize, *, touch: bool, dark: bool) -> None:
+        self.page.set_viewport_size(size)
+        self.page.emulate_media(color_scheme="dark" if dark else "light")
+        self._emulate("setTouchEmulationEnabled", enabled=touch)
+
+    @contextmanager
+    def without_scripts(self) -> Iterator[None]:
+        """Pages that are opened meanwhile run no script; the debugger still does."""
+        self._emulate("setScriptExecutionDisabled", value=True)
+        yield
+        self._emulate("setScriptExecutionDisabled", value=False)
+
+    def _emulate(self, method: str, **parameters: bool) -> None:
+        # The session's end would end what it emulates: the first one lasts as long as the tab.
+        self._debugger = self._debugger or self.context.new_cdp_session(self.page)
+        self._debugger.send(f"Emulation.{method}", parameters)
 
     def text(self, selector: str = "main") -> str:
         return self.page.locator(selector).inner_text()

@@ -86,8 +86,8 @@ def test_what_is_up_is_listed_with_the_way_to_end_it() -> None:
     ]
     assert checkout.notice(records).splitlines() == [
         "Still up, so that the next run starts sooner: 2 clusters of this checkout",
-        "  fournos-test  full",
-        "  cp            control-plane",
+        "  fournos-test  2025  full",
+        "  cp            2025  control-plane",
         "End all of them:      make teardown",
         "Keep none next time:  make test KEEP_CLUSTERS=no",
     ]
@@ -102,7 +102,7 @@ def test_after_a_command_the_clusters_are_listed_and_its_exit_code_returned() ->
     assert done.returncode == 3
     assert done.stdout == "tested\n"
     assert done.stderr.splitlines()[1:] == [
-        "  left  full",
+        "  left  2025  full",
         "End all of them:      make teardown",
         "Keep none next time:  make test KEEP_CLUSTERS=no",
     ]
@@ -167,7 +167,7 @@ def test_a_command_that_cannot_be_started_is_named() -> None:
 
 
 def test_the_tests_run_so_that_their_clusters_are_listed_or_ended() -> None:
-    for target in ("test", "integration", "e2e"):
+    for target in ("test", "test-setup", "integration", "e2e"):
         for given, expected in ((), "yes"), (("KEEP_CLUSTERS=no",), "no"):
             done = subprocess.run(
                 ["make", "--dry-run", "--silent", target, *given],
@@ -184,5 +184,12 @@ def test_the_tests_run_so_that_their_clusters_are_listed_or_ended() -> None:
             assert " -m pytest tests/" in last or " -m dev.lanes tests/" in last
 
 
-def test_continuous_integration_keeps_none() -> None:
-    assert (CHECKOUT / ".ci/run").read_text().rstrip().endswith("exec make test KEEP_CLUSTERS=no")
+def test_continuous_integration_keeps_none_and_runs_both_targets_whatever_fails(tmp_path: Path) -> None:
+    rule = "\t@echo $@ $(KEEP_CLUSTERS) >> ran; exit $(FAILS_$@)\n"
+    (tmp_path / "Makefile").write_text(f"test test-setup:\n{rule}")
+    last = (CHECKOUT / ".ci/run").read_text().rstrip().splitlines()[-1]
+    for fails, code in ("", 0), ("FAILS_test=3", 2), ("FAILS_test-setup=3", 2):
+        done = subprocess.run(["sh", "-c", f"{last} {fails}"], cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == code
+        assert (tmp_path / "ran").read_text() == "test no\ntest-setup no\n"
+        (tmp_path / "ran").unlink()

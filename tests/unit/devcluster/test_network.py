@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import cgroups
+from devcluster import cgroups, network
 from devcluster.errors import DevclusterError
 from devcluster.network import Network, choose_index
 
@@ -52,6 +52,23 @@ def _hierarchy(root: Path, name: str, **files: str) -> None:
     (root / name).mkdir(parents=True)
     for file, text in files.items():
         (root / name / file.replace("__", ".")).write_text(text)
+
+
+def test_a_proxy_of_the_user_is_passed_by_and_what_the_user_excludes_stays() -> None:
+    assert network.past_proxies({"PATH": "/bin", "NO_PROXY": "a"}) == []
+    for name in ("HTTPS_PROXY", "https_proxy", "http_proxy"):
+        assert network.past_proxies({name: "http://p"}) == [
+            "env",
+            "NO_PROXY=10.240.0.0/16",
+            "no_proxy=10.240.0.0/16",
+        ]
+    for name in ("NO_PROXY", "no_proxy"):
+        words = network.past_proxies({"HTTPS_PROXY": "http://p", name: "localhost,.example.com"})
+        assert words[1] == "NO_PROXY=localhost,.example.com,10.240.0.0/16"
+
+
+def test_every_subnet_is_one_that_proxies_do_not_see() -> None:
+    assert all(Network(index, "a").subnet.subnet_of(network.CLUSTERS) for index in (1, 254))
 
 
 def test_cgroup_version_1_and_2_are_distinguished(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from devcluster import namespaces, system
+from devcluster.kernel import NODE_ABILITIES, VETH
 from tests.programs import (
     BASE,
     CHOSEN,
@@ -78,6 +80,13 @@ def test_each_command_of_a_clusters_first_process_is_brought_by_something() -> N
     assert started_by_shell(script) <= set(BASE)
 
 
+def test_each_command_of_a_trial_of_the_kernel_is_brought_by_the_base_packages() -> None:
+    """Else its absence would be taken for that of a kernel module."""
+    trials = [ability.trial for ability in (VETH, *NODE_ABILITIES)]
+    started = {program for trial in trials for program in started_by_shell(trial)}
+    assert {"ip", "iptables"} <= started <= {*BASE, *system.BASE_PACKAGES}
+
+
 def recipes() -> list[str]:
     """The Makefile's commands, with make's variables as the computed paths that they are."""
     text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
@@ -87,6 +96,15 @@ def recipes() -> list[str]:
 
 def test_each_command_of_the_makefile_is_brought_by_something() -> None:
     assert {name for line in recipes() for name in started_by_shell(line)} <= set(BASE)
+
+
+def test_make_finds_the_programs_of_administrators() -> None:
+    """A root by Debian's `su` has the PATH of the user before it."""
+    words = ["make", "--silent", "--eval", "probe: ; @command -v chroot", "probe"]
+    done = subprocess.run(
+        words, cwd=ROOT, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "/usr/sbin/chroot\n", done.stderr
 
 
 @pytest.mark.parametrize(

@@ -115,12 +115,13 @@ def test_manifests_without_a_configuration_are_refused() -> None:
 def test_tekton_gets_local_images_and_a_real_version() -> None:
     text = manifests.localise_tekton(
         "image: ko://github.com/tektoncd/pipeline/cmd/nop\n"
-        'shell: cgr.dev/chainguard/busybox@sha256:0a1b\nv: "devel"\n'
+        'shell: cgr.dev/chainguard/busybox@sha256:0a1b\nv: "devel"\n',
+        "v1.9.0",
     )
     assert yaml.safe_load(text) == {
         "image": "docker.io/local/tekton-nop:1",
         "shell": manifests.BUSYBOX_IMAGE,
-        "v": manifests.TEKTON_VERSION,
+        "v": "v1.9.0",
     }
 
 
@@ -129,7 +130,9 @@ def test_tekton_definitions_alone_ask_no_webhook(tmp_path: Path) -> None:
     (tmp_path / "300-crds/300_task.yaml").write_text(
         "kind: CustomResourceDefinition\nspec: {group: tekton.dev, conversion: {strategy: Webhook}}\n"
     )
-    assert manifests.parse(manifests.tekton_definitions(tmp_path))[0]["spec"] == {"group": "tekton.dev"}
+    assert manifests.parse(manifests.tekton_definitions(tmp_path, "v1.9.0"))[0]["spec"] == {
+        "group": "tekton.dev"
+    }
 
 
 def test_missing_tekton_manifests_are_reported(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from devcluster import paths, state
+from devcluster import state
+from devcluster.cluster import differs_in_kueue_alone
 from devcluster.errors import DevclusterError
 from devcluster.locks import file_lock
 from devcluster.spec import ClusterSpec
@@ -51,10 +53,10 @@ def test_everything_that_makes_a_cluster_differ_changes_its_shape() -> None:
         ClusterSpec(name="a", without=frozenset({"kueue"})),
         ClusterSpec(name="a", kueue_config={"metrics": {}}),
         ClusterSpec(name="a", controllers="*"),
+        ClusterSpec(name="a", versions="2026"),
     ]
-    shapes = {spec.shape("v1") for spec in (plain, *others)} | {plain.shape("v2")}
-    assert len(shapes) == len(others) + 2
-    assert plain.shape("v1") == ClusterSpec(name="a").shape("v1")
+    assert len({spec.shape() for spec in (plain, *others)}) == len(others) + 1
+    assert plain.shape() == ClusterSpec(name="a").shape()
 
 
 def test_a_record_survives_being_written_and_read() -> None:
@@ -122,18 +124,13 @@ def test_a_lock_is_exclusive_and_leaves_no_file(tmp_path: Path) -> None:
         assert path.exists()
 
 
-def test_the_cache_is_named_by_what_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURNOS_CACHE", str(tmp_path))
-    before = paths.versioned_cache()
-    assert before.parent == tmp_path
-    copy = tmp_path / "go"
-    for source in paths.GO_SOURCES.rglob("*"):
-        if source.is_file():
-            target = copy / source.relative_to(paths.GO_SOURCES)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(source.read_bytes())
-    monkeypatch.setattr(paths, "GO_SOURCES", copy)
-    assert paths.versioned_cache() == before
-    with (copy / "hyper/main.go").open("a") as file:
-        file.write("// changed\n")
-    assert paths.versioned_cache() != before
+def test_a_kueue_is_started_anew_where_nothing_but_its_configuration_differs() -> None:
+    spec = ClusterSpec(name="a", profile="control-plane", kueue_config={"x": 1})
+    programs = {"etcd": ProcessRef(1, 1), "kueue": ProcessRef(2, 2)}
+    found = Record(spec=spec, shape=spec.shape(), processes=programs)
+    assert differs_in_kueue_alone(found, replace(spec, kueue_config={"x": 2}))
+    assert not differs_in_kueue_alone(found, spec)
+    assert not differs_in_kueue_alone(found, replace(spec, kueue_config={"x": 2}, controllers="*"))
+    assert not differs_in_kueue_alone(replace(found, shape="of others"), replace(spec, kueue_config={}))
+    in_a_pod = replace(found, processes={"etcd": ProcessRef(1, 1)})
+    assert not differs_in_kueue_alone(in_a_pod, replace(spec, kueue_config={}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import ssl
 import stat
 import tarfile
@@ -18,7 +19,7 @@ from devcluster import archive, cli, cli_image, imagebuild, pki, shell, state, s
 from devcluster.archive import Recipe
 from devcluster.cluster import start
 from devcluster.errors import CommandFailedError, ComponentFailedError, DevclusterError, NotSupportedError
-from devcluster.kubectl import wait_until
+from devcluster.kubectl import await_established, wait_until
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec
 
@@ -117,6 +118,18 @@ def test_a_failing_program_is_reported_with_its_last_output() -> None:
     assert "the reason" in str(caught.value)
 
 
+def test_what_programs_write_is_readable_by_others_whatever_the_users_umask(tmp_path: Path) -> None:
+    """It is copied into images, whose users are not root."""
+    before = os.umask(0o077)
+    try:
+        shell.run(["touch", tmp_path / "run"], limit=10)
+        shell.stream(["touch", tmp_path / "stream"], on_line=lambda _: None, limit=10)
+    finally:
+        os.umask(before)
+    for name in ("run", "stream"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o644
+
+
 def test_a_program_that_takes_too_long_is_ended() -> None:
     with pytest.raises(CommandFailedError, match="did not end within"):
         shell.run(["sleep", "60"], limit=0.05)
@@ -158,6 +171,43 @@ def test_a_wait_ends_at_its_limit_and_shows_the_evidence() -> None:
     with pytest.raises(DevclusterError, match="it ready: not within 0 s") as caught:
         wait_until("it ready", lambda: False, limit=0, every=0, evidence=lambda: "still starting")
     assert "still starting" in str(caught.value)
+
+
+def test_a_wait_goes_on_after_an_error_and_shows_the_last_one() -> None:
+    def ready() -> bool:
+        raise CommandFailedError("`kubectl create` did not end within 30 s")
+
+    with pytest.raises(DevclusterError, match=r"it ready: not within 0 s\n`kubectl create` did not end"):
+        wait_until("it ready", ready, limit=0, every=0)
+    answers = iter([CommandFailedError("busy"), False, True])
+
+    def later() -> bool:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    wait_until("it ready", later, limit=3600, every=0)
+    assert not list(answers)
+
+
+KUBECTL = """\
+#!/bin/sh
+echo >> {here}/$1
+case $1 in
+get) printf 'jobs.a True true false\\nold.b True false\\n' ;;
+api-resources) echo pods; test $(wc -l < {here}/$1) -lt 3 || echo jobs.a; exit 1 ;;
+esac
+"""
+
+
+def test_definitions_are_waited_for_until_the_discovery_has_them(tmp_path: Path) -> None:
+    """One without a served version never is there; an aggregated API that is down does not matter."""
+    program = tmp_path / "kubectl"
+    program.write_text(KUBECTL.format(here=tmp_path))
+    program.chmod(0o755)
+    await_established([str(program)], limit=30)
+    assert (tmp_path / "api-resources").read_text().count("\n") == 3
 
 
 def test_a_wait_ends_early_when_something_died() -> None:
@@ -232,8 +282,8 @@ def test_a_go_that_does_not_answer_has_no_version(tmp_path: Path) -> None:
     fake = tmp_path / "go"
     fake.write_text("#!/bin/sh\necho go1.26.6\n")
     fake.chmod(0o755)
-    assert system.go_version(fake) == (1, 26)
-    assert system.go_version(tmp_path / "absent") == (0, 0)
+    assert system.go_version(fake) == (1, 26, 6)
+    assert system.go_version(tmp_path / "absent") == ()
 
 
 def test_an_image_needs_a_version(tmp_path: Path) -> None:
@@ -259,7 +309,7 @@ def test_the_list_of_no_clusters_is_a_heading(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("FOURNOS_STATE", str(tmp_path))
     result = CliRunner().invoke(cli.app, ["list"])
     assert result.exit_code == 0
-    assert result.output.split() == ["NAME", "PROFILE", "PROVIDER", "STATE", "KUBECONFIG"]
+    assert result.output.split() == ["NAME", "VERSIONS", "PROFILE", "PROVIDER", "STATE", "KUBECONFIG"]
 
 
 def test_a_cluster_that_is_not_there_can_be_taken_down(
