@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -77,13 +78,10 @@ def remove(name: str, root: Path = ROOT, *, limit: float = 10.0) -> None:
 
 
 def find(name: str, root: Path = ROOT) -> list[Path]:
-    """Returns all directories of the group, the deepest first."""
+    """Returns all directories of the group, the deepest first, but those that go while they are listed."""
     found: list[Path] = []
     for hierarchy in [root] if version(root) == 2 else _hierarchies(root):
-        top = hierarchy / name
-        if top.is_dir():
-            found += sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts))
-            found.append(top)
+        found += [Path(folder) for folder, _, _ in os.walk(hierarchy / name, topdown=False)]
     return found
 
 
