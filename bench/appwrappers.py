@@ -13,15 +13,15 @@ from bench.lifecycle import CLUSTERS, SLOTS, Round, Subject, measured
 from bench.operator import operator
 from bench.rig import NAMESPACE, QUEUE, rig
 from dev import resources
-from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import SLOT_RESOURCE
-from fournos.api.times import format_time
-from fournos.appwrappers import names
-from fournos.kube.client import Client
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Obj, Resource, controller_of, is_terminating, key_of
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Obj, Resource, controller_of, is_terminating, key_of
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.appwrappers import names
 
 REACTION = "pod ended → phase Succeeded"
 HOPS: tuple[tuple[str, str, str, str], ...] = (

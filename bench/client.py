@@ -17,8 +17,8 @@ import orjson
 from bench.rig import NAMESPACE, rig
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient
-from fournos.kube.credentials import load
-from fournos.kube.resource import Key
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.resource import Key
 
 CONNECTIONS: Final = 32
 """As many as the client uses for a matrix."""

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TypeAlias
 
 from bench.operator import samples
-from fournos.kube.client import Client
+from fournos.engine.kube.client import Client
 
 Counts: TypeAlias = Counter[tuple[str, str]]
 """The number of requests by verb (as the API server names it) and resource."""

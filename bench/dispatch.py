@@ -23,20 +23,26 @@ from typing import Any
 import devcluster
 from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, make, manager_config, typed, worker_config
 from bench.operator import ROOT, free_port
-from fournos.api.conditions import is_true
-from fournos.api.crd import crd
 from fournos.app.parts import kinds
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.errors import ConflictError, NotFoundError
-from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
-from fournos.kube.reflector import Reflector
-from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
-from fournos.kube.store import Store
-from fournos.multikueue import names
-from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
-from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.queueing.report import finish_patch
+from fournos.engine.api.conditions import is_true
+from fournos.engine.api.crd import crd
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.errors import ConflictError, NotFoundError
+from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.engine.kube.store import Store
+from fournos.engine.queueing.kinds import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+)
+from fournos.engine.queueing.report import finish_patch
+from fournos.systems.multikueue import names
+from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 
 ADAPTERS = {"ours": names.CONTROLLER, "Kueue's": names.MULTIKUEUE}
 _LIMIT = 300.0

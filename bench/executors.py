@@ -14,18 +14,18 @@ from typing import Any, Self
 
 from bench.rig import NAMESPACE
 from fournos.api import phase as phases
-from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.times import format_time
-from fournos.jobs import names
-from fournos.jobs.kinds import PIPELINE_RUN
-from fournos.kube.client import Client
-from fournos.kube.errors import KubeError
-from fournos.kube.kinds import JOB
-from fournos.kube.reflector import Reflector
-from fournos.kube.resource import Obj, Resource, key_of
-from fournos.kube.store import Store
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.kinds import JOB
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Obj, Resource, key_of
+from fournos.engine.kube.store import Store
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.jobs import names
+from fournos.systems.jobs.kinds import PIPELINE_RUN
 
 TERMINAL = "terminal"
 

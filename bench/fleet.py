@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from fournos.kube.client import Client
-from fournos.kube.errors import AlreadyExistsError, NoSuchResourceError
-from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION
-from fournos.kube.resource import Obj, Resource
-from fournos.multikueue.kinds import parse
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import AlreadyExistsError, NoSuchResourceError
+from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.systems.multikueue.kinds import parse
 
 _SERVED_WITHIN = 60.0
 FOO = parse("Foo.v1.example.com")

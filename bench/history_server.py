@@ -12,6 +12,9 @@ from typing import Any, cast
 from aiohttp import web
 
 from bench.history import CLUSTER
+from fournos.engine.kube.api import Api, Listing
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.runtime.clock import SystemClock
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authentication import Authenticator
 from fournos.history.api.authorization import Authorizer
@@ -20,9 +23,6 @@ from fournos.history.api.service import HistoryService
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.store import Store
-from fournos.kube.api import Api, Listing
-from fournos.kube.resource import Obj, Resource
-from fournos.runtime.clock import SystemClock
 
 
 class Everybody:

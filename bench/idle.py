@@ -18,15 +18,15 @@ from typing import Any
 from bench.executors import Executors
 from bench.operator import Operator, operator
 from bench.rig import NAMESPACE, QUEUE, Rig, job, rig
-from fournos.api.conditions import is_true
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.jobs import names
-from fournos.jobs.kinds import PIPELINE_RUN
-from fournos.kube.client import Client
-from fournos.kube.errors import ServerError
-from fournos.kube.kinds import JOB, SECRET
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
+from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import ServerError
+from fournos.engine.kube.kinds import JOB, SECRET
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
+from fournos.systems.jobs import names
+from fournos.systems.jobs.kinds import PIPELINE_RUN
 
 SECONDS = 60.0
 RUNNING_SHARE = 10

@@ -17,7 +17,7 @@ from bench.machine import load
 from bench.operator import Operator, Usage, operator
 from bench.rig import Rig, job, rig
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import Obj, Resource
 
 CLUSTERS = 6
 SLOTS = 100

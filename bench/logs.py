@@ -29,6 +29,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from bench.history import make_run
+from fournos.engine.kube.auth import FixedIdentity, Proof
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.clock import SystemClock
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
@@ -37,11 +42,6 @@ from fournos.history.logs.pages import LogReader
 from fournos.history.records import Record
 from fournos.history.store import Store
 from fournos.history.store.logs import LogRows
-from fournos.kube.auth import FixedIdentity, Proof
-from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials
-from fournos.kube.resource import Key
-from fournos.runtime.clock import SystemClock
 
 _RUN = make_run(0, 1)
 _LINE = "epoch {0} step {0} throughput {1:.3f} tok/s latency_p99 {2:.1f} ms loss {3:.5f}"

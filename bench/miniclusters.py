@@ -13,10 +13,10 @@ from bench.operator import operator
 from bench.rig import NAMESPACE, rig
 from dev import resources
 from fournos.api.kinds import MINICLUSTER
-from fournos.kube.client import Client
-from fournos.kube.kinds import CONFIG_MAP, JOB
-from fournos.kube.resource import Obj, Resource
-from fournos.miniclusters import names
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.kinds import CONFIG_MAP, JOB
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.systems.miniclusters import names
 
 SIZE = 4
 MADE = "Succeeded"

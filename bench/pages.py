@@ -29,14 +29,14 @@ from bench.machine import memory
 from bench.operator import ROOT
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.client.asynchronous import AsyncClient
+from fournos.engine.kube.api import Api, Listing, WatchEvent
+from fournos.engine.kube.errors import NoSuchResourceError, NotFoundError
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.runtime.memory import collect_seldom, keep_objects
 from fournos.history.store import Store
 from fournos.insight.caches import Caches
-from fournos.jobs.names import CLUSTER_NODE_LABEL
-from fournos.kube.api import Api, Listing, WatchEvent
-from fournos.kube.errors import NoSuchResourceError, NotFoundError
-from fournos.kube.resource import Obj, Resource
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.runtime.memory import collect_seldom, keep_objects
+from fournos.systems.jobs.names import CLUSTER_NODE_LABEL
 from fournos.web.assets import Assets
 from fournos.web.content import PageContent
 from fournos.web.identity.loopback import OwnRights

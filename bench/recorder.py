@@ -23,6 +23,16 @@ import uvloop
 from bench.logs import SETTLED, log_server, resident, until
 from bench.recorder_life import BEGIN, NAMESPACE_NAME, life, named
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.kube.store import Store
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.runtime.act import StepExecutor
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.controller import Caches
+from fournos.engine.runtime.reconcile import reconcile
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.recorder.controller import recorder
@@ -32,16 +42,6 @@ from fournos.history.records import Record
 from fournos.history.settings import HistorySettings
 from fournos.history.store import Store as HistoryStore
 from fournos.history.store.logs import LogRows
-from fournos.kube.api import Api
-from fournos.kube.client import Client
-from fournos.kube.kinds import NAMESPACE
-from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.kube.store import Store
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
-from fournos.runtime.act import StepExecutor
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.controller import Caches
-from fournos.runtime.reconcile import reconcile
 
 _RUNNING = 10
 """One of so many live jobs runs."""

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.times import format_time
-from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.kube.kinds import EVENT, POD
-from fournos.kube.resource import Resource
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.kinds import EVENT, POD
+from fournos.engine.kube.resource import Resource
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 TASKS = 3

@@ -15,12 +15,12 @@ from devcluster import Cluster
 from devcluster.kubectl import await_established
 from devcluster.progress import Progress
 from fournos import __version__
-from fournos.api.conditions import is_true
-from fournos.jobs import names
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.resource import Key
-from fournos.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
+from fournos.systems.jobs import names
 
 NAMESPACE = "bench"
 SECRETS_NAMESPACE = "bench-secrets"

@@ -30,8 +30,8 @@ from bench.web_paint import Painted, measure_paint
 from bench.web_servers import PERSON
 from dev import resources
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
-from fournos.kube.client import Client
-from fournos.kube.resource import Key
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.resource import Key
 from fournos.web.assets import PREFIX
 from fournos.web.pages.all_pages import PAGES
 

@@ -15,8 +15,8 @@ import aiohttp
 from bench.machine import cpu
 from bench.rig import NAMESPACE
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.kube.client import Client
-from fournos.kube.resource import Key
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.resource import Key
 
 RATE: Final = 10
 """Status changes per second."""

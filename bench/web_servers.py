@@ -18,10 +18,10 @@ from aiohttp import web
 
 from bench.rig import NAMESPACE
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
 from fournos.insight.caches import Caches
-from fournos.kube.api import Api
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
 from fournos.web.identity.loopback import Loopback
 from fournos.web.local import HOST, Options, serve
 from fournos.web.viewer import Viewer

@@ -17,11 +17,11 @@ from devcluster.progress import Progress
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.client.asynchronous import AsyncClient
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.errors import AlreadyExistsError
+from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.values import status_of
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.errors import AlreadyExistsError
-from fournos.kube.resource import Obj, key_of
 
 LIMIT: Final = 300.0
 SLOW: Final = "demo-slow-"

@@ -8,8 +8,8 @@ from typing import Final
 
 from devcluster import DevclusterError, endings
 from devcluster.endings import Row, explained
+from fournos.engine.kube.errors import KubeError
 from fournos.insight.errors import FournosError
-from fournos.kube.errors import KubeError
 
 ROWS: Final[tuple[Row, ...]] = (
     (FournosError, lambda error: DevclusterError(error.message, hint=error.fix)),

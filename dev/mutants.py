@@ -23,12 +23,12 @@ from dev import mutation_runs
 
 ROOT = Path(__file__).resolve().parents[1]
 DECISIONS = (
-    "fournos.queueing",
-    "fournos.jobs",
-    "fournos.multikueue",
-    "fournos.runtime.queue",
-    "fournos.runtime.lease",
-    "fournos.runtime.reconcile",
+    "fournos.engine.queueing",
+    "fournos.systems.jobs",
+    "fournos.systems.multikueue",
+    "fournos.engine.runtime.queue",
+    "fournos.engine.runtime.lease",
+    "fournos.engine.runtime.reconcile",
 )
 """The default of MODULES."""
 _COPIED = ("src", "tests", "config", "manifests", "docs", "samples", "deploy", "README.md", "pyproject.toml")
@@ -70,7 +70,9 @@ def sources(module: str) -> str:
 
 def tests(module: str) -> str:
     """Returns the directory with the unit tests of the module's package."""
-    return f"tests/unit/{module.split('.')[1]}"
+    package = module.split(".")[1:]
+    depth = 2 if package[0] in ("engine", "systems") else 1
+    return "/".join(("tests/unit", *package[:depth]))
 
 
 def table(modules: Sequence[str]) -> str:
@@ -118,7 +120,9 @@ def _diffs(names: Sequence[str]) -> Iterator[Survivor]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
-    parser.add_argument("modules", nargs="*", help="such as fournos.queueing.ensure", default=DECISIONS)
+    parser.add_argument(
+        "modules", nargs="*", help="such as fournos.engine.queueing.ensure", default=DECISIONS
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="test processes at a time")
     parser.add_argument("--tests", nargs="+", help="instead of the unit tests of the modules' packages")
     parser.add_argument(

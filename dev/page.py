@@ -28,8 +28,8 @@ from devcluster.locks import file_lock
 from devcluster.namespaces import MARKER
 from devcluster.shell import tail_file
 from devcluster.state import ProcessRef, Record, alive, reference, require
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
 from fournos.web.identity.loopback import Loopback
 from fournos.web.local import HOST, PORT, Options, serve
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Vault entries to Secrets: `python hacks/sync_vault_secrets.py -n psap-secrets [--dry-run]`.
 
-The work is done by `fournos.vault`; this file is where the documentation says that it is.
+The work is done by `fournos.systems.vault`; this file is where the documentation says that it is.
 """
 
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 try:
-    from fournos.vault.command import main
+    from fournos.systems.vault.command import main
 except ModuleNotFoundError as error:
     sys.exit(
         f"error: {error}. Activate the environment (source .venv/bin/activate),"

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 _PARTS = 3
-"""tests/unit/jobs: as deep as the table looks."""
+"""tests/unit/systems/jobs: as deep as the table looks."""
 _DEAREST = 10
 
 
@@ -134,7 +134,7 @@ def write(path: Path, costs: Mapping[str, Mapping[str, Cost]]) -> None:
 
 
 def folder_of(file: str) -> str:
-    """`tests/unit/jobs` for `tests/unit/jobs/a/test_queue.py`; fewer parts where there are fewer."""
+    """`tests/e2e/jobs` for `tests/e2e/jobs/more/test_queue.py`; fewer parts where there are fewer."""
     return "/".join(PurePosixPath(file).parts[:-1][:_PARTS])
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from fournos.kube.api import EventType, Listing, WatchEvent
-from fournos.kube.credentials import Credentials
-from fournos.kube.errors import KubeError
-from fournos.kube.probe import ClusterApi
-from fournos.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.api import EventType, Listing, WatchEvent
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.probe import ClusterApi
+from fournos.engine.kube.resource import Key, Obj, Resource
 from tests.fakes.pki import Authority, Pair
 
 AUTHORITY = Authority("clusters")

@@ -27,8 +27,8 @@ import yaml
 from aiohttp import web
 from yarl import URL
 
-from fournos.kube.kubeconfig import access, read
-from fournos.kube.tls import client_context
+from fournos.engine.kube.kubeconfig import access, read
+from fournos.engine.kube.tls import client_context
 from tests.fakes.pki import Authority, server_context
 from tests.faults.rules import (
     Call,

@@ -18,10 +18,10 @@ import aiohttp
 import pytest
 
 import devcluster
-from fournos.api.crd import crd
 from fournos.app.parts import kinds
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
+from fournos.engine.api.crd import crd
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
 from tests.kubeconfigs import connection
 from tests.waiting import until
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fournos.kube.client import Client
-from fournos.kube.errors import NotFoundError
-from fournos.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.resource import Key, Obj, Resource
 from tests.waiting import LIMIT, Message, until
 
 

@@ -15,11 +15,11 @@ import yaml
 
 from dev import resources
 from devcluster.existing import kubectl_program
+from fournos.engine.kube.kinds import VALIDATING_WEBHOOKS
+from fournos.engine.runtime.webhook.registration import Service, configurations
 from fournos.history.settings import HistorySettings
-from fournos.jobs.own_job import job_webhooks
-from fournos.jobs.settings import JobSettings
-from fournos.kube.kinds import VALIDATING_WEBHOOKS
-from fournos.runtime.webhook.registration import Service, configurations
+from fournos.systems.jobs.own_job import job_webhooks
+from fournos.systems.jobs.settings import JobSettings
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.jobs.own_job import job_webhooks
-from fournos.jobs.settings import JobSettings
-from fournos.runtime.webhook.registration import Address, configurations
+from fournos.engine.runtime.webhook.registration import Address, configurations
+from fournos.systems.jobs.own_job import job_webhooks
+from fournos.systems.jobs.settings import JobSettings
 from tests.integration.conftest import Server
 from tests.integration.test_rbac import PLURALS, rights, secrets_namespace  # noqa: F401
 from tests.waiting import until

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.kube.resource import Resource
+from fournos.engine.kube.resource import Resource
 from tests.integration.conftest import Server
 
 ROOT = Path(__file__).parents[2]

@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.clock import SystemClock
 from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.due import News
 from fournos.history.alerts.receiver import Context, Outcome
@@ -29,8 +31,6 @@ from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.logs import LogRows
 from fournos.history.store.patrol import standings
 from fournos.history.store.retention import Limits, expire
-from fournos.kube.resource import Key
-from fournos.runtime.clock import SystemClock
 from tests.history import a_run, at
 from tests.unit.history.logs.kubelet import Kubelet, container
 from tests.unit.history.logs.kubelet import ended as over

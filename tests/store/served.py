@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
 
+from fournos.engine.runtime.clock import SystemClock
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authentication import Authenticator
 from fournos.history.api.authorization import Authorizer
@@ -17,7 +18,6 @@ from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import Blobs, BlobsUnavailableError
 from fournos.history.estimates.estimator import Estimator
 from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
-from fournos.runtime.clock import SystemClock
 from tests.unit.history.api.service import Reviews
 
 

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.kinds import EVENT
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history import metrics as table
 from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.body import body
@@ -22,9 +25,6 @@ from fournos.history.store.announcements import KEPT, Announcements
 from fournos.history.store.patrol import standings, watch_results
 from fournos.history.store.review import review
 from fournos.history.store.verdicts import Verdicts
-from fournos.kube.kinds import EVENT
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import RUNTIME
 from tests.history import NAMESPACE_UID, at
 from tests.store.test_review import history, measured
 from tests.waiting import until

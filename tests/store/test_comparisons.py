@@ -10,6 +10,9 @@ import pytest
 
 from fournos.client.errors import MissingError
 from fournos.client.history import AsyncHistory
+from fournos.engine.kube.auth import FixedIdentity, Proof
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import Credentials
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.compare.comparison import Verdict
@@ -19,9 +22,6 @@ from fournos.history.records import Document, Identity, Record
 from fournos.history.results.check import check
 from fournos.history.store import Store
 from fournos.history.store.results import Results
-from fournos.kube.auth import FixedIdentity, Proof
-from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials
 from tests.history import a_run, at, ended
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews

@@ -14,6 +14,9 @@ from fournos.client import AsyncClient
 from fournos.client.errors import ManifestError, MissingError, NotAllowedError, RefusedError
 from fournos.client.history import AsyncHistory
 from fournos.client.jobs import AsyncJob
+from fournos.engine.kube.auth import FixedIdentity, Proof
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import Credentials
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.estimates.durations import MIN_RUNS, Work
@@ -24,9 +27,6 @@ from fournos.history.records import Ending, Identity, Record
 from fournos.history.store import Store
 from fournos.history.store.durations import NEWEST, past_runs
 from fournos.history.store.verdicts import Verdicts
-from fournos.kube.auth import FixedIdentity, Proof
-from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials
 from tests.history import a_run, ended
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews

@@ -15,6 +15,11 @@ from fournos.client import history_logs
 from fournos.client.errors import NoLogError
 from fournos.client.history import AsyncHistory
 from fournos.client.logs import LogLine
+from fournos.engine.kube.auth import FixedIdentity, Proof
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.clock import SystemClock
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import Blobs
 from fournos.history.logs.collector import LogCollector
@@ -25,11 +30,6 @@ from fournos.history.store import Store
 from fournos.history.store.logs import LogRows
 from fournos.history.store.retention import Limits as Retention
 from fournos.history.store.retention import expire
-from fournos.kube.auth import FixedIdentity, Proof
-from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials
-from fournos.kube.resource import Key
-from fournos.runtime.clock import SystemClock
 from tests.history import a_run, at, ended
 from tests.store.conftest import keys_of
 from tests.store.s3_server import S3Server

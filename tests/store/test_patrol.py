@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history import metrics as table
 from fournos.history.records import Document, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
@@ -15,9 +17,7 @@ from fournos.history.store import Store
 from fournos.history.store.patrol import standings, watch_results
 from fournos.history.store.review import review
 from fournos.history.store.verdicts import Verdicts
-from fournos.jobs.names import CONFIRMS_LABEL
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import RUNTIME
+from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import NAMESPACE_UID, a_run, at
 from tests.store.test_review import history, measured
 from tests.waiting import until

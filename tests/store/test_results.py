@@ -23,7 +23,7 @@ from fournos.history.store.result_rows import Stored
 from fournos.history.store.results import Results
 from fournos.history.store.results_schema import result_records, scalars
 from fournos.history.store.verdicts import Verdicts
-from fournos.jobs.names import CONFIRMS_LABEL
+from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended
 
 PRINT = "f00d"

@@ -13,14 +13,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import func, select
 
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.metrics import METRICS
 from fournos.history.records import Document, KeepMark, Record, Run
 from fournos.history.store import Store, maintenance, schema
 from fournos.history.store.retention import Limits, erasable, erase, expire, patrol, report
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import RUNTIME
 from tests.history import CLUSTER, a_run, at, ended, everything
 
 DAY = 86_400

@@ -11,7 +11,7 @@ from fournos.history.store import Store
 from fournos.history.store.results import Results
 from fournos.history.store.review import suspects_regression
 from fournos.history.store.verdicts import Verdicts
-from fournos.jobs.names import CONFIRMS_LABEL
+from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import a_run, at, ended
 
 FILE = "tests: [{{labels: {{m: x}}, kpis: [{{kpi_id: t, value: {}, unit: s, higher_is_better: {}}}]}}]"

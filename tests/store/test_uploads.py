@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
+from fournos.engine.runtime.clock import SystemClock
 from fournos.history.api.bodies import Bodies
 from fournos.history.api.service import Backend
 from fournos.history.artifacts import archive
@@ -20,7 +21,6 @@ from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import DirectoryBlobs, Room
 from fournos.history.records import Identity, Record
 from fournos.history.store import Store
-from fournos.runtime.clock import SystemClock
 from tests.history import a_run, at
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews

@@ -14,14 +14,14 @@ from sqlalchemy import text
 
 from fournos.client.errors import NotAllowedError, RefusedError
 from fournos.client.history import AsyncHistory
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import Credentials, FixedIdentity, Proof
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.store import Store
 from fournos.history.store.usage import usage_statement, used
 from fournos.history.usage import Share, Usage, Use, usage
-from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials, FixedIdentity, Proof
 from tests.history import a_run, at
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews

@@ -10,15 +10,15 @@ import pytest
 from sqlalchemy import event, text
 
 from fournos.client.errors import MissingError, NotAllowedError, RefusedError
+from fournos.engine.kube.auth import FixedIdentity, Proof
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import Credentials
 from fournos.history.artifacts.rules import Limits as ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.compare.selectors import SelectorError
 from fournos.history.store import Store
 from fournos.history.store.results import Results
 from fournos.history.store.retention import Limits, erase, expire
-from fournos.kube.auth import FixedIdentity, Proof
-from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials
 from tests.history import at
 from tests.store.served import served
 from tests.store.test_comparisons import Stage

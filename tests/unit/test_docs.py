@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from fournos.app.parts import kinds
 from fournos.cli.app import build
-from fournos.jobs.rules import check_manifest
+from fournos.systems.jobs.rules import check_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

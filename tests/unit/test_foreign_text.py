@@ -20,9 +20,18 @@ import yaml
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from fournos.api.durations import parse_duration
-from fournos.api.quantities import parse_quantity
 from fournos.client.submission import axes_of
+from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.kube import jsons, yamls
+from fournos.engine.kube.errors import CredentialsError
+from fournos.engine.kube.status_errors import error_from
+from fournos.engine.kube.token import claims, time_of
+from fournos.engine.kube.untrusted_kubeconfig import check as check_kubeconfig
+from fournos.engine.queueing.requests import RequestsError, parse_requests
+from fournos.engine.runtime.redact import redact
+from fournos.engine.runtime.webhook.review import GarbledError
+from fournos.engine.runtime.webhook.review import parse as parse_review
 from fournos.history.api.front_proxy import front_proxy
 from fournos.history.logs.first_failure import FailureScanner
 from fournos.history.logs.lines import LineSplitter, Resumption, advance, text_of
@@ -33,19 +42,10 @@ from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.results.tekton import tekton_results
 from fournos.history.store.text import message, pack, unpack
 from fournos.insight.errors import ManifestError
-from fournos.jobs.names import RESULT_NAME
-from fournos.kube import jsons, yamls
-from fournos.kube.errors import CredentialsError
-from fournos.kube.status_errors import error_from
-from fournos.kube.token import claims, time_of
-from fournos.kube.untrusted_kubeconfig import check as check_kubeconfig
-from fournos.multikueue.config import BadConfigError
-from fournos.multikueue.config import read as read_kueue_config
-from fournos.multikueue.kubeconfig import token_in, token_of, with_token
-from fournos.queueing.requests import RequestsError, parse_requests
-from fournos.runtime.redact import redact
-from fournos.runtime.webhook.review import GarbledError
-from fournos.runtime.webhook.review import parse as parse_review
+from fournos.systems.jobs.names import RESULT_NAME
+from fournos.systems.multikueue.config import BadConfigError
+from fournos.systems.multikueue.config import read as read_kueue_config
+from fournos.systems.multikueue.kubeconfig import token_in, token_of, with_token
 from fournos.web.runs.job_form import command, inputs, wanted
 from fournos.web.runs.lines import plain
 from fournos.web.sending import _headers

@@ -18,14 +18,14 @@ from typing import Any, Final
 import pytest
 
 import fournos
-from fournos.api.durations import parse_duration, parse_ttl
-from fournos.api.quantities import parse_quantity
-from fournos.api.text import escaped, escaped_line
+from fournos.engine.api.durations import parse_duration, parse_ttl
+from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.text import escaped, escaped_line
+from fournos.engine.runtime.redact import redact
 from fournos.history.logs.first_failure import FailureScanner
 from fournos.history.logs.masking import Masking
 from fournos.history.store.text import message, pack
-from fournos.jobs.waiting import waits_for
-from fournos.runtime.redact import redact
+from fournos.systems.jobs.waiting import waits_for
 from fournos.web.runs.lines import plain
 
 _SOURCE: Final = Path(fournos.__file__).parent

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from fournos.api.conditions import condition
 from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_JOB, MINICLUSTER
-from fournos.frameworks import names
-from fournos.kube.errors import ForbiddenError, InvalidError, KubeError
-from fournos.kube.resource import Obj, Resource
-from fournos.queueing.kinds import WORKLOAD
-from tests.unit.appwrappers import test_lifecycle as appwrappers
-from tests.unit.clusters import test_lifecycle as clusters
-from tests.unit.frameworks import test_lifecycle as frameworks
-from tests.unit.frameworks.actors import RUN, pipeline_run, submitted
-from tests.unit.jobs import test_lifecycle as jobs
-from tests.unit.miniclusters import stories as miniclusters
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.frameworks import names
+from tests.unit.systems.appwrappers import test_lifecycle as appwrappers
+from tests.unit.systems.clusters import test_lifecycle as clusters
+from tests.unit.systems.frameworks import test_lifecycle as frameworks
+from tests.unit.systems.frameworks.actors import RUN, pipeline_run, submitted
+from tests.unit.systems.jobs import test_lifecycle as jobs
+from tests.unit.systems.miniclusters import stories as miniclusters
 from tests.world.harness import Scenario, run
 from tests.world.server import Server
 

@@ -61,5 +61,5 @@ def test_what_a_killed_run_left_half_written_is_replaced(tmp_path: Path) -> None
 
 
 def test_a_folder_is_named_by_its_first_parts() -> None:
-    assert folder_of("tests/unit/jobs/more/test_queue.py") == "tests/unit/jobs"
+    assert folder_of("tests/e2e/jobs/more/test_queue.py") == "tests/e2e/jobs"
     assert folder_of("tests/unit/test_times.py") == "tests/unit"

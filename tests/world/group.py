@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fournos.runtime.act import StepExecutor
-from fournos.runtime.controller import Controller
-from fournos.runtime.reconcile import Outcome
+from fournos.engine.runtime.act import StepExecutor
+from fournos.engine.runtime.controller import Controller
+from fournos.engine.runtime.reconcile import Outcome
 from tests.world.process import Process
 from tests.world.server import Connection, Server
 

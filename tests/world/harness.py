@@ -12,8 +12,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
-from fournos.kube.errors import ConnectionLostError, ServerError
-from fournos.runtime.controller import Controller
+from fournos.engine.kube.errors import ConnectionLostError, ServerError
+from fournos.engine.runtime.controller import Controller
 from tests.world.compare import snapshot
 from tests.world.group import Group
 from tests.world.process import Process

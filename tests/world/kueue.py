@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fournos.api.conditions import Condition, condition, is_true
-from fournos.kube.resource import Obj, is_terminating
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import Condition, condition, is_true
+from fournos.engine.kube.resource import Obj, is_terminating
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.world.server import Server
 from tests.world.status import set_conditions
 

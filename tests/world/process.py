@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.kube.store import Store, same_but_version
-from fournos.runtime.act import StepExecutor
-from fournos.runtime.controller import Caches, Controller, Watch
-from fournos.runtime.dynamic_watches import Followed
-from fournos.runtime.manager import schedule
-from fournos.runtime.queue import Queue
-from fournos.runtime.reconcile import Outcome, Result, reconcile
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.kube.store import Store, same_but_version
+from fournos.engine.runtime.act import StepExecutor
+from fournos.engine.runtime.controller import Caches, Controller, Watch
+from fournos.engine.runtime.dynamic_watches import Followed
+from fournos.engine.runtime.manager import schedule
+from fournos.engine.runtime.queue import Queue
+from fournos.engine.runtime.reconcile import Outcome, Result, reconcile
 from tests.world.server import Connection, Server, clone
 
 NEVER = float("inf")

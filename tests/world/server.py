@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fournos.kube.api import EventType, Listing, WatchEvent
-from fournos.kube.errors import (
+from fournos.engine.kube.api import EventType, Listing, WatchEvent
+from fournos.engine.kube.errors import (
     AlreadyExistsError,
     ConflictError,
     ForbiddenError,
@@ -28,8 +28,8 @@ from fournos.kube.errors import (
     NoSuchResourceError,
     NotFoundError,
 )
-from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids
-from fournos.runtime.selector import matcher
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of, owner_uids
+from fournos.engine.runtime.selector import matcher
 
 BOOKMARK_INTERVAL = 60.0
 """Seconds, as real API servers."""

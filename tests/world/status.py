@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.api.conditions import Condition, upsert
-from fournos.kube.resource import Obj, Resource, key_of
+from fournos.engine.api.conditions import Condition, upsert
+from fournos.engine.kube.resource import Obj, Resource, key_of
 from tests.world.server import Server
 
 

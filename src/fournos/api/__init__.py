@@ -1,1 +1,1 @@
-"""The typed resources: the single source of CRDs, CEL rules and reference pages."""
+"""The typed resources of this product: the source of their CRDs, rules and reference pages."""

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, WithJsonSchema
 
-from fournos.api.crd import Column, Definition
 from fournos.api.kinds import APPWRAPPER
-from fournos.api.model import Model, StatusCondition, described
+from fournos.engine.api.crd import Column, Definition
+from fournos.engine.api.model import Model, StatusCondition, described
 
 MAX_COMPONENTS: Final = 128
 MAX_POD_SETS: Final = 18

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, WithJsonSchema
 
-from fournos.api.crd import Column, Definition
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.model import Model, StatusCondition, described
 from fournos.api.phase import Phase as Phase
+from fournos.engine.api.crd import Column, Definition
+from fournos.engine.api.model import Model, StatusCondition, described
 
 DEFAULT_PIPELINE: Final = "fournos-full"
 MAX_ATTEMPTS_KEPT: Final = 20

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.api.rules import Json
+from fournos.engine.api.rules import Json
 
 OPERATOR_ACCOUNTS: Final = frozenset(
     {

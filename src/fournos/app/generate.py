@@ -15,13 +15,13 @@ from typing import Any
 
 import yaml
 
-from fournos.api.crd import crd
-from fournos.api.reference import reference
 from fournos.app.metrics import reference as metrics_page
 from fournos.app.parts import PARTS, kinds
 from fournos.app.settings_page import settings_page
-from fournos.runtime.part import Part
-from fournos.runtime.webhook.registration import configurations
+from fournos.engine.api.crd import crd
+from fournos.engine.api.reference import reference
+from fournos.engine.runtime.part import Part
+from fournos.engine.runtime.webhook.registration import configurations
 
 HEADER = "# Generated from src/fournos/api by `python -m fournos.app.generate`. Do not edit.\n"
 WEBHOOKS_HEADER = HEADER.replace("src/fournos/api", "the systems' webhooks")

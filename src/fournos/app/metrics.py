@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.appwrappers.metrics import METRICS as APPWRAPPERS
-from fournos.clusters.metrics import METRICS as CLUSTERS
+from fournos.engine.runtime.metrics_table import RUNTIME, Metric
 from fournos.history.metrics import METRICS as HISTORY
 from fournos.history.recorder.metrics import METRICS as RECORDER
-from fournos.jobs.metrics import METRICS as JOBS
-from fournos.miniclusters.metrics import METRICS as MINICLUSTERS
-from fournos.runtime.metrics_table import RUNTIME, Metric
+from fournos.systems.appwrappers.metrics import METRICS as APPWRAPPERS
+from fournos.systems.clusters.metrics import METRICS as CLUSTERS
+from fournos.systems.jobs.metrics import METRICS as JOBS
+from fournos.systems.miniclusters.metrics import METRICS as MINICLUSTERS
 
 TABLE: Final[tuple[Metric, ...]] = (
     *RUNTIME,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from fournos.kube.api import Api
-from fournos.kube.resource import Key
-from fournos.runtime.cert_rotator import CertRotator
-from fournos.runtime.clock import Clock
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_server.authorizer import Authorizer
-from fournos.runtime.metrics_server.server import MetricsServer
-from fournos.runtime.metrics_server.settings import MetricsSettings
-from fournos.runtime.metrics_table import METRICS_CERTIFICATE_END_SECONDS
-from fournos.runtime.webhook.certificates import Pair
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.cert_rotator import CertRotator
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_server.authorizer import Authorizer
+from fournos.engine.runtime.metrics_server.server import MetricsServer
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.runtime.metrics_table import METRICS_CERTIFICATE_END_SECONDS
+from fournos.engine.runtime.webhook.certificates import Pair
 
 
 def metrics_tasks(

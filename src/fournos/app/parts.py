@@ -6,40 +6,38 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from fournos.api.crd import Definition
-from fournos.api.rules import Rule
-from fournos.runtime.part import Part
+from fournos.engine.api.crd import Definition
+from fournos.engine.api.rules import Rule
+from fournos.engine.runtime.part import Part
 
-_NAMES: Final = (
-    "jobs",
-    "clusters",
-    "appwrappers",
-    "frameworks",
-    "multikueue",
-    "miniclusters",
-    "history",
-    "web",
-)
-"""Packages, in the order in which messages and reference pages list them."""
+PACKAGES: Final = {
+    "jobs": "fournos.systems.jobs",
+    "clusters": "fournos.systems.clusters",
+    "appwrappers": "fournos.systems.appwrappers",
+    "frameworks": "fournos.systems.frameworks",
+    "multikueue": "fournos.systems.multikueue",
+    "miniclusters": "fournos.systems.miniclusters",
+    "history": "fournos.history",
+    "web": "fournos.web",
+}
+"""The package of each part, in the order in which messages and reference pages list them."""
 
 
 class _Parts(Mapping[str, Part[Any]]):
     """Imports a part when it is looked up: a process takes time and memory for its own parts alone."""
 
     def __getitem__(self, name: str) -> Part[Any]:
-        if name not in _NAMES:
-            raise KeyError(name)
-        part: Part[Any] = import_module(f"fournos.{name}.part").PART
+        part: Part[Any] = import_module(f"{PACKAGES[name]}.part").PART
         return part
 
     def __contains__(self, name: object) -> bool:
-        return name in _NAMES
+        return name in PACKAGES
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
+        return iter(PACKAGES)
 
     def __len__(self) -> int:
-        return len(_NAMES)
+        return len(PACKAGES)
 
 
 PARTS: Final[Mapping[str, Part[Any]]] = _Parts()

@@ -6,10 +6,10 @@ import logging
 
 from pydantic_settings import BaseSettings
 
-from fournos.kube.api import Api
-from fournos.kube.errors import KubeError, NotFoundError
-from fournos.kube.kinds import NAMESPACE
-from fournos.kube.resource import Key
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import KubeError, NotFoundError
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.resource import Key
 
 log = logging.getLogger(__name__)
 

@@ -23,21 +23,21 @@ from fournos.app.metrics_server import metrics_tasks
 from fournos.app.parts import PARTS
 from fournos.app.place import lease_namespace, operator_namespace
 from fournos.app.webhooks import Offer, Served, served
-from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials, load
-from fournos.kube.errors import CredentialsError, KubeError
-from fournos.kube.resource import Key
-from fournos.runtime import logs, process
-from fournos.runtime.clock import Clock, SystemClock
-from fournos.runtime.events import Recorder
-from fournos.runtime.health import Health
-from fournos.runtime.lease import Lease
-from fournos.runtime.manager import Manager
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_server.settings import MetricsSettings
-from fournos.runtime.part import Part, Running
-from fournos.runtime.preflight import UnsupportedError, preflight
-from fournos.runtime.webhook.settings import WebhookSettings
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import Credentials, load
+from fournos.engine.kube.errors import CredentialsError, KubeError
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime import logs, process
+from fournos.engine.runtime.clock import Clock, SystemClock
+from fournos.engine.runtime.events import Recorder
+from fournos.engine.runtime.health import Health
+from fournos.engine.runtime.lease import Lease
+from fournos.engine.runtime.manager import Manager
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.runtime.part import Part, Running
+from fournos.engine.runtime.preflight import UnsupportedError, preflight
+from fournos.engine.runtime.webhook.settings import WebhookSettings
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from fournos.app.parts import PARTS
-from fournos.runtime.metrics_server.settings import MetricsSettings
-from fournos.runtime.webhook.settings import WebhookSettings
-from fournos.vault.settings import VaultSettings
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.systems.vault.settings import VaultSettings
 
 SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
     *((part.title, part.settings) for part in PARTS.values()),

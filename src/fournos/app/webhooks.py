@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from fournos.kube.api import Api
-from fournos.kube.resource import Key
-from fournos.runtime.clock import Clock
-from fournos.runtime.lease import Lease
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.webhook.cert_rotator import CertRotator
-from fournos.runtime.webhook.server import WebhookServer
-from fournos.runtime.webhook.settings import WebhookSettings
-from fournos.runtime.webhook.types import Webhook
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.lease import Lease
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.webhook.cert_rotator import CertRotator
+from fournos.engine.runtime.webhook.server import WebhookServer
+from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.engine.runtime.webhook.types import Webhook
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from fournos.cli.lazy import sub_app
 from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.output import table
 from fournos.cli.progress import headline
+from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.appwrapper_components import components, kinds, resets, user_of
 from fournos.insight.appwrapper_facts import members
 from fournos.insight.appwrapper_reasons import Members, explain, why
@@ -26,7 +27,6 @@ from fournos.insight.explanation import as_data
 from fournos.insight.facts import queue_facts
 from fournos.insight.queued import priority_class, queue_name, workload_state
 from fournos.insight.values import created, name_of, phase_of, pod_phase, since, spec_of
-from fournos.kube.resource import Obj, key_of
 
 app = sub_app()
 

@@ -13,7 +13,6 @@ import typer
 from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.api.times import format_time
 from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
@@ -21,6 +20,9 @@ from fournos.cli.find import completion
 from fournos.cli.lazy import sub_app
 from fournos.cli.options import Format
 from fournos.cli.output import table
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.resource import Key, Obj
 from fournos.insight.clusters import (
     UNLOCKED,
     discover_change,
@@ -33,8 +35,6 @@ from fournos.insight.clusters import (
     ttl_of,
 )
 from fournos.insight.values import created, name_of, since, spec_of, status_of
-from fournos.kube.errors import NotFoundError
-from fournos.kube.resource import Key, Obj
 
 _POLL: Final = 0.5
 _PATIENCE: Final = 60.0

@@ -26,10 +26,10 @@ from fournos.cli.exits import Exit
 from fournos.cli.lazy import Command
 from fournos.cli.options import Common, Format, Root
 from fournos.cli.output import Output
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import KubeError
 from fournos.insight.errors import FournosError
 from fournos.insight.source import DEFAULT_QUEUE
-from fournos.kube.api import Api
-from fournos.kube.errors import KubeError
 
 
 @dataclass(frozen=True, slots=True)

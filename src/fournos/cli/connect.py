@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fournos.client.connection import dial
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
 from fournos.insight.workers import Dial
-from fournos.kube.api import Api
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from fournos.cli.exits import Exit
 from fournos.cli.lazy import sub_app
 from fournos.cli.options import Format
 from fournos.cli.output import table
+from fournos.engine.kube.resource import Obj
 from fournos.insight.dispatch import (
     DispatchCheck,
     asked,
@@ -30,7 +31,6 @@ from fournos.insight.dispatch_check import Line, inspect, kinds_of, problems
 from fournos.insight.queued import WORKLOAD
 from fournos.insight.values import created, since
 from fournos.insight.workers import KUEUE_NAMESPACE, Manager, state_there
-from fournos.kube.resource import Obj
 
 app = sub_app()
 

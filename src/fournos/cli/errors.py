@@ -13,8 +13,7 @@ from fournos.client.errors import (
     NoLogError,
     WaitTimeout,
 )
-from fournos.insight.errors import RightsError
-from fournos.kube.errors import (
+from fournos.engine.kube.errors import (
     AlreadyExistsError,
     ConflictError,
     ConnectionLostError,
@@ -26,6 +25,7 @@ from fournos.kube.errors import (
     NotFoundError,
     ServerError,
 )
+from fournos.insight.errors import RightsError
 
 
 class Fail(Exception):  # noqa: N818 - it is an outcome, and reads so where it is raised

@@ -14,10 +14,10 @@ from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.options import Root
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.insight.selection import last, missing, newest_first
 from fournos.insight.values import name_of, phase_of
-from fournos.kube.errors import NotFoundError
-from fournos.kube.resource import Key, Obj, Resource
 
 LAST: Final = ("@last", "@latest")
 _COMPLETION_SECONDS = 2.0

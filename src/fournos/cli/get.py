@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.text import Text
 
-from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
@@ -17,6 +16,8 @@ from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import STYLES
 from fournos.cli.output import table
 from fournos.cli.progress import headline, task_lines
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
 from fournos.insight.queued import workload_state
 from fournos.insight.tasks import tasks
@@ -35,7 +36,6 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.kube.resource import Obj
 
 _RESULTS = 12
 """KPIs that are shown of a job; `fournos results list` shows all."""

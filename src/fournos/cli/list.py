@@ -14,6 +14,7 @@ from fournos.cli.command import Cli
 from fournos.cli.formatting import phase_text
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import table
+from fournos.engine.kube.resource import Obj
 from fournos.insight.selection import cluster_of, matches, newest_first, wanted_labels, wanted_phases
 from fournos.insight.values import (
     between,
@@ -28,7 +29,6 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.kube.resource import Obj
 
 
 async def list_jobs(

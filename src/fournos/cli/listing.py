@@ -11,8 +11,8 @@ from rich.text import Text
 
 from fournos.cli.command import Cli
 from fournos.cli.options import Format
+from fournos.engine.kube.resource import Obj, Resource
 from fournos.insight.selection import newest_first
-from fournos.kube.resource import Obj, Resource
 
 SelectorOption = Annotated[
     str,

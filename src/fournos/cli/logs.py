@@ -19,13 +19,13 @@ from fournos.cli.stored import history_of
 from fournos.client.history import AsyncHistory
 from fournos.client.history_logs import lines_or
 from fournos.client.logs import LogLine, followed_lines, printed_lines
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.resource import Obj, uid_of
 from fournos.insight.dispatch import is_dispatched
 from fournos.insight.errors import NoLogError
 from fournos.insight.log_sources import Wanted
 from fournos.insight.values import is_terminal
 from fournos.insight.workers import KUEUE_NAMESPACE, Manager, on_worker
-from fournos.kube.api import Api
-from fournos.kube.resource import Obj, uid_of
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")

@@ -9,16 +9,16 @@ import typer
 import yaml
 
 from fournos.api.kinds import MINICLUSTER
-from fournos.api.text import escaped
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.lazy import sub_app
 from fournos.cli.manifest import read
 from fournos.cli.minicluster_live import install
+from fournos.engine.api.text import escaped
+from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import documents
 from fournos.insight.minicluster_render import entrypoint_file, objects_of
 from fournos.insight.miniclusters import accepted
-from fournos.kube.resource import Obj
 
 app = sub_app()
 install(app)

@@ -19,10 +19,10 @@ from fournos.cli.logs import Printer, show
 from fournos.cli.output import table
 from fournos.cli.progress import headline
 from fournos.client.logs import container_lines
+from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.miniclusters import log_source, phase_of, pods, rank_of, scale_change, workloads
 from fournos.insight.queued import queue_name, workload_state
 from fournos.insight.values import between, created, name_of, one_line, since, spec_of, status_of
-from fournos.kube.resource import Obj, key_of
 
 NameArgument = Annotated[
     str,

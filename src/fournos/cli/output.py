@@ -13,9 +13,9 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from fournos.api.text import escaped, escaped_json, escaped_line
 from fournos.cli.options import Format
-from fournos.kube.resource import Obj, Resource
+from fournos.engine.api.text import escaped, escaped_json, escaped_line
+from fournos.engine.kube.resource import Obj, Resource
 
 GAP = 2
 

@@ -12,9 +12,9 @@ from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NamesArgument, find_job
+from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.stopping import decide_stop
 from fournos.insight.values import count, name_of, phase_of
-from fournos.kube.resource import Obj, key_of, uid_of
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

@@ -15,9 +15,9 @@ from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
 from fournos.client.history import AsyncHistory
 from fournos.client.history_requests import Server
+from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.errors import FournosError
 from fournos.insight.values import between, one_line, since
-from fournos.kube.resource import Obj, key_of, uid_of
 
 if TYPE_CHECKING:
     from fournos.history.estimates.models import JobEstimate

@@ -14,9 +14,9 @@ from fournos.cli.errors import Fail
 from fournos.cli.manifest import put, read
 from fournos.cli.options import Format
 from fournos.cli.watch import follow_to_end
+from fournos.engine.kube.resource import Obj
 from fournos.insight import manifests as m
 from fournos.insight.values import name_of
-from fournos.kube.resource import Obj
 
 
 class DryRun(StrEnum):

@@ -12,7 +12,6 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from fournos.api.durations import parse_duration
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
@@ -21,10 +20,11 @@ from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_text
 from fournos.cli.progress import progress
 from fournos.client.follow import Follower
+from fournos.engine.api.durations import parse_duration
+from fournos.engine.kube.resource import Obj
 from fournos.insight.children import RUN_KINDS
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import is_terminal, name_of, one_line, phase_of, status_of
-from fournos.kube.resource import Obj
 
 ENDS: Final[Mapping[str, Exit]] = {
     "Succeeded": Exit.OK,

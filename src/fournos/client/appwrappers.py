@@ -66,7 +66,7 @@ class AppWrapperView(View):
     @property
     def queue_name(self) -> str:
         """The LocalQueue; "" if the AppWrapper is not queued."""
-        from fournos.queueing.podsets import queue_name
+        from fournos.engine.queueing.podsets import queue_name
 
         return queue_name(self.raw)
 

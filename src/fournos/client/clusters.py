@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.api.times import format_time
 from fournos.client.errors import FournosError, typed
 from fournos.client.handles import PATIENCE, AsyncHandle, Seconds, View
+from fournos.engine.api.times import format_time
 from fournos.insight.clusters import (
     UNLOCKED,
     discover_change,

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Final, Self, cast
 from fournos.client.errors import MissingError, translated
 from fournos.client.frames import Handles, V
 from fournos.client.watches import Watches
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.client import Client as HttpClient
+from fournos.engine.kube.credentials import Credentials, in_cluster, load
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.insight.selection import missing
 from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.values import name_of
-from fournos.kube.api import Api
-from fournos.kube.client import Client as HttpClient
-from fournos.kube.credentials import Credentials, in_cluster, load
-from fournos.kube.errors import NotFoundError
-from fournos.kube.resource import Key, Obj, Resource
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
+    from fournos.engine.kube.probe import ClusterApi
     from fournos.insight.workers import Dial
-    from fournos.kube.probe import ClusterApi
 
 _QPS: Final = 1000
 PATIENCE: Final = 15.0

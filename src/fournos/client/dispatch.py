@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fournos.api.conditions import condition, is_true
 from fournos.client.errors import ObjectFailed, typed
 from fournos.client.handles import AsyncHandle, View
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.resource import Obj, controller_of
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.values import one_line
-from fournos.kube.resource import Obj, controller_of
-from fournos.queueing.kinds import WORKLOAD
 
 if TYPE_CHECKING:
     from datetime import datetime

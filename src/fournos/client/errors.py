@@ -28,8 +28,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
+from fournos.engine.kube import errors as kube
 from fournos.insight.errors import EndedError, FournosError, ManifestError, MissingError, NoLogError
-from fournos.kube import errors as kube
 
 if TYPE_CHECKING:
     from fournos.client.handles import View

@@ -9,12 +9,12 @@ from contextlib import AsyncExitStack
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import DeletedError
 from fournos.client.watches import LASTING, Following, Watches
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Obj, Resource, key_of
+from fournos.engine.kube.store import Store
 from fournos.insight import children as c
-from fournos.kube.api import Api
-from fournos.kube.errors import KubeError
-from fournos.kube.reflector import Reflector
-from fournos.kube.resource import Obj, Resource, key_of
-from fournos.kube.store import Store
 
 
 class Follower:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from fournos.client.errors import FournosError
 from fournos.client.handles import View
-from fournos.kube.resource import Obj
+from fournos.engine.kube.resource import Obj
 
 V = TypeVar("V", bound=View)
 W = TypeVar("W", bound=View)

@@ -18,15 +18,15 @@ from fournos.client.errors import (
     translated,
     typed,
 )
+from fournos.engine.kube.errors import ConflictError, InvalidError, NotFoundError
+from fournos.engine.kube.resource import Obj, Resource, key_of, uid_of
 from fournos.insight.values import created, moment, name_of, one_line, phase_of, since, status_of
-from fournos.kube.errors import ConflictError, InvalidError, NotFoundError
-from fournos.kube.resource import Obj, Resource, key_of, uid_of
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from fournos.api.model import StatusCondition
     from fournos.client.connection import Connection
+    from fournos.engine.api.model import StatusCondition
 
 ENDED: Final = "ended"
 CONDITION: Final = "condition="
@@ -87,7 +87,7 @@ class View:
     def conditions(self) -> tuple[StatusCondition, ...]:
         """The conditions in the status."""
         # Imported here: the models take a third of the client's import time.
-        from fournos.api.model import StatusCondition
+        from fournos.engine.api.model import StatusCondition
 
         found = status_of(self.raw).get("conditions") or ()
         return tuple(StatusCondition.model_validate(one) for one in found)

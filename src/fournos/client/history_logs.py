@@ -21,7 +21,7 @@ from fournos.client.errors import (
 from fournos.client.history_requests import Requests, repeated
 from fournos.client.log_cursor import LogCursor
 from fournos.client.logs import LogLine
-from fournos.kube.limiter import Backoff
+from fournos.engine.kube.limiter import Backoff
 
 if TYPE_CHECKING:
     from fournos.history.logs.models import LogPage

@@ -16,10 +16,10 @@ from fournos.client.errors import (
     MissingError,
     NoHistoryError,
 )
+from fournos.engine.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError
+from fournos.engine.kube.limiter import Backoff
+from fournos.engine.kube.resource import Obj
 from fournos.history.records import Run
-from fournos.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError
-from fournos.kube.limiter import Backoff
-from fournos.kube.resource import Obj
 
 T = TypeVar("T")
 PREFIX: Final = "/apis/history.fournos.dev/v1"
@@ -28,7 +28,7 @@ _MEANT: Final = {429: HistoryBusyError, _UNAVAILABLE: HistoryUnavailableError, 5
 
 
 class Server(Protocol):
-    """What of `fournos.kube.client.Client` is needed here."""
+    """What of `fournos.engine.kube.client.Client` is needed here."""
 
     async def raw(
         self,

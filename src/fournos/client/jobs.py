@@ -27,13 +27,13 @@ from fournos.client.errors import (
 from fournos.client.handles import AsyncWork, ObjectEvent
 from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.client.views import JobView
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
 from fournos.insight.log_sources import Wanted
 from fournos.insight.stopping import Verdict, decide_stop
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import status_of
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Obj
 
 if TYPE_CHECKING:
     from fournos.client.connection import Connection

@@ -21,16 +21,16 @@ from fournos.client.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.miniclusters import AsyncMiniCluster
 from fournos.client.objects import AsyncObject
 from fournos.client.queues import AsyncQueue
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
 from fournos.insight.selection import newest_first
 from fournos.insight.values import name_of
-from fournos.kube.resource import Obj
-from fournos.queueing.kinds import LOCAL_QUEUE, WORKLOAD
 
 if TYPE_CHECKING:
     from fournos.client.submission import Manifest
-    from fournos.frameworks.kind_spec import Framework
+    from fournos.engine.kube.resource import Resource
     from fournos.insight.queues import QueueEntry
-    from fournos.kube.resource import Resource
+    from fournos.systems.frameworks.kind_spec import Framework
 
 
 class KindMethods(Connection):
@@ -170,7 +170,7 @@ class KindMethods(Connection):
         `kind` is a kind that is queued by configuration, such as "PipelineRun", or Kind.version.group of any
         kind.  The file of FOURNOS_FRAMEWORKS_FILE adds kinds.  The selector "" selects all objects.
         """
-        from fournos.queueing.workload import QUEUE_NAME_LABEL
+        from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 
         wanted = QUEUE_NAME_LABEL if selector is None else selector
         resource, framework = _kind(kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.kube.resource import Resource
+from fournos.engine.kube.resource import Resource
 
 APPWRAPPER: Final = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
 MINICLUSTER: Final = Resource("flux-framework.org", "v1alpha2", "MiniCluster", "miniclusters")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from fournos.client.follow import Follower
 from fournos.client.watches import Watches
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import ConnectionLostError, InvalidError, NotFoundError
+from fournos.engine.kube.kinds import JOB, POD
+from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
 from fournos.insight.log_sources import LogSource, Wanted, nothing, sources
 from fournos.insight.values import is_terminal, name_of, phase_of
-from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.kube.api import Api
-from fournos.kube.errors import ConnectionLostError, InvalidError, NotFoundError
-from fournos.kube.kinds import JOB, POD
-from fournos.kube.resource import Obj
+from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class MiniClusterView(View):
     @property
     def queue_name(self) -> str:
         """The LocalQueue; "" if the MiniCluster is not queued."""
-        from fournos.queueing.podsets import queue_name
+        from fournos.engine.queueing.podsets import queue_name
 
         return queue_name(self.raw)
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from fournos.client.errors import FournosError, ObjectFailed, typed
 from fournos.client.handles import AsyncWork, View
+from fournos.engine.kube.resource import Obj, Resource
 from fournos.insight.values import one_line, phase_of, status_of
-from fournos.kube.resource import Obj, Resource
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from fournos.client.connection import Connection
-    from fournos.frameworks.kind_spec import Framework
-    from fournos.frameworks.queued import QueuedObject
     from fournos.insight.explanation import Explanation
+    from fournos.systems.frameworks.kind_spec import Framework
+    from fournos.systems.frameworks.queued import QueuedObject
 
 
 class ObjectView(View):
@@ -32,7 +32,7 @@ class ObjectView(View):
     @property
     def queue_name(self) -> str:
         """The LocalQueue; "" if the object is not queued."""
-        from fournos.queueing.podsets import queue_name
+        from fournos.engine.queueing.podsets import queue_name
 
         return queue_name(self.raw)
 
@@ -66,7 +66,7 @@ class ObjectView(View):
     def _queued(self) -> QueuedObject | None:
         if self._framework is None:
             return None
-        from fournos.frameworks.queued import queued
+        from fournos.systems.frameworks.queued import queued
 
         return queued(self._framework, self.raw)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fournos.client.errors import typed
 from fournos.client.handles import AsyncHandle, View
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.values import spec_of, status_of
-from fournos.queueing.kinds import LOCAL_QUEUE
 
 if TYPE_CHECKING:
     from fournos.insight.queues import QueueEntry

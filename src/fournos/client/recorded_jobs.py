@@ -10,8 +10,8 @@ from fournos.client.errors import MissingError, NotAllowedError, UnreachableErro
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
+    from fournos.engine.kube.resource import Obj
     from fournos.history.api.models import RunDetail
-    from fournos.kube.resource import Obj
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.client.submission import changed
+from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import skeleton
 from fournos.insight.values import name_of, spec_of
-from fournos.jobs.names import CONFIRMS_LABEL
-from fournos.kube.resource import Obj
+from fournos.systems.jobs.names import CONFIRMS_LABEL
 
 RETRY_OF_ANNOTATION: Final = "fournos.dev/retry-of"
 NOT_REPEATED: Final = frozenset({"shutdown", "suspend", "managedBy"})

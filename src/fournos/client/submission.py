@@ -15,14 +15,14 @@ from fournos.api.fournosjob import FournosJob, FournosJobSpec
 from fournos.client.errors import KeyConflict, ManifestError
 from fournos.client.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.views import values_of
+from fournos.engine.kube.resource import Obj, is_terminating
+from fournos.engine.kube.yamls import load_all
 from fournos.insight.appwrapper_components import accepted as accepted_wrapper
 from fournos.insight.appwrapper_components import wrapped
 from fournos.insight.manifests import assign, check, documents, field_path, parse, refused, rename, skeleton
 from fournos.insight.miniclusters import accepted as accepted_minicluster
 from fournos.insight.values import name_of, spec_of
-from fournos.jobs.rules_fields import MAX_NAME
-from fournos.kube.resource import Obj, is_terminating
-from fournos.kube.yamls import load_all
+from fournos.systems.jobs.rules_fields import MAX_NAME
 
 Manifest: TypeAlias = Mapping[str, Any] | str | Path
 """A manifest as a mapping, or the path of a file."""

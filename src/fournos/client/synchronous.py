@@ -19,9 +19,9 @@ from fournos.client.miniclusters import AsyncMiniCluster, MiniClusterView
 from fournos.client.objects import AsyncObject, ObjectView
 from fournos.client.queues import AsyncQueue, QueueView
 from fournos.client.views import JobView
-from fournos.kube.api import Api
-from fournos.kube.credentials import Credentials
-from fournos.kube.resource import Obj
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.resource import Obj
 
 if TYPE_CHECKING:
     from fournos.client.repeat import Repeat

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fournos.client.handles import View
+from fournos.engine.kube.resource import Obj
 from fournos.insight.timeline import Entry, timeline
 from fournos.insight.values import hardware, hardware_of, is_terminal, moment, short, spec_of, status_of
-from fournos.jobs.names import display_name
-from fournos.kube.resource import Obj
+from fournos.systems.jobs.names import display_name
 
 if TYPE_CHECKING:
     from fournos.api.fournosjob import Attempt, FournosJob, FournosJobSpec, FournosJobStatus

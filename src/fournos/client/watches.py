@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final, cast
 
-from fournos.kube.api import Api, Listing, WatchEvent
-from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.kube.reflector import Reflector
-from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
-from fournos.kube.store import Store, version_of
+from fournos.engine.kube.api import Api, Listing, WatchEvent
+from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.engine.kube.store import Store, version_of
 
 LASTING: Final = 5.0
 """Seconds after which a broken watch is reported.  A shorter interruption is normal: watches are renewed."""

@@ -23,8 +23,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
+from fournos.engine.kube.resource import Obj
 from fournos.insight.values import spec_of, status_of
-from fournos.kube.resource import Obj
 
 CLUSTER_CLASS_LABEL: Final = "fournos.dev/cluster-class"
 """Label of a FournosCluster: clusters with the same value are interchangeable for benchmarks."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_table import Counter, Gauge, Metric
 from fournos.history.blobs.blobs import Room
 from fournos.history.regressions.series import Kind
 from fournos.history.regressions.standing import Standing, counts
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import Counter, Gauge, Metric
 
 DATABASE_BYTES: Final = Gauge(
     "fournos_history_database_bytes", "Size of the history's database, its write-ahead log included."

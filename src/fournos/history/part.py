@@ -8,9 +8,16 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from fournos.api.durations import parse_duration
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.required import FOURNOS
+from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.required import FOURNOS
+from fournos.engine.kube.client import Client
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.controller import Caches
+from fournos.engine.runtime.manager import Manager
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.part import Part, Running, Wake
+from fournos.engine.runtime.preflight import UnsupportedError
 from fournos.history import metrics as store_metrics
 from fournos.history.blobs import Blobs, BlobsUsageError, check_blobs, open_blobs
 from fournos.history.recorder import metrics as recorder_metrics
@@ -19,13 +26,6 @@ from fournos.history.recorder.journal import Journal
 from fournos.history.recorder.shown import Shown
 from fournos.history.rights import RIGHTS
 from fournos.history.settings import HistorySettings
-from fournos.kube.client import Client
-from fournos.runtime.clock import Clock
-from fournos.runtime.controller import Caches
-from fournos.runtime.manager import Manager
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.part import Part, Running, Wake
-from fournos.runtime.preflight import UnsupportedError
 
 if TYPE_CHECKING:
     from fournos.history.alerts.announce import Announcer

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
+from fournos.engine.kube.resource import Key
 from fournos.insight.causes import Cause
-from fournos.kube.resource import Key
 
 if TYPE_CHECKING:
     from fournos.history.results.models import ResultRecord

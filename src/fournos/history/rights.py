@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.queueing.rights import KUEUE
-from fournos.runtime.rights import CLUSTER, METRICS, READ, Right, Rights, lease
+from fournos.engine.queueing.rights import KUEUE
+from fournos.engine.runtime.rights import CLUSTER, METRICS, READ, Right, Rights, lease
 
 OPERATOR: Final = Rights(
     "fournos-history",

@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from fournos.api.durations import parse_duration
+from fournos.engine.api.durations import parse_duration
+from fournos.engine.kube.resource import Resource
+from fournos.engine.queueing.kind_names import BadNameError, parse_name
+from fournos.engine.runtime.webhook.registration import Service
 from fournos.history.artifacts.rules import Limits
 from fournos.history.logs.limits import LogLimits
 from fournos.history.recorder.kinds import BUILT_IN
 from fournos.history.store_settings import StoreSettings
-from fournos.kube.resource import Resource
-from fournos.queueing.kind_names import BadNameError, parse_name
-from fournos.runtime.webhook.registration import Service
 
 
 class HistorySettings(StoreSettings):

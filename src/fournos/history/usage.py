@@ -9,10 +9,10 @@ from typing import ClassVar, Final, NamedTuple
 
 from pydantic import ConfigDict
 
+from fournos.engine.kube.resource import Obj
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import WIRE
 from fournos.insight.values import moment, spec_of, status_of
-from fournos.kube.resource import Obj
 
 SHARED: Final = ("owners", "clusters", "projects", "gpu_types")
 """What shares of the usage are by."""

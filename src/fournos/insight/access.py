@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from fournos.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
-from fournos.kube.resource import Obj, Resource
+from fournos.engine.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
+from fournos.engine.kube.resource import Obj, Resource
 
 
 class Creator(Protocol):

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from fournos.api.appwrapper import DEFINITION
-from fournos.api.conditions import condition, is_true
-from fournos.api.rules import Violation
-from fournos.api.validate import schema_violations
-from fournos.appwrappers.admission import problems
-from fournos.appwrappers.component_health import State, other
-from fournos.appwrappers.kinds import wrapped_kind
-from fournos.appwrappers.names import USER_LABEL
-from fournos.appwrappers.pods import Count, component_of, count
-from fournos.appwrappers.wrap import WrapError, wrap
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.rules import Violation
+from fournos.engine.api.validate import schema_violations
+from fournos.engine.kube.resource import Obj
 from fournos.insight.appwrapper_reasons import Members
 from fournos.insight.errors import ManifestError
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.kube.resource import Obj
+from fournos.systems.appwrappers.admission import problems
+from fournos.systems.appwrappers.component_health import State, other
+from fournos.systems.appwrappers.kinds import wrapped_kind
+from fournos.systems.appwrappers.names import USER_LABEL
+from fournos.systems.appwrappers.pods import Count, component_of, count
+from fournos.systems.appwrappers.wrap import WrapError, wrap
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.appwrappers.kinds import resource_of
-from fournos.appwrappers.names import LABEL
+from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Key, Obj, controls, key_of
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.appwrapper_reasons import Members
 from fournos.insight.source import Source
 from fournos.insight.values import spec_of, status_of
-from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, Obj, controls, key_of
-from fournos.queueing.kinds import WORKLOAD
+from fournos.systems.appwrappers.kinds import resource_of
+from fournos.systems.appwrappers.names import LABEL
 
 
 async def members(source: Source, wrapper: Obj) -> Members:

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import APPWRAPPER
-from fournos.appwrappers.component_health import State
-from fournos.appwrappers.kinds import wrapped_kind
-from fournos.appwrappers.names import ANNOTATION
-from fournos.appwrappers.pods import alive
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.resource import Obj, key_of
+from fournos.engine.queueing.podsets import queue_name
 from fournos.insight.causes import Cause
 from fournos.insight.children import current_workload
 from fournos.insight.explanation import Explanation
@@ -19,8 +17,10 @@ from fournos.insight.facts import Facts
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.reasons import patch_command, pod_problem
 from fournos.insight.values import name_of, one_line, phase_of, since, spec_of, status_of
-from fournos.kube.resource import Obj, key_of
-from fournos.queueing.podsets import queue_name
+from fournos.systems.appwrappers.component_health import State
+from fournos.systems.appwrappers.kinds import wrapped_kind
+from fournos.systems.appwrappers.names import ANNOTATION
+from fournos.systems.appwrappers.pods import alive
 
 _KIND = f"{APPWRAPPER.plural}.{APPWRAPPER.group}"
 

@@ -9,15 +9,15 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Final, Self
 
+from fournos.engine.kube.api import Api, Listing
+from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.kube.store import Store
+from fournos.engine.runtime.selector import matcher
 from fournos.insight.access import may
 from fournos.insight.snapshots import CARRIED, Snapshot, namespaces, valued
 from fournos.insight.views import Lines, itself
-from fournos.kube.api import Api, Listing
-from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.kube.reflector import Reflector
-from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.kube.store import Store
-from fournos.runtime.selector import matcher
 
 
 class Caches:

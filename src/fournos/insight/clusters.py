@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from fournos.api.conditions import condition
-from fournos.api.durations import parse_ttl
-from fournos.api.times import parse_time
-from fournos.clusters.names import DISCOVER_ANNOTATION
+from fournos.engine.api.conditions import condition
+from fournos.engine.api.durations import parse_ttl
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.kube.resource import Obj
+from fournos.systems.clusters.names import DISCOVER_ANNOTATION
 
 UNLOCKED: Final[Mapping[str, Any]] = {"owner": "", "ttl": None, "drain": None}
 """The spec fields that release a cluster."""

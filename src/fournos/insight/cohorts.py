@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from fournos.api.quantities import parse_quantity
+from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Obj
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Obj
 
 ZERO: Final = Decimal(0)
 At: TypeAlias = tuple[str, str]

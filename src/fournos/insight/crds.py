@@ -8,10 +8,10 @@ from fournos.api.appwrapper import DEFINITION as APPWRAPPER
 from fournos.api.fournoscluster import DEFINITION as FOURNOS_CLUSTER
 from fournos.api.fournosjob import DEFINITION as FOURNOS_JOB
 from fournos.api.minicluster import DEFINITION as MINICLUSTER
-from fournos.appwrappers.rules import RULES as APPWRAPPER_RULES
-from fournos.clusters.rules import RULES as CLUSTER_RULES
-from fournos.jobs.rules import RULES as JOB_RULES
-from fournos.miniclusters.rules import RULES as MINICLUSTER_RULES
+from fournos.systems.appwrappers.rules import RULES as APPWRAPPER_RULES
+from fournos.systems.clusters.rules import RULES as CLUSTER_RULES
+from fournos.systems.jobs.rules import RULES as JOB_RULES
+from fournos.systems.miniclusters.rules import RULES as MINICLUSTER_RULES
 
 # The same as the parts declare, without their controllers.
 KINDS: Final = (

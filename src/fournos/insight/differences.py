@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from fournos.engine.kube.resource import Obj
 from fournos.insight.values import name_of, spec_of
-from fournos.kube.resource import Obj
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fournos.api.conditions import condition, is_true
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.resource import Key, Obj, controller_of
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.insight.errors import FournosError, MissingError
 from fournos.insight.source import Source
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.kube.errors import NotFoundError
-from fournos.kube.resource import Key, Obj, controller_of
-from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
-from fournos.multikueue.names import CONTROLLER, MULTIKUEUE
-from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.systems.multikueue.kinds import MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.names import CONTROLLER, MULTIKUEUE
 
 RUNNING: Final = "Running"
 QUEUED: Final = "Queued"

@@ -8,18 +8,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.probe import ClusterApi
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kind_names import BadNameError, name_of
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.insight.access import may
 from fournos.insight.dispatch import DispatchCheck, checks
 from fournos.insight.errors import FournosError
 from fournos.insight.workers import Manager, worker
-from fournos.kube.api import Api
-from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.kube.kinds import NAMESPACE
-from fournos.kube.probe import ClusterApi
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.multikueue.kinds import parse_all
-from fournos.queueing.kind_names import BadNameError, name_of
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.systems.multikueue.kinds import parse_all
 
 MANAGER: Final = "(manager)"
 _IDENTITY: Final = "deploy/multikueue/worker/identity.yaml"

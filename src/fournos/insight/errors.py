@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fournos.api.rules import Violation
+from fournos.engine.api.rules import Violation
 
 
 class FournosError(Exception):

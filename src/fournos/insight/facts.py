@@ -10,6 +10,10 @@ from typing import Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
+from fournos.engine.kube.errors import ForbiddenError, KubeError
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.priority import PRIORITY_BOOST
 from fournos.insight.children import Children, children, current_workload
 from fournos.insight.cohorts import members, usage_orders
 from fournos.insight.quota import Quota, Quotas
@@ -17,10 +21,6 @@ from fournos.insight.snapshots import valued
 from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
 from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
 from fournos.insight.views import Lines, itself
-from fournos.kube.errors import ForbiddenError, KubeError
-from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.queueing.priority import PRIORITY_BOOST
 
 _VISIBILITY: Final = ("visibility.kueue.x-k8s.io", "v1beta2")
 _NOT_WAITING: Final = frozenset({"QuotaReserved", "Finished"})

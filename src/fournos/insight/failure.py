@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from fournos.api.conditions import condition
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.resource import Obj
 from fournos.insight.children import TASK_LABEL, Children
 from fournos.insight.values import name_of, one_line, status_of
-from fournos.kube.resource import Obj
 
 
 class Category(StrEnum):

@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight import overview
 from fournos.insight.clusters import drained, lock_of
 from fournos.insight.overview import ClusterLine, Gpus, JobLine, Overview
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, one_line, spec_of, status_of
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Obj, key_of
 
 KINDS: Final = (*overview.KINDS, FOURNOS_CLUSTER)
 """The kinds that are read."""

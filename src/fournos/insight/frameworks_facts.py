@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from fournos.frameworks.kind_spec import Framework
+from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
+from fournos.engine.kube.resource import Obj, controller_of, key_of, uid_of
+from fournos.engine.queueing.ensure import prebuilt_name
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.podsets import queue_name
 from fournos.insight.facts import queue_facts
 from fournos.insight.frameworks_reasons import Found
 from fournos.insight.source import Source
 from fournos.insight.values import name_of
-from fournos.kube.errors import ForbiddenError, NoSuchResourceError
-from fournos.kube.resource import Obj, controller_of, key_of, uid_of
-from fournos.queueing.ensure import prebuilt_name
-from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.podsets import queue_name
+from fournos.systems.frameworks.kind_spec import Framework
 
 
 async def gather(source: Source, framework: Framework, obj: Obj) -> Found:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from fournos.frameworks.kind_spec import Framework
+from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.insight.errors import FournosError, MissingError
 from fournos.insight.frameworks_kinds import words_of
 from fournos.insight.source import Source
 from fournos.insight.values import name_of
-from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.kube.resource import Key, Obj
-from fournos.queueing.workload import QUEUE_NAME_LABEL
+from fournos.systems.frameworks.kind_spec import Framework
 
 
 async def find_object(

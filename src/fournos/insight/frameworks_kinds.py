@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fournos.frameworks.kind_spec import FinishRule, Framework
-from fournos.frameworks.kinds import TableError, load
+from fournos.engine.kube.resource import Resource
+from fournos.engine.queueing.kind_names import BadNameError, parse_name
 from fournos.insight.errors import FournosError
-from fournos.kube.resource import Resource
-from fournos.queueing.kind_names import BadNameError, parse_name
+from fournos.systems.frameworks.kind_spec import FinishRule, Framework
+from fournos.systems.frameworks.kinds import TableError, load
 
 
 def kinds_of(file: str) -> tuple[Framework, ...]:

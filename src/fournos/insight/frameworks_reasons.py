@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fournos.frameworks import names
-from fournos.frameworks.kind_spec import Framework
-from fournos.frameworks.queued import QueuedObject, annotations_of, queued
+from fournos.engine.kube.resource import Obj, is_terminating, key_of
+from fournos.engine.queueing.ancestors import ancestor_among
+from fournos.engine.queueing.managed import runs_elsewhere
+from fournos.engine.queueing.podsets import queue_name
+from fournos.engine.queueing.state import QueueState, view
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.insight.children import current_workload
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.reasons import with_kueue
 from fournos.insight.values import name_of, one_line
-from fournos.kube.resource import Obj, is_terminating, key_of
-from fournos.queueing.ancestors import ancestor_among
-from fournos.queueing.managed import runs_elsewhere
-from fournos.queueing.podsets import queue_name
-from fournos.queueing.state import QueueState, view
-from fournos.queueing.workload import QUEUE_NAME_LABEL
+from fournos.systems.frameworks import names
+from fournos.systems.frameworks.kind_spec import Framework
+from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queued
 
 
 @dataclass(frozen=True, slots=True)

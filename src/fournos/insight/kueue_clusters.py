@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fournos.api.quantities import parse_quantity
 from fournos.api.slots import GPU_PREFIX, SLOT_RESOURCE
+from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.insight.quota import closed_flavors
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import spec_of
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Obj
-from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 
 
 @dataclass(frozen=True, slots=True)

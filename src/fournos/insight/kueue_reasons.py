@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.state import view
+from fournos.engine.queueing.waiting import LEGACY, TOPOLOGY, named_reason
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.quota import is_counted, uncounted_devices
-from fournos.kube.resource import Obj
-from fournos.queueing.state import view
-from fournos.queueing.waiting import LEGACY, TOPOLOGY, named_reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from fournos.engine.kube.resource import Key, Obj, key_of, owner_uids, uid_of
 from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children
 from fournos.insight.errors import NoLogError
 from fournos.insight.values import created, name_of, phase_of, status_of
-from fournos.jobs.names import attempt_name
-from fournos.kube.resource import Key, Obj, key_of, owner_uids, uid_of
+from fournos.systems.jobs.names import attempt_name
 
 _STEP: Final = "step-"
 RESOLVER: Final = "resolver"

@@ -11,10 +11,10 @@ import yaml
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.rules import Violation
+from fournos.engine.api.rules import Violation
+from fournos.engine.kube.yamls import yaml_problem as yaml_problem
 from fournos.insight.errors import ManifestError
-from fournos.jobs.rules import check_manifest
-from fournos.kube.yamls import yaml_problem as yaml_problem
+from fournos.systems.jobs.rules import check_manifest
 
 _SUFFIX: Final = "x7k2m"
 """An example of the suffix that the API server appends to a generateName."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
+from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError
 from fournos.insight.values import name_of
-from fournos.kube.resource import Obj
-from fournos.miniclusters import build, curve, entrypoint, names
-from fournos.miniclusters.cluster import cluster_of
-from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters import build, curve, entrypoint, names
+from fournos.systems.miniclusters.cluster import cluster_of
+from fournos.systems.miniclusters.settings import MiniClusterSettings
 
 _MADE_LATER: Final = "made by the operator"
 

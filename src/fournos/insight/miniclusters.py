@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from fournos.api.rules import Violation
+from fournos.engine.api.rules import Violation
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Obj, key_of, owner_uids, uid_of
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.podsets import queue_name
 from fournos.insight.errors import EndedError, FournosError, ManifestError, NoLogError
 from fournos.insight.log_sources import LogSource
 from fournos.insight.source import Source
 from fournos.insight.values import created, name_of, status_of
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Obj, key_of, owner_uids, uid_of
-from fournos.miniclusters import names
-from fournos.miniclusters.rules import check_manifest
-from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.podsets import queue_name
+from fournos.systems.miniclusters import names
+from fournos.systems.miniclusters.rules import check_manifest
 
 PHASES: Final = ("Waiting", "Running", "Ready", "Finished")
 

@@ -11,6 +11,9 @@ from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import WAITING, born, everywhere, queue_facts
 from fournos.insight.kueue_clusters import KueueCluster
@@ -29,9 +32,6 @@ from fournos.insight.values import (
     status_of,
 )
 from fournos.insight.views import BY_KEY, Lines, itself
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Key, Obj, key_of
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 
 KINDS: Final = (FOURNOS_JOB, WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR)
 """The kinds that are read, besides the FournosClusters of their own namespace."""

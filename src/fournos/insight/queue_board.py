@@ -8,7 +8,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from fournos.api.quantities import parse_quantity
+from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight import quota
 from fournos.insight.cohorts import ZERO, reserved
 from fournos.insight.errors import MissingError
@@ -18,9 +21,6 @@ from fournos.insight.queues import QueueEntry, QueueFacts, entries, gather_queue
 from fournos.insight.reasons import queue_problem
 from fournos.insight.source import Source
 from fournos.insight.values import name_of, spec_of
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Key, Obj, key_of
-from fournos.queueing.kinds import LOCAL_QUEUE
 
 COMPARED: Final = 100
 """The first entries of the queue whose requests are compared with the quota."""

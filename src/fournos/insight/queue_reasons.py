@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fournos.api.conditions import is_true
+from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.podsets import queue_name
+from fournos.engine.queueing.state import QueueState, view
 from fournos.insight.causes import Cause
 from fournos.insight.cohorts import LESS_USED, fair_shares, usage_orders
 from fournos.insight.explanation import Explanation
@@ -14,9 +17,6 @@ from fournos.insight.quota import Quota, amount
 from fournos.insight.reasons import patch_command, queue_problem, with_kueue
 from fournos.insight.shortage import waits_for_turn
 from fournos.insight.values import name_of, spec_of
-from fournos.kube.resource import Obj
-from fournos.queueing.podsets import queue_name
-from fournos.queueing.state import QueueState, view
 
 
 @dataclass(frozen=True, slots=True)

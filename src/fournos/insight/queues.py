@@ -8,6 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.resource import Key, Obj, controller_of
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.state import view
 from fournos.insight.children import Children
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import Facts, everywhere, holders_among, queue_facts, without
@@ -16,9 +19,6 @@ from fournos.insight.snapshots import valued
 from fournos.insight.source import Source
 from fournos.insight.values import created, one_line, spec_of
 from fournos.insight.views import BY_KEY, BY_UID
-from fournos.kube.resource import Key, Obj, controller_of
-from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.state import view
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
 
-from fournos.api.quantities import parse_quantity
 from fournos.api.slots import UNAVAILABLE_TAINT, why_unavailable
+from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.kube.resource import Obj
 from fournos.insight.cohorts import ZERO, available, reserved
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.jobs.names import CLUSTER_NODE_LABEL
-from fournos.kube.resource import Obj
+from fournos.systems.jobs.names import CLUSTER_NODE_LABEL
 
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """The prefix of a device class (DRA) that is requested as a resource (Kubernetes, resource/v1)."""

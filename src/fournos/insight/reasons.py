@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from fournos.api.conditions import condition, is_true
-from fournos.api.times import format_time
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
+from fournos.engine.kube.resource import Obj, key_of
+from fournos.engine.queueing.state import QueueState, view
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
@@ -25,10 +28,7 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.jobs.names import ARCHIVED, RERUNS_CREATED
-from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
-from fournos.kube.resource import Obj, key_of
-from fournos.queueing.state import QueueState, view
+from fournos.systems.jobs.names import ARCHIVED, RERUNS_CREATED
 
 
 def explain(facts: Facts, now: datetime) -> Explanation:

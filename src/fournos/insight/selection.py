@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from fournos.api.phase import Phase
+from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError, MissingError
 from fournos.insight.values import NEW, created, name_of, phase_of, spec_of, status_of
-from fournos.kube.resource import Obj
 
 _LABEL = re.compile(r"(?P<name>[^\s=!()]+)\s*==?\s*(?P<value>[^\s=!()]*)")
 

@@ -10,7 +10,9 @@ from functools import partial
 from typing import Final
 
 from fournos.api.kinds import APPWRAPPER, MINICLUSTER
-from fournos.frameworks.kind_spec import Framework
+from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.insight import appwrapper_components, appwrapper_reasons, dispatch, miniclusters
 from fournos.insight.appwrapper_facts import members
 from fournos.insight.errors import MissingError
@@ -31,9 +33,7 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError
-from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.queueing.workload import QUEUE_NAME_LABEL
+from fournos.systems.frameworks.kind_spec import Framework
 
 DISPATCH: Final = "Dispatch"
 """The name of the list of jobs that run on other clusters."""

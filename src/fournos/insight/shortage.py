@@ -6,6 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from fournos.api.slots import no_jobs
+from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.causes import Cause
 from fournos.insight.cohorts import LESS_USED, fair_shares, usage_orders
 from fournos.insight.explanation import Explanation
@@ -13,8 +14,7 @@ from fournos.insight.facts import Facts
 from fournos.insight.kueue_reasons import not_counted, otherwise_counted, waits_for_quota
 from fournos.insight.quota import Line, Quota, amount
 from fournos.insight.values import count, hardware, name_of, spec_of
-from fournos.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
-from fournos.kube.resource import Obj, key_of
+from fournos.systems.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 
 
 def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -> Explanation:

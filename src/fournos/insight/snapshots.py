@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import Any, Final, TypeVar, cast
 
+from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.views import Changed, Lines, View
-from fournos.kube.resource import Obj, key_of
 
 V = TypeVar("V")
 

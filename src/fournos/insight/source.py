@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final, Protocol, TypeVar
 
-from fournos.kube.api import Listing
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.api import Listing
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Key, Obj, Resource
 
 DEFAULT_QUEUE: Final = "fournos-queue"
 """The LocalQueue of jobs, unless the operator is configured otherwise."""
@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Source(Protocol):
     """The read methods of an Api, served by live requests or by informer caches.
 
-    Both methods raise the errors of `fournos.kube.errors`.
+    Both methods raise the errors of `fournos.engine.kube.errors`.
     """
 
     async def get(self, resource: Resource, key: Key) -> Obj:

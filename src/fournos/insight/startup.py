@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from fournos.api.conditions import condition
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.resource import Obj
 from fournos.insight.causes import Cause
 from fournos.insight.children import Children
 from fournos.insight.values import moment, name_of, one_line, spec_of, status_of
-from fournos.kube.resource import Obj
 
 _IMAGE: Final = re.compile(r"ImagePull|ErrImage|InvalidImageName")
 """Reasons of the kubelet for a container whose image is not there yet."""

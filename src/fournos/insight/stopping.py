@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fournos.api.phase import HOLDING
+from fournos.engine.kube.resource import Obj
 from fournos.insight.values import is_terminal, name_of, phase_of, since, spec_of, status_of
-from fournos.kube.resource import Obj
 
 
 @dataclass(frozen=True, slots=True)

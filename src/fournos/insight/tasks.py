@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fournos.api.conditions import condition
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.resource import Obj
 from fournos.insight.children import TASK_LABEL
 from fournos.insight.values import name_of, one_line, status_of
-from fournos.kube.resource import Obj
 
 WAITING: Final = "Waiting"
 RUNNING: Final = "Running"

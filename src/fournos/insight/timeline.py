@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from fournos.engine.kube.resource import Obj
 from fournos.insight.values import moment, status_of
-from fournos.kube.resource import Obj
 
 _PHASES: Final = ("resolving", "pending", "admitted", "running", "stopping", "finished")
 

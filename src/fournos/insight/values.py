@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fournos.api.phase import TERMINAL
-from fournos.api.times import parse_time
-from fournos.jobs.names import display_name as display_name
-from fournos.kube.resource import Obj
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.resource import Obj
+from fournos.systems.jobs.names import display_name as display_name
 
 NEW: Final = "New"
 """The displayed phase of an object that has no phase yet: no operator has reconciled it."""

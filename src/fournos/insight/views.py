@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from fournos.kube.resource import Key, Obj, key_of, uid_of
+from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -12,20 +12,20 @@ from datetime import datetime
 from typing import TypeAlias
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.errors import CredentialsError, ForbiddenError, KubeError, NotFoundError
+from fournos.engine.kube.kinds import POD, SECRET
+from fournos.engine.kube.probe import ClusterApi
+from fournos.engine.kube.resource import Key, Obj, controls, key_of
+from fournos.engine.kube.untrusted_kubeconfig import check
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.access import may
 from fournos.insight.dispatch import there
 from fournos.insight.errors import MissingError, RightsError
-from fournos.kube.api import Api
-from fournos.kube.credentials import Credentials
-from fournos.kube.errors import CredentialsError, ForbiddenError, KubeError, NotFoundError
-from fournos.kube.kinds import POD, SECRET
-from fournos.kube.probe import ClusterApi
-from fournos.kube.resource import Key, Obj, controls, key_of
-from fournos.kube.untrusted_kubeconfig import check
-from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
-from fournos.multikueue.kubeconfig import PUT_KUBECONFIG, content_of
-from fournos.multikueue.names import LOGS_OF
-from fournos.queueing.kinds import WORKLOAD
+from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
+from fournos.systems.multikueue.kubeconfig import PUT_KUBECONFIG, content_of
+from fournos.systems.multikueue.names import LOGS_OF
 
 KUEUE_NAMESPACE = "kueue-system"
 UNAUTHORIZED = 401

@@ -16,7 +16,7 @@ from fournos.client.errors import (
     RefusedError,
     UnreachableError,
 )
-from fournos.kube import errors as kube
+from fournos.engine.kube import errors as kube
 
 
 class PageError(Exception):

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from fournos.kube.errors import KubeError
+from fournos.engine.kube.errors import KubeError
 from fournos.web.errors import PageError
 from fournos.web.identity.people import People
 from fournos.web.viewer import Right, Rights

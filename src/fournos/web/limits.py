@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fournos.runtime.client_limits import RateLimit
+from fournos.engine.runtime.client_limits import RateLimit
 from fournos.web.errors import PageError
 
 

@@ -10,11 +10,11 @@ from typing import Final, Protocol
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.asynchronous import AsyncClient
+from fournos.engine.kube.api import Api
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.listening import listening
+from fournos.engine.runtime.memory import collect_seldom, keep_objects
 from fournos.insight.caches import Caches, scopes
-from fournos.kube.api import Api
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.listening import listening
-from fournos.runtime.memory import collect_seldom, keep_objects
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback, OwnRights
 from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
 
-from fournos.kube.client import Client
-from fournos.runtime.clock import Clock
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.part import Part, Running, Wake
-from fournos.runtime.preflight import UnsupportedError
+from fournos.engine.kube.client import Client
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.part import Part, Running, Wake
+from fournos.engine.runtime.preflight import UnsupportedError
 from fournos.web.rights import RIGHTS
 from fournos.web.settings import WebSettings
 

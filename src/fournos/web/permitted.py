@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
+from fournos.engine.kube.api import Listing
+from fournos.engine.kube.errors import ForbiddenError
+from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.insight.snapshots import namespaces, within
 from fournos.insight.source import Source
-from fournos.kube.api import Listing
-from fournos.kube.errors import ForbiddenError
-from fournos.kube.resource import Key, Obj, Resource
 from fournos.web.viewer import allowed_in
 
 May = Callable[[str, Resource, str], Awaitable[bool]]

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Final
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Resource
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.facts import everywhere
 from fournos.insight.snapshots import namespaces
 from fournos.insight.source import or_error
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Resource
-from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.routes import Call
 from fournos.web.viewer import allowed_in
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from fournos.api.times import parse_time
+from fournos.engine.api.times import parse_time
 from fournos.web.assets import Assets
 from fournos.web.live.pieces import ROOT, Piece, Pieces, RenderedRows
 

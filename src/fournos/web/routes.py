@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from multidict import MultiMapping
 
-from fournos.kube.resource import Resource
+from fournos.engine.kube.resource import Resource
 from fournos.web.live.following import Following
 from fournos.web.viewer import Viewer
 from fournos.web.written import Written

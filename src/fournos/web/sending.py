@@ -13,7 +13,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from fournos.client.errors import FournosError
-from fournos.kube.errors import KubeError
+from fournos.engine.kube.errors import KubeError
 from fournos.web.errors import PageError
 from fournos.web.lasting import Lasting
 from fournos.web.routes import Content

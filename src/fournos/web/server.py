@@ -18,8 +18,8 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from fournos.client.errors import FournosError
-from fournos.kube.errors import KubeError
-from fournos.runtime.client_limits import RateLimit
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.runtime.client_limits import RateLimit
 from fournos.web.assets import PREFIX
 from fournos.web.content import PageContent
 from fournos.web.errors import LoginNeededError, PageError, page_error

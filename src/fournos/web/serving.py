@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.runtime.cert_rotator import CertRotator
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.listening import listening
+from fournos.engine.runtime.memory import keep_objects
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_table import TASK_RESTARTS
+from fournos.engine.runtime.serving_certificate import ServingCertificate
 from fournos.insight.caches import Caches
-from fournos.kube.client import Client
-from fournos.kube.resource import Key, Resource
-from fournos.runtime.cert_rotator import CertRotator
-from fournos.runtime.clock import Clock
-from fournos.runtime.listening import listening
-from fournos.runtime.memory import keep_objects
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import TASK_RESTARTS
-from fournos.runtime.serving_certificate import ServingCertificate
 from fournos.web.assets import Assets
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.identity.members import CALLBACK, Members, Ways

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fournos.runtime.webhook.registration import Service
+from fournos.engine.runtime.webhook.registration import Service
 
 
 class WebSettings(BaseSettings):

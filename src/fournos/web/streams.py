@@ -15,7 +15,7 @@ from multidict import MultiDict
 from yarl import URL
 
 from fournos.client.errors import FournosError
-from fournos.kube.errors import KubeError
+from fournos.engine.kube.errors import KubeError
 from fournos.web.content import PageContent
 from fournos.web.errors import PageError, page_error
 from fournos.web.identity.people import People

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fournos.client.asynchronous import AsyncClient
+from fournos.engine.kube.resource import Resource
 from fournos.insight.source import Source
-from fournos.kube.resource import Resource
 
 Right = tuple[str, Resource, str]
 """Verb, resource and namespace."""

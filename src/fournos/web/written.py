@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from fournos.engine.kube.errors import KubeError, NotFoundError
+from fournos.engine.kube.resource import Obj, Resource, is_terminating, key_of, uid_of
 from fournos.insight.caches import Caches
-from fournos.kube.errors import KubeError, NotFoundError
-from fournos.kube.resource import Obj, Resource, is_terminating, key_of, uid_of
 
 PATIENCE: Final = 2.0
 """Seconds after which the page follows anyway: the watch may be broken."""

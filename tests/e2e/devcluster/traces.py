@@ -39,7 +39,7 @@ def network_traces(cluster: str) -> list[str]:
     """Network namespaces and cgroups with the cluster's name."""
     listed = json.loads(subprocess.check_output(["ip", "-json", "netns"], text=True) or "[]")
     found = [f"netns {each['name']}" for each in listed if each["name"].endswith(f"-{cluster}")]
-    # Not by a glob, which fails if a group goes while it reads: those of other clusters come and go meanwhile.
+    # Not by a glob, which fails if a group goes while it is read: those of other clusters come and go.
     found += [
         f"cgroup {folder}/{name}"
         for folder, names, _ in os.walk("/sys/fs/cgroup")

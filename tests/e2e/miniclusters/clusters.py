@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from fournos.miniclusters import names
+from fournos.systems.miniclusters import names
 from tests.e2e.hub import Hub
 
 KIND = "miniclusters.flux-framework.org"

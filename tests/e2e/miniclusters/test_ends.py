@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fournos.api.conditions import condition
-from fournos.api.times import parse_time
-from fournos.miniclusters import names
+from fournos.engine.api.conditions import condition
+from fournos.engine.api.times import parse_time
+from fournos.systems.miniclusters import names
 from tests.e2e.miniclusters.clusters import Clusters
 
 LAUNCHED = {"launcher": True}

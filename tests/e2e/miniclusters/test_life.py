@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 import yaml
 
-from fournos.miniclusters import names
+from fournos.systems.miniclusters import names
 from tests.e2e.miniclusters.clusters import KIND, QUEUE, Clusters
 from tests.e2e.miniclusters.conftest import NAMESPACE
 

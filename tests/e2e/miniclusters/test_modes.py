@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.miniclusters.names import COMPLETION_INDEX_LABEL
+from fournos.systems.miniclusters.names import COMPLETION_INDEX_LABEL
 from tests.e2e.miniclusters.clusters import Clusters
 from tests.e2e.miniclusters.conftest import NAMESPACE
 

@@ -19,10 +19,10 @@ from dev.setup import Where, install, prepare
 from devcluster import Cluster
 from devcluster.progress import Progress
 from devcluster.state import require
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.kinds import NAMESPACE, SECRET
-from fournos.multikueue import names
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.kinds import NAMESPACE, SECRET
+from fournos.systems.multikueue import names
 from tests.e2e.jobs.conftest import WHERE
 from tests.fakes.flux_image import flux_image
 from tests.integration.multikueue.fleet import MANAGER_CONFIG, TARGET, Fleet, Site

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from devcluster.progress import Progress
-from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
-from fournos.kube.kinds import POD
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.kinds import POD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.fakes.flux_image import flux_image
 from tests.integration.multikueue.fleet import PIPELINE_RUN, TARGET, Fleet
 from tests.integration.multikueue.test_wrapped import has, submit

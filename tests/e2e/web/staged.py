@@ -18,19 +18,19 @@ from typing import Any
 from aiohttp.test_utils import TestServer
 from playwright.sync_api import Browser
 
-from fournos.api.times import format_time
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.history import AsyncHistory
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.api import Listing
+from fournos.engine.kube.auth import FixedIdentity, Proof
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.kinds import TOKEN_REVIEW
+from fournos.engine.kube.resource import Obj, Resource
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.store import Store
 from fournos.insight.caches import Caches
-from fournos.kube.api import Listing
-from fournos.kube.auth import FixedIdentity, Proof
-from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials
-from fournos.kube.kinds import TOKEN_REVIEW
-from fournos.kube.resource import Obj, Resource
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback
 from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED

@@ -17,9 +17,9 @@ import pytest
 from playwright.sync_api import Browser
 
 from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Ending, Identity, Record, Run
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from tests.e2e.web import lab
 from tests.e2e.web.conftest import OpenTab
 from tests.e2e.web.served import Served

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.rules import Violation
-from fournos.jobs.rules import RULES, check, check_manifest
-from fournos.kube.client import Client
-from fournos.kube.errors import InvalidError
+from fournos.engine.api.rules import Violation
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import InvalidError
+from fournos.systems.jobs.rules import RULES, check, check_manifest
 from tests.integration.conftest import Server
 from tests.rule_cases import (
     CHANGES,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fournos.api.crd import crd
 from fournos.api.fournosjob import DEFINITION
-from fournos.jobs.rules import RULES
+from fournos.engine.api.crd import crd
+from fournos.systems.jobs.rules import RULES
 from tests.integration.conftest import CRDS, Server, install
 from tests.rule_cases import CREATIONS, SHARED
 from tests.waiting import until

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fournos.kube.client import Client
-from fournos.kube.resource import Key
-from fournos.queueing.kinds import CLUSTER_QUEUE
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import AppWrapperStage
 from tests.integration.conftest import Server

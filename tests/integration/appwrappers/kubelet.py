@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from fournos.api.conditions import is_true
-from fournos.api.times import format_time
-from fournos.kube.client import Client
-from fournos.kube.errors import KubeError
-from fournos.kube.kinds import POD
-from fournos.kube.reflector import Reflector
-from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
-from fournos.kube.store import Store
+from fournos.engine.api.conditions import is_true
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
+from fournos.engine.kube.store import Store
 
 
 class Kubelet:

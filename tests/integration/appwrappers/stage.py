@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
-from fournos.kube.client import Client
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.conftest import Server
 from tests.integration.stage import Stage

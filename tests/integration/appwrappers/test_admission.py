@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.appwrappers.webhooks import appwrapper_webhooks
-from fournos.kube import kinds
-from fournos.kube.client import Client
-from fournos.runtime.decision import Present, UnknownFields
-from fournos.runtime.fetch_facts import answer
+from fournos.engine.kube import kinds
+from fournos.engine.kube.client import Client
+from fournos.engine.runtime.decision import Present, UnknownFields
+from fournos.engine.runtime.fetch_facts import answer
+from fournos.systems.appwrappers.settings import AppWrapperSettings
+from fournos.systems.appwrappers.webhooks import appwrapper_webhooks
 from tests.integration.appwrappers.test_rules import SAMPLE, path
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, replicas

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.api.conditions import is_true
 from fournos.api.kinds import APPWRAPPER
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Key
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.stage import AppWrapperStage, job, pod
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.appwrappers.kinds import WRAPPED
+from fournos.systems.appwrappers.kinds import WRAPPED
 from tests.integration.conftest import Server
 from tests.integration.test_kustomize import rendered
 from tests.integration.test_rbac import PLURALS, parse

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.appwrappers.rules import RULES, check
+from fournos.systems.appwrappers.rules import RULES, check
 from tests.integration.conftest import Server
 
 ROOT = Path(__file__).parents[3]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fournos.cli.exits import Exit
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
 from tests.integration.cli.test_program import Program, fournos
 from tests.integration.conftest import Server
 

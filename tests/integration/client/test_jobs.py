@@ -15,8 +15,8 @@ import pytest
 
 from fournos.client import AsyncClient, DeletedError, KeyConflict, MissingError, NotAllowedError, RefusedError
 from fournos.client.submission import MATRIX_LABEL
-from fournos.kube.auth import FixedIdentity, Proof
-from fournos.kube.credentials import Credentials, load
+from fournos.engine.kube.auth import FixedIdentity, Proof
+from fournos.engine.kube.credentials import Credentials, load
 from tests.integration.conftest import Server
 
 SPEC: dict[str, Any] = {"cluster": "cluster-1", "executionEngine": {"forge": {"project": "llmd"}}}
@@ -101,7 +101,7 @@ async def test_a_matrix_costs_what_its_requests_cost(
             SPEC, {"env.N": [str(number) for number in range(count)]}, label=label
         )
         assert len({job.uid for job in jobs}) == count
-        assert len(await fournos.jobs(selector=f"{MATRIX_LABEL}={label}")) == count
+        assert len(await fournos.systems.jobs(selector=f"{MATRIX_LABEL}={label}")) == count
 
     spent = []
     for label in ("first", "second", "third"):  # other work of the machine spoils one of them, not all

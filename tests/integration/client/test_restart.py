@@ -12,7 +12,7 @@ import devcluster
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient, UnreachableError
 from fournos.client.kinds import APPWRAPPER
-from fournos.kube.resource import Key, Resource
+from fournos.engine.kube.resource import Key, Resource
 from tests.integration.client.test_jobs import SPEC
 from tests.integration.conftest import CLUSTER
 from tests.integration.killing import revived
@@ -47,7 +47,7 @@ async def test_the_api_server_restarts_while_handles_wait(fournos: AsyncClient, 
     cluster.stop_component("kube-apiserver")
     try:
         with pytest.raises(UnreachableError) as refusal:
-            await fournos.jobs()
+            await fournos.systems.jobs()
         assert refusal.value.fix
     finally:
         cluster.start_component("kube-apiserver")

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.kube.client import Client
-from fournos.kube.errors import NotFoundError
-from fournos.kube.kinds import NAMESPACE, NODE, SECRET
-from fournos.kube.resource import Key, Obj
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.kinds import NAMESPACE, NODE, SECRET
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from tests.integration.conftest import Server
 from tests.integration.stage import Stage
 from tests.waiting import LIMIT, Message, free_port, seconds_until

@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from fournos.api.conditions import condition
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.kube.kinds import SECRET
-from fournos.kube.resource import Key
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.kinds import SECRET
+from fournos.engine.kube.resource import Key
 from tests.fakes.pki import Authority
 from tests.faults.proxy import FaultProxy
 from tests.integration.clusters.conftest import SLOT, ClusterStage

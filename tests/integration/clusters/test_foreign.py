@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.kube.errors import NotFoundError
-from fournos.kube.resource import Key
-from fournos.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
 from tests.integration.clusters.conftest import SLOT, ClusterStage
 from tests.integration.clusters.test_hub import workload_of
 

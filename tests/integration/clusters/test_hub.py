@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
-from fournos.api.validate import schema_violations
-from fournos.clusters.rules import DEFINITION, RULES
-from fournos.kube.client import Client
-from fournos.kube.errors import ConflictError, InvalidError, NotFoundError
-from fournos.kube.kinds import SECRET
-from fournos.kube.resource import Key, uid_of
-from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.validate import schema_violations
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import ConflictError, InvalidError, NotFoundError
+from fournos.engine.kube.kinds import SECRET
+from fournos.engine.kube.resource import Key, uid_of
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.systems.clusters.rules import DEFINITION, RULES
 from tests.integration.clusters.conftest import SLOT, ClusterStage, set_gpus_of_node
 from tests.integration.kube.test_fleet import can_drop, dropped, proxied
-from tests.unit.clusters.cases import CREATIONS
+from tests.unit.systems.clusters.cases import CREATIONS
 
 
 async def test_rules(client: Client, crds: None, namespace: str) -> None:

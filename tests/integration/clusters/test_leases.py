@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fournos.kube.errors import NotFoundError
-from fournos.kube.kinds import LEASE
-from fournos.kube.resource import Key
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.kinds import LEASE
+from fournos.engine.kube.resource import Key
 from tests.integration.clusters.conftest import ClusterStage
 
 

@@ -20,15 +20,15 @@ import pytest
 import yaml
 
 from bench.fleet import make
-from fournos.api.conditions import Condition, condition, upsert
-from fournos.frameworks.kinds import PIPELINE_RUN
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.errors import ConflictError, KubeError, NotFoundError
-from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, MUTATING_WEBHOOKS, NAMESPACE
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.runtime.clock import SystemClock
+from fournos.engine.api.conditions import Condition, condition, upsert
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.errors import ConflictError, KubeError, NotFoundError
+from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION, MUTATING_WEBHOOKS, NAMESPACE
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.runtime.clock import SystemClock
+from fournos.systems.frameworks.kinds import PIPELINE_RUN
 from tests.integration.stage import Stage
 from tests.integration.webhook.conftest import address_for
 from tests.waiting import LIMIT, free_port

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from fournos.api.conditions import Condition, condition, is_true, upsert
-from fournos.kube.errors import InvalidError, NotFoundError
-from fournos.kube.kinds import JOB
-from fournos.kube.resource import Key, Obj
-from fournos.queueing.kinds import (
+from fournos.engine.api.conditions import Condition, condition, is_true, upsert
+from fournos.engine.kube.errors import InvalidError, NotFoundError
+from fournos.engine.kube.kinds import JOB
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.queueing.kinds import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
 )
-from fournos.runtime.clock import SystemClock
+from fournos.engine.runtime.clock import SystemClock
 from tests.integration.frameworks.conftest import FOO, HELD_BY, LATE, QUEUE, RUN, WORKFLOW, FrameworkStage
 
 PENDING = "PipelineRunPending"

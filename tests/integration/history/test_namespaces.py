@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fournos.api.conditions import condition, is_true
+from fournos.engine.api.conditions import condition, is_true
 from fournos.history.api.server import DISCOVERY
 from tests.integration.conftest import Server
 from tests.integration.history import test_api

@@ -10,10 +10,10 @@ import pytest
 
 import devcluster
 from devcluster import Cluster
-from fournos.jobs import names
-from fournos.kube.client import Client
-from fournos.kube.resource import Key
-from fournos.queueing.kinds import CLUSTER_QUEUE
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE
+from fournos.systems.jobs import names
 from tests.faults.proxy import FaultProxy
 from tests.integration.conftest import Server, take_down
 from tests.integration.jobs.executors import Executors

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from fournos.app.run import main
-from fournos.kube.reflector import Reflector
+from fournos.engine.kube.reflector import Reflector
 
 if __name__ == "__main__":
     defaults = Reflector.__init__.__kwdefaults__

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.jobs import names
-from fournos.kube.client import Client
-from fournos.kube.errors import NotFoundError
-from fournos.kube.kinds import LEASE, SECRET
-from fournos.kube.resource import Key, Resource
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.kinds import LEASE, SECRET
+from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.systems.jobs import names
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Hold, RequestFault, Rule
 from tests.integration.jobs.executors import Executors

@@ -8,9 +8,9 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from fournos.api.conditions import Condition, condition, upsert
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.kube.errors import ConflictError
+from fournos.engine.api.conditions import Condition, condition, upsert
+from fournos.engine.kube.errors import ConflictError
 from tests.faults.rules import Refuse
 from tests.integration.jobs.stage import JobStage
 from tests.integration.killing import WRITES

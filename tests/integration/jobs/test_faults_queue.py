@@ -9,16 +9,16 @@ from functools import partial
 from typing import Any
 
 from devcluster import Cluster
-from fournos.api.conditions import is_true
-from fournos.api.crd import crd
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.app.parts import kinds
-from fournos.jobs import names
-from fournos.jobs.kinds import PIPELINE_RUN
-from fournos.kube.errors import KubeError
-from fournos.kube.kinds import JOB, SECRET
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import is_true
+from fournos.engine.api.crd import crd
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.kinds import JOB, SECRET
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.jobs import names
+from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.integration.conftest import Server, install
 from tests.integration.jobs.stage import JobStage
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.jobs.kinds import PIPELINE_RUN
-from fournos.kube.resource import Key
+from fournos.engine.kube.resource import Key
+from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.faults.rules import Cut, ErrorEvent, Hide, Refuse
 from tests.integration.jobs.stage import JobStage
 

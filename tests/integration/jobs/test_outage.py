@@ -12,7 +12,7 @@ import time
 import pytest
 
 from devcluster import Cluster
-from fournos.kube.errors import KubeError
+from fournos.engine.kube.errors import KubeError
 from tests.integration.jobs.stage import JobStage
 from tests.integration.killing import revived
 

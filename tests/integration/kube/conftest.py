@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
 from tests.faults.proxy import FaultProxy
 
 

@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from fournos.kube.client import Client
-from fournos.kube.fleet import Fleet, FleetWatch, KubeconfigRefusedError, Probe
-from fournos.kube.kinds import CONFIG_MAP, SERVICE_ACCOUNT
-from fournos.kube.resource import Key
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.fleet import Fleet, FleetWatch, KubeconfigRefusedError, Probe
+from fournos.engine.kube.kinds import CONFIG_MAP, SERVICE_ACCOUNT
+from fournos.engine.kube.resource import Key
 from tests.faults.proxy import FaultProxy
 from tests.integration.conftest import Server
 from tests.waiting import LIMIT, seconds_until, until

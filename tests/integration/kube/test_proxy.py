@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.errors import (
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.errors import (
     AlreadyExistsError,
     ConflictError,
     ConnectionLostError,
@@ -21,9 +21,9 @@ from fournos.kube.errors import (
     NotFoundError,
     ServerError,
 )
-from fournos.kube.reflector import Reflector
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.kube.store import Store
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.store import Store
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Cut, Delay, ErrorEvent, Hide, Hold, Refuse
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from fournos.api.crd import PRESERVE
+from fournos.engine.api.crd import PRESERVE
 
 Json = Any
 

@@ -14,22 +14,22 @@ from typing import Any
 import orjson
 import pytest
 
-from fournos.api.crd import crd
 from fournos.app.metrics import TABLE
 from fournos.app.parts import PARTS, kinds
-from fournos.appwrappers.names import MANAGED_BY_US as APPWRAPPER_OURS
-from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.clusters.settings import ClusterSettings
-from fournos.jobs.decide import MANAGED_BY_US as JOB_OURS
-from fournos.jobs.settings import JobSettings
-from fournos.kube.client import Client
-from fournos.kube.errors import KubeError, NotFoundError, TransientError
-from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.miniclusters.names import MANAGED_BY_US as MINICLUSTER_OURS
-from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.manager import Manager
-from fournos.runtime.metrics import Metrics
+from fournos.engine.api.crd import crd
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import KubeError, NotFoundError, TransientError
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.manager import Manager
+from fournos.engine.runtime.metrics import Metrics
+from fournos.systems.appwrappers.names import MANAGED_BY_US as APPWRAPPER_OURS
+from fournos.systems.appwrappers.settings import AppWrapperSettings
+from fournos.systems.clusters.settings import ClusterSettings
+from fournos.systems.jobs.decide import MANAGED_BY_US as JOB_OURS
+from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.miniclusters.names import MANAGED_BY_US as MINICLUSTER_OURS
+from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.integration.conftest import Server
 from tests.integration.malformed.objects import nested, odd
 from tests.waiting import LIMIT, until

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
-from fournos.kube.resource import Obj
-from fournos.miniclusters import build, curve
-from fournos.miniclusters.kinds import SERVICE
+from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
+from fournos.engine.kube.resource import Obj
+from fournos.systems.miniclusters import build, curve
+from fournos.systems.miniclusters.kinds import SERVICE
 from tests.integration.conftest import Server
-from tests.unit.miniclusters.objects import SETTINGS
-from tests.unit.miniclusters.table import TABLE
+from tests.unit.systems.miniclusters.objects import SETTINGS
+from tests.unit.systems.miniclusters.table import TABLE
 
 KINDS = {resource.kind: resource for resource in (CONFIG_MAP, JOB, POD, SECRET, SERVICE)}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fournos.miniclusters.rules import RULES, check
+from fournos.systems.miniclusters.rules import RULES, check
 from tests.integration.conftest import Server
 from tests.minicluster_cases import CHANGES, CREATIONS, FREE, Change, minicluster, of
 from tests.rule_cases import merged
-from tests.unit.miniclusters.everything import EVERYTHING, SPELT_OTHERWISE
+from tests.unit.systems.miniclusters.everything import EVERYTHING, SPELT_OTHERWISE
 
 pytestmark = pytest.mark.usefixtures("crds")
 

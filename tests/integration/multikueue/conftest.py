@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from devcluster import Cluster
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.multikueue import names
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.systems.multikueue import names
 from tests.integration.conftest import take_down
 from tests.integration.multikueue.fleet import (
     MANAGER,

@@ -24,18 +24,24 @@ import devcluster
 from bench.fleet import FOO, FOO_CRD, make, manager_config, worker_config
 from bench.fleet import FRAMEWORKS as BENCHED
 from devcluster import Cluster
-from fournos.api.conditions import is_true
-from fournos.api.crd import crd
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.app.parts import kinds
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.errors import AlreadyExistsError, NoSuchResourceError, NotFoundError, TransientError
-from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, LEASE, NAMESPACE, SECRET
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
-from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.api.conditions import is_true
+from fournos.engine.api.crd import crd
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.errors import AlreadyExistsError, NoSuchResourceError, NotFoundError, TransientError
+from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, LEASE, NAMESPACE, SECRET
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+)
+from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from tests.integration.jobs.operator import Operator
 from tests.waiting import LIMIT, free_port, until
 

@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from fournos.api.conditions import is_true
-from fournos.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, TransientError
-from fournos.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
-from fournos.multikueue import names
-from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.release import release_quota
-from fournos.queueing.report import finish_patch
-from fournos.queueing.workload import generic_name
+from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, TransientError
+from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.release import release_quota
+from fournos.engine.queueing.report import finish_patch
+from fournos.engine.queueing.workload import generic_name
+from fournos.systems.multikueue import names
 from tests.integration.multikueue.fleet import Fleet, Site
 
 ROUND = 0.05

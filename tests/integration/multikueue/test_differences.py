@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bench.fleet import FOO
-from fournos.api.conditions import is_true
-from fournos.kube.kinds import CONFIG_MAP
-from fournos.kube.resource import Key, uid_of
-from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
+from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.kinds import CONFIG_MAP
+from fournos.engine.kube.resource import Key, uid_of
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
 from tests.integration.multikueue.fleet import Fleet, Site, typed
 from tests.integration.multikueue.players import Players, foo, workload_name
 from tests.integration.multikueue.test_dispatch import phase, submit, where, workload

@@ -9,11 +9,11 @@ from statistics import median
 from typing import Any
 
 from bench.fleet import FOO
-from fournos.api.conditions import condition, is_true
-from fournos.api.times import parse_time
-from fournos.kube.kinds import EVENT, JOB
-from fournos.multikueue import names
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.kinds import EVENT, JOB
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.multikueue import names
 from tests.integration.multikueue.fleet import Fleet, typed
 from tests.integration.multikueue.players import Players, report_status
 from tests.integration.multikueue.test_differences import twin

@@ -16,17 +16,17 @@ from typing import Any, cast
 
 from bench.fleet import FOO, make
 from devcluster import Cluster
-from fournos.api.conditions import condition, is_true
-from fournos.api.crd import crd
 from fournos.api.kinds import MINICLUSTER
-from fournos.api.times import parse_time
 from fournos.app.parts import kinds
-from fournos.kube.errors import NoSuchResourceError, TransientError
-from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION
-from fournos.kube.resource import Key, Resource
-from fournos.multikueue import names
-from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
-from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.crd import crd
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.errors import NoSuchResourceError, TransientError
+from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION
+from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.systems.multikueue import names
+from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
 from tests.integration.killing import revived
 from tests.integration.multikueue.fleet import ROOT, Fleet, Site, typed, unreachable
 from tests.integration.multikueue.players import Players, workload_of

@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from bench.fleet import FOO
-from fournos.api.conditions import condition, is_true
-from fournos.kube.resource import Key
-from fournos.multikueue import names
-from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
+from fournos.systems.multikueue import names
 from tests.integration.killing import revived
 from tests.integration.multikueue.fleet import Fleet, insecure, typed
 from tests.integration.multikueue.players import Players

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from fournos.api.conditions import condition
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.kube.kinds import EVENT, SECRET
-from fournos.kube.resource import uid_of
-from fournos.multikueue import names
-from fournos.multikueue.fournoscluster.build import secret_name
-from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.kinds import EVENT, SECRET
+from fournos.engine.kube.resource import uid_of
+from fournos.systems.multikueue import names
+from fournos.systems.multikueue.fournoscluster.build import secret_name
+from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
 from tests.integration.multikueue.fleet import KUEUE, Fleet, insecure, typed
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from bench.fleet import make
-from fournos.api.conditions import is_true
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.jobs import names as job_names
-from fournos.kube.kinds import JOB, NAMESPACE, SECRET
-from fournos.kube.resource import Key, Resource
-from fournos.multikueue import names
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.kinds import JOB, NAMESPACE, SECRET
+from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.jobs import names as job_names
+from fournos.systems.multikueue import names
 from tests.integration.jobs.executors import Executors
 from tests.integration.multikueue.fleet import PIPELINE_RUN, TARGET, Fleet, Site, typed
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from fournos.api.conditions import condition, is_true
-from fournos.frameworks import names as framework_names
-from fournos.kube.resource import Obj
-from fournos.multikueue import names
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.frameworks import names as framework_names
+from fournos.systems.multikueue import names
 from tests.integration.jobs.executors import Executors, ended_run, over
 from tests.integration.multikueue.fleet import PIPELINE_RUN, Fleet, typed
 from tests.waiting import LIMIT

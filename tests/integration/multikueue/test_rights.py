@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.kube.client import Client
-from fournos.kube.errors import ForbiddenError, KubeError
-from fournos.kube.kinds import POD, SECRET
-from fournos.kube.resource import Key
-from fournos.kube.untrusted_kubeconfig import check
-from fournos.multikueue.kubeconfig import content_of, token_in
-from fournos.multikueue.names import KUBECONFIG, LOGS_OF, RENEW
-from fournos.multikueue.renew import Renew, dial_over_http, executors
-from fournos.runtime.clock import SystemClock
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import ForbiddenError, KubeError
+from fournos.engine.kube.kinds import POD, SECRET
+from fournos.engine.kube.resource import Key
+from fournos.engine.kube.untrusted_kubeconfig import check
+from fournos.engine.runtime.clock import SystemClock
+from fournos.systems.multikueue.kubeconfig import content_of, token_in
+from fournos.systems.multikueue.names import KUBECONFIG, LOGS_OF, RENEW
+from fournos.systems.multikueue.renew import Renew, dial_over_http, executors
 from tests.integration.conftest import Server
 from tests.integration.test_rbac import PLURALS, parse
 from tests.waiting import until

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from devcluster import Cluster
-from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import APPWRAPPER, MINICLUSTER
-from fournos.api.times import format_time
-from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
-from fournos.kube.resource import Obj, Resource, key_of
-from fournos.multikueue import names
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
+from fournos.engine.kube.resource import Obj, Resource, key_of
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.multikueue import names
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import pod
 from tests.integration.jobs.executors import completed_job

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.kinds import NAMESPACE, POD
-from fournos.kube.resource import Key, Obj, Resource, uid_of
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.kinds import NAMESPACE, POD
+from fournos.engine.kube.resource import Key, Obj, Resource, uid_of
 from tests.integration.conftest import kueue_configured
 from tests.integration.frameworks.conftest import (
     FOO,

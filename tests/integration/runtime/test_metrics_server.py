@@ -19,10 +19,10 @@ import aiohttp
 import pytest
 import yaml
 
-from fournos.kube.client import Client
-from fournos.kube.kinds import SECRET
-from fournos.kube.resource import Key
-from fournos.runtime.webhook.secret import BUNDLE
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.kinds import SECRET
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.webhook.secret import BUNDLE
 from tests.integration.appwrappers.test_rbac import NAMESPACE, apply
 from tests.integration.conftest import Server
 from tests.unit.deploy.monitoring import exported, metrics_in, queries

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.errors import ConflictError, NotFoundError, NotLeaderError
-from fournos.kube.kinds import CONFIG_MAP, EVENT, LEASE, SECRET
-from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
-from fournos.kube.store import Store
-from fournos.runtime.act import StepExecutor, Waiting
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.controller import Caches, Controller, Watch
-from fournos.runtime.decision import Decision, EventRecord, StepFailure
-from fournos.runtime.events import Recorder
-from fournos.runtime.lease import Lease
-from fournos.runtime.manager import Manager
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.process import run
-from fournos.runtime.steps import CopySecret, Create, Delete, Patch
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.errors import ConflictError, NotFoundError, NotLeaderError
+from fournos.engine.kube.kinds import CONFIG_MAP, EVENT, LEASE, SECRET
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
+from fournos.engine.kube.store import Store
+from fournos.engine.runtime.act import StepExecutor, Waiting
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.controller import Caches, Controller, Watch
+from fournos.engine.runtime.decision import Decision, EventRecord, StepFailure
+from fournos.engine.runtime.events import Recorder
+from fournos.engine.runtime.lease import Lease
+from fournos.engine.runtime.manager import Manager
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.process import run
+from fournos.engine.runtime.steps import CopySecret, Create, Delete, Patch
 from tests.integration.conftest import Server, install
 from tests.waiting import LIMIT, until
 
@@ -156,7 +156,7 @@ async def test_a_secret_s_copy_follows_its_source(api: Client, toy: Obj) -> None
 async def test_events_are_accepted_and_counted(
     api: Client, toy: Obj, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fournos.runtime.events.SERIES_PAUSE", 0.0)
+    monkeypatch.setattr("fournos.engine.runtime.events.SERIES_PAUSE", 0.0)
     metrics = Metrics()
     recorder = Recorder(api, SystemClock(), metrics, instance="test_1")
     sending = asyncio.create_task(recorder.run())

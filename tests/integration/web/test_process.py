@@ -18,11 +18,11 @@ import yaml
 from yarl import URL
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.resource import Key
-from fournos.runtime.listening import room
-from fournos.runtime.reviewer import Reviewer
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.listening import room
+from fournos.engine.runtime.reviewer import Reviewer
 from tests.integration.conftest import Server
 from tests.integration.jobs.operator import Operator
 from tests.integration.test_rbac import PLURALS

@@ -13,18 +13,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fournos.kube.api import Api
-from fournos.kube.client import Client
-from fournos.kube.credentials import load
-from fournos.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from fournos.kube.resource import Key
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.webhook.cert_rotator import CertRotator
-from fournos.runtime.webhook.certificates import Terms
-from fournos.runtime.webhook.registration import LABEL, Address
-from fournos.runtime.webhook.server import WebhookServer
-from fournos.runtime.webhook.types import Webhook
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.webhook.cert_rotator import CertRotator
+from fournos.engine.runtime.webhook.certificates import Terms
+from fournos.engine.runtime.webhook.registration import LABEL, Address
+from fournos.engine.runtime.webhook.server import WebhookServer
+from fournos.engine.runtime.webhook.types import Webhook
 from tests.waiting import LIMIT, free_port
 
 TERMS = Terms(timedelta(hours=1), timedelta(minutes=30), timedelta(minutes=1))

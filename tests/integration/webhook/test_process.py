@@ -13,10 +13,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fournos.kube.client import Client
-from fournos.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from fournos.kube.resource import Key
-from fournos.runtime.webhook.registration import LABEL
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.webhook.registration import LABEL
 from tests.integration.appwrappers.test_rules import path, unqueued
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import address_for

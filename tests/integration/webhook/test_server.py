@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 import pytest
 
-from fournos.api.rules import Violation
-from fournos.kube.client import Client
-from fournos.kube.kinds import CONFIG_MAP, MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.runtime.decision import Facts, LiveGet, MayCreate, Present, Unknown
-from fournos.runtime.webhook.accepted_paths import segment_of, segments_in
-from fournos.runtime.webhook.certificates import Terms, make_pair
-from fournos.runtime.webhook.registration import Service, configurations
-from fournos.runtime.webhook.types import Request, Review, Webhook
+from fournos.engine.api.rules import Violation
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.kinds import CONFIG_MAP, MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.runtime.decision import Facts, LiveGet, MayCreate, Present, Unknown
+from fournos.engine.runtime.webhook.accepted_paths import segment_of, segments_in
+from fournos.engine.runtime.webhook.certificates import Terms, make_pair
+from fournos.engine.runtime.webhook.registration import Service, configurations
+from fournos.engine.runtime.webhook.types import Request, Review, Webhook
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, handshake
 from tests.waiting import LIMIT, until

@@ -10,13 +10,13 @@ import pytest
 import yaml
 from pydantic import Field, WithJsonSchema, create_model
 
-from fournos.api.crd import Definition, InexpressibleError, crd, schema
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.model import Model, described
-from fournos.api.rules import Rule
 from fournos.app.generate import files, main
 from fournos.app.parts import kinds
-from fournos.kube.resource import Resource
+from fournos.engine.api.crd import Definition, InexpressibleError, crd, schema
+from fournos.engine.api.model import Model, described
+from fournos.engine.api.rules import Rule
+from fournos.engine.kube.resource import Resource
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from fournos.api.durations import parse_duration, parse_ttl
-from fournos.api.quantities import parse_count, parse_quantity
-from fournos.clusters.gpus import discover
-from fournos.miniclusters.exit_code import exit_code
-from fournos.queueing.ensure import max_execution_seconds
-from fournos.queueing.equivalence import equivalent
-from fournos.queueing.requests import RequestsError, parse_requests
-from fournos.queueing.workload import PodSet
+from fournos.engine.api.durations import parse_duration, parse_ttl
+from fournos.engine.api.quantities import parse_count, parse_quantity
+from fournos.engine.queueing.ensure import max_execution_seconds
+from fournos.engine.queueing.equivalence import equivalent
+from fournos.engine.queueing.requests import RequestsError, parse_requests
+from fournos.engine.queueing.workload import PodSet
+from fournos.systems.clusters.gpus import discover
+from fournos.systems.miniclusters.exit_code import exit_code
 
 LONG = "9" * 900_000
 

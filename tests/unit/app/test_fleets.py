@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from fournos.app.parts import PARTS
-from fournos.kube import fleet as fleets
-from fournos.kube.credentials import Credentials
-from fournos.kube.fleet import Fleet
-from fournos.kube.resource import Key
-from fournos.runtime.decision import Decision
-from fournos.runtime.metrics import Metrics
+from fournos.engine.kube import fleet as fleets
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.fleet import Fleet
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.decision import Decision
+from fournos.engine.runtime.metrics import Metrics
 from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
-from tests.unit.runtime.controlled import Bench, watching
-from tests.unit.runtime.loop import LoopClock
+from tests.unit.engine.runtime.controlled import Bench, watching
+from tests.unit.engine.runtime.loop import LoopClock
 
 pytestmark = pytest.mark.looptime
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fournos.app.metrics import TABLE, reference
-from fournos.miniclusters import metrics
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import CONTROLLER_RUNTIME, Counter, Gauge
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_table import CONTROLLER_RUNTIME, Counter, Gauge
+from fournos.systems.miniclusters import metrics
 
 ROOT = Path(__file__).parents[3]
 

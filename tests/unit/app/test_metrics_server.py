@@ -8,9 +8,9 @@ import pytest
 
 from fournos.app.metrics import TABLE
 from fournos.app.metrics_server import metrics_tasks
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_server.settings import MetricsSettings
-from tests.unit.runtime.loop import LoopClock
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
+from tests.unit.engine.runtime.loop import LoopClock
 from tests.world.server import Connection, Server
 
 

@@ -13,18 +13,21 @@ import fournos
 from fournos.app.metrics import TABLE
 from fournos.app.parts import PARTS
 from fournos.app.run import main
-from fournos.clusters.settings import ClusterSettings
-from fournos.jobs.settings import JobSettings
-from fournos.queueing.kinds import WORKLOAD
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.manager import Manager
-from fournos.runtime.metrics import Metrics
-from tests.unit.runtime.controlled import Bench, until
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.manager import Manager
+from fournos.engine.runtime.metrics import Metrics
+from fournos.systems.clusters.settings import ClusterSettings
+from fournos.systems.jobs.settings import JobSettings
+from tests.unit.engine.runtime.controlled import Bench, until
 from tests.world.server import Connection, Server
 
 
 def test_every_part_is_listed_under_its_own_name() -> None:
-    declared = {path.parent.name for path in Path(fournos.__file__).parent.glob("*/part.py")} - {"runtime"}
+    packages = Path(fournos.__file__).parent
+    declared = {
+        path.parent.name for path in (*packages.glob("*/part.py"), *packages.glob("systems/*/part.py"))
+    }
     assert {name: part.name for name, part in PARTS.items()} == {name: name for name in declared}
 
 
@@ -99,4 +102,7 @@ async def test_the_interval_of_garbage_collection(
 def test_a_process_imports_its_own_parts_alone() -> None:
     code = "import sys, fournos.app.run as run; run.PARTS['jobs']; print(*sys.modules)"
     shown = subprocess.check_output([sys.executable, "-c", code], text=True).split()
-    assert {name for name in shown if name.endswith(".part")} == {"fournos.jobs.part", "fournos.runtime.part"}
+    assert {name for name in shown if name.endswith(".part")} == {
+        "fournos.systems.jobs.part",
+        "fournos.engine.runtime.part",
+    }

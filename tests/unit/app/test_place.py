@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fournos.app.place import lease_namespace
-from fournos.kube.errors import ForbiddenError
-from fournos.kube.kinds import NAMESPACE
-from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.engine.kube.errors import ForbiddenError
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.world.server import Server, VirtualClock
 
 DEFAULT = "operator-system"

@@ -9,22 +9,27 @@ from pathlib import Path
 import pytest
 from pydantic_settings import BaseSettings
 
-from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.clusters.settings import ClusterSettings
-from fournos.frameworks.settings import FrameworkSettings
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.runtime.webhook.settings import WebhookSettings
 from fournos.history.settings import HistorySettings
-from fournos.jobs.settings import JobSettings
-from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.multikueue.settings import MultiKueueSettings
-from fournos.runtime.metrics_server.settings import MetricsSettings
-from fournos.runtime.webhook.settings import WebhookSettings
-from fournos.vault.settings import VaultSettings
+from fournos.systems.appwrappers.settings import AppWrapperSettings
+from fournos.systems.clusters.settings import ClusterSettings
+from fournos.systems.frameworks.settings import FrameworkSettings
+from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.multikueue.settings import MultiKueueSettings
+from fournos.systems.vault.settings import VaultSettings
 from fournos.web.settings import WebSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 JOBS, CLUSTERS, PARTS, SHARED = (
     f"tests/unit/{name}.py"
-    for name in ("jobs/test_settings", "clusters/test_settings", "app/test_parts", "app/test_shared_settings")
+    for name in (
+        "systems/jobs/test_settings",
+        "systems/clusters/test_settings",
+        "app/test_parts",
+        "app/test_shared_settings",
+    )
 )
 SECRETS = "test_where_secrets_are_and_what_they_are_called"
 ENDS = "test_how_long_an_end_may_take"
@@ -34,15 +39,20 @@ LEASE = (STARTED, "test_a_part_s_variable_names_the_namespace_of_its_lease")
 PROBES = (FLEETS, "test_how_often_a_cluster_is_probed")
 ANSWERS = (FLEETS, "test_how_long_an_answer_may_take")
 WRAPPERS, MINICLUSTERS, ADMISSION = (
-    f"tests/unit/{name}.py"
-    for name in ("appwrappers/test_settings", "miniclusters/test_settings", "appwrappers/test_mutation")
+    f"tests/unit/systems/{name}.py"
+    for name in (
+        "appwrappers/test_settings",
+        "miniclusters/test_settings",
+        "appwrappers/test_mutation",
+    )
 )
-FRAMEWORKS, WORKERS = (f"tests/unit/{name}/test_settings.py" for name in ("frameworks", "multikueue"))
+FRAMEWORKS, WORKERS = (f"tests/unit/systems/{name}/test_settings.py" for name in ("frameworks", "multikueue"))
 WEBHOOK, METRICS, VAULT = (
-    f"tests/unit/{name}/test_settings.py" for name in ("runtime/webhook", "runtime/metrics_server", "vault")
+    f"tests/unit/{name}/test_settings.py"
+    for name in ("engine/runtime/webhook", "engine/runtime/metrics_server", "systems/vault")
 )
-ARCHIVE, HISTORY = "tests/unit/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
-CONFIRM = "tests/unit/jobs/test_confirm.py"
+ARCHIVE, HISTORY = "tests/unit/systems/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
+CONFIRM = "tests/unit/systems/jobs/test_confirm.py"
 WEB = "tests/unit/web/test_settings.py"
 STORE, API = "tests/unit/history/test_store_settings.py", "tests/unit/history/api/test_tasks.py"
 LOGS = "tests/unit/history/recorder/test_logs.py"
@@ -58,7 +68,7 @@ LEVELS = (SHARED, "test_a_log_level_counts_for_its_part_whatever_else_runs")
 SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
     JobSettings: {
         "namespace": (
-            "tests/unit/jobs/test_names_and_adoption.py",
+            "tests/unit/systems/jobs/test_names_and_adoption.py",
             "test_both_names_of_the_namespace_setting",
         ),
         "controller_namespace": (
@@ -86,7 +96,7 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "retry_backoff_sec": (JOBS, "test_the_wait_before_a_retry"),
         "hardware_required": (JOBS, "test_a_shared_job_without_gpus_runs_where_the_setting_allows_it"),
         "validation_image": (JOBS, "test_the_connectivity_check_has_the_pipelines_image_or_the_settings"),
-        "secret_policy": ("tests/unit/jobs/test_allow.py", "test_without_a_list_the_setting_counts"),
+        "secret_policy": ("tests/unit/systems/jobs/test_allow.py", "test_without_a_list_the_setting_counts"),
         "confirm_repeats": (CONFIRM, "test_the_default_number_of_reruns"),
         "confirm_priority": (CONFIRM, "test_the_priority_of_reruns"),
         "secrets_kept": (JOBS, "test_how_long_copies_of_secrets_are_kept"),
@@ -143,10 +153,13 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "drain_grace_sec": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "end_grace_sec": (MINICLUSTERS, "test_how_long_containers_beside_flux_may_take_to_end"),
         "pod_rights": (
-            "tests/unit/miniclusters/test_admission.py",
+            "tests/unit/systems/miniclusters/test_admission.py",
             "test_an_administrator_refuses_it_to_all_or_to_none",
         ),
-        "give_back": ("tests/unit/miniclusters/test_queued.py", "test_quota_may_be_kept_for_growing_again"),
+        "give_back": (
+            "tests/unit/systems/miniclusters/test_queued.py",
+            "test_quota_may_be_kept_for_growing_again",
+        ),
     },
     FrameworkSettings: {
         "namespace": LEASE,

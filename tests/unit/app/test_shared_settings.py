@@ -12,15 +12,15 @@ import pytest
 
 from fournos.api.fournosjob import FournosJobSpec, Hardware
 from fournos.app import run
-from fournos.app.parts import PARTS
-from fournos.appwrappers.queued import QueuedAppWrapper
-from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.clusters.settings import ClusterSettings
-from fournos.jobs.build import workload_request
-from fournos.jobs.settings import JobSettings
-from fournos.multikueue.settings import MultiKueueSettings
-from fournos.runtime.logs import bind
-from fournos.runtime.part import Running
+from fournos.app.parts import PACKAGES, PARTS
+from fournos.engine.runtime.logs import bind
+from fournos.engine.runtime.part import Running
+from fournos.systems.appwrappers.queued import QueuedAppWrapper
+from fournos.systems.appwrappers.settings import AppWrapperSettings
+from fournos.systems.clusters.settings import ClusterSettings
+from fournos.systems.jobs.build import workload_request
+from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.multikueue.settings import MultiKueueSettings
 
 LEVELS = {name: f"{part.prefix}LOG_LEVEL" for name, part in PARTS.items()}
 
@@ -43,10 +43,10 @@ def logged(
 
     async def stand_in(*args: Any, **kwargs: Any) -> int:
         for name in enable:
-            logging.getLogger(f"fournos.{name}.observe").info("package %s", name)
+            logging.getLogger(f"{PACKAGES[name]}.observe").info("package %s", name)
             with bind(system=name):
-                logging.getLogger("fournos.runtime.act").info("system %s", name)
-        logging.getLogger("fournos.runtime.lease").info("any process")
+                logging.getLogger("fournos.engine.runtime.act").info("system %s", name)
+        logging.getLogger("fournos.engine.runtime.lease").info("any process")
         return 0
 
     monkeypatch.setattr(run, "load", lambda *_: None)

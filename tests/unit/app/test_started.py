@@ -13,9 +13,9 @@ import pytest
 from fournos.app import run
 from fournos.app.parts import PARTS
 from fournos.app.webhooks import Offer, Served
-from fournos.kube.auth import FixedIdentity, Proof
-from fournos.kube.credentials import Credentials
-from fournos.kube.resource import Key
+from fournos.engine.kube.auth import FixedIdentity, Proof
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.resource import Key
 from tests.waiting import free_port, until
 from tests.world.server import Connection, Server
 
@@ -77,7 +77,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     monkeypatch.setattr(run.logs, "configure", lambda **_: None)
     monkeypatch.setattr(run, "Client", Client)
     monkeypatch.setattr(run, "preflight", nothing_is_wrong)
-    monkeypatch.setattr("fournos.multikueue.part.verify_kinds", lambda *args, **named: nothing_is_wrong())
+    monkeypatch.setattr(
+        "fournos.systems.multikueue.part.verify_kinds", lambda *args, **named: nothing_is_wrong()
+    )
     monkeypatch.setattr(run.process, "run", found)
     return found
 

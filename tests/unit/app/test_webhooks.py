@@ -7,15 +7,15 @@ import asyncio
 import pytest
 
 from fournos.app.webhooks import Offer, served
-from fournos.kube.kinds import SECRET, VALIDATING_WEBHOOKS
-from fournos.kube.resource import Key
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.lease import Lease
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.webhook.registration import LABEL
-from fournos.runtime.webhook.settings import WebhookSettings
-from tests.unit.runtime.loop import LoopClock
-from tests.unit.runtime.webhook.toy import webhook
+from fournos.engine.kube.kinds import SECRET, VALIDATING_WEBHOOKS
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.lease import Lease
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.webhook.registration import LABEL
+from fournos.engine.runtime.webhook.settings import WebhookSettings
+from tests.unit.engine.runtime.loop import LoopClock
+from tests.unit.engine.runtime.webhook.toy import webhook
 from tests.world.server import Connection, Server
 
 

@@ -13,13 +13,13 @@ from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_JOB, MINICLUS
 from fournos.cli.app import build
 from fournos.cli.connect import Connection, World
 from fournos.cli.options import Root
-from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.kube.api import Listing, WatchEvent
-from fournos.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.kube.kinds import JOB, POD, SELF_SUBJECT_ACCESS_REVIEW
-from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.runtime.selector import matcher
+from fournos.engine.kube.api import Listing, WatchEvent
+from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.engine.kube.kinds import JOB, POD, SELF_SUBJECT_ACCESS_REVIEW
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.runtime.selector import matcher
+from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from tests.unit.cli.objects import NOW, NS
 
 KINDS = {

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.kube.errors import ForbiddenError
+from fournos.engine.kube.errors import ForbiddenError
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import job
 

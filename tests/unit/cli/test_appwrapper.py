@@ -12,7 +12,7 @@ from fournos.cli.connect import World
 from fournos.cli.exits import Exit
 from fournos.cli.find import completion
 from fournos.cli.options import Root
-from fournos.kube.resource import Resource
+from fournos.engine.kube.resource import Resource
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago
 from tests.unit.cli.test_errors import Context

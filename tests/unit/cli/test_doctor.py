@@ -12,10 +12,8 @@ from aiohttp import web
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.doctor import vault_health, view
 from fournos.cli.exits import Exit
-from fournos.insight.doctor.facts import VaultHealth
-from fournos.insight.doctor.finding import Finding, Level
-from fournos.kube.errors import ConnectionLostError, ForbiddenError, NoSuchResourceError
-from fournos.kube.kinds import (
+from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, NoSuchResourceError
+from fournos.engine.kube.kinds import (
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     ENDPOINT_SLICE,
@@ -23,8 +21,10 @@ from fournos.kube.kinds import (
     SELF_SUBJECT_ACCESS_REVIEW,
     VALIDATING_WEBHOOKS,
 )
-from fournos.kube.resource import Obj, Resource
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.insight.doctor.facts import VaultHealth
+from fournos.insight.doctor.finding import Finding, Level
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS
 from tests.unit.insight.doctor.healthy import active, authority, crds, obj, webhooks

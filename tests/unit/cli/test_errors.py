@@ -12,7 +12,7 @@ from fournos.cli.exits import Exit
 from fournos.cli.find import complete_name
 from fournos.cli.options import Root
 from fournos.client.errors import HistoryBusyError, HistoryFullError, HistoryUnavailableError
-from fournos.kube.errors import (
+from fournos.engine.kube.errors import (
     ConflictError,
     ConnectionLostError,
     CredentialsError,

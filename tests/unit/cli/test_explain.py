@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.facts import in_line
 from fournos.insight.quota import Quotas
-from fournos.kube.errors import ForbiddenError, NoSuchResourceError
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Key
-from fournos.queueing.kinds import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import (
     ago,

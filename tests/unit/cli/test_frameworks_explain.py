@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fournos.cli.exits import Exit
-from fournos.frameworks.kinds import PIPELINE_RUN
-from fournos.kube.errors import ForbiddenError
-from fournos.kube.resource import Resource
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.kube.errors import ForbiddenError
+from fournos.engine.kube.resource import Resource
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.frameworks.kinds import PIPELINE_RUN
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago
 from tests.unit.cli.test_appwrapper import QUEUE, condition, queues

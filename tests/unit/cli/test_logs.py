@@ -8,10 +8,10 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.exits import Exit
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.kinds import POD
 from fournos.history.api.wire import body
 from fournos.history.logs.models import FailingLine, LogPage, LogPart, StoredLine
-from fournos.kube.errors import NotFoundError
-from fournos.kube.kinds import POD
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago, child, job, pod, run, task_run
 

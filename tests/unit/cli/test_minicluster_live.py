@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fournos.cli.exits import Exit
-from fournos.miniclusters.names import COMPLETION_INDEX_LABEL, MINICLUSTER_LABEL
+from fournos.systems.miniclusters.names import COMPLETION_INDEX_LABEL, MINICLUSTER_LABEL
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago
 

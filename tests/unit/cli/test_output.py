@@ -18,10 +18,10 @@ from rich.text import Text
 from fournos.cli.list import view
 from fournos.cli.options import Format
 from fournos.cli.output import Output, table
-from fournos.clusters.build import lock_job
-from fournos.jobs.rules import check_manifest
-from fournos.kube.resource import Key
-from fournos.runtime.logs import HumanFormatter, JsonFormatter
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.logs import HumanFormatter, JsonFormatter
+from fournos.systems.clusters.build import lock_job
+from fournos.systems.jobs.rules import check_manifest
 
 EVIL = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b8m\x7f\u202e\x08"
 SEEN = r"\x1b]52;c;ZXZpbA=="

@@ -10,9 +10,9 @@ import yaml
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.manifest import put
+from fournos.engine.kube.errors import InvalidError
 from fournos.insight import manifests as m
 from fournos.insight.errors import ManifestError
-from fournos.kube.errors import InvalidError
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, job
 

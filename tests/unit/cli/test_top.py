@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
-from fournos.kube.errors import ForbiddenError
+from fournos.engine.kube.errors import ForbiddenError
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import job, workload
 from tests.unit.cli.test_explain import world

@@ -7,8 +7,8 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.errors import Fail
 from fournos.cli.watch import changes, seconds
+from fournos.engine.kube.errors import ForbiddenError
 from fournos.insight.tasks import Task, tasks
-from fournos.kube.errors import ForbiddenError
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, ago, job, run, task_run
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.kube.errors import ForbiddenError
-from fournos.kube.kinds import POD, SECRET
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
-from fournos.multikueue.names import LOGS_OF
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.kube.errors import ForbiddenError
+from fournos.engine.kube.kinds import POD, SECRET
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
+from fournos.systems.multikueue.names import LOGS_OF
 from tests.fakes.clusters import kubeconfig
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import ago, job, pod, run, task_run

@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 from fournos.client.kinds import MINICLUSTER
-from fournos.jobs.kinds import PIPELINE_RUN
-from fournos.kube.resource import Key, Resource
-from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
-from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
-from fournos.queueing.workload import QUEUE_NAME_LABEL
+from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
+from fournos.systems.jobs.kinds import PIPELINE_RUN
+from fournos.systems.multikueue.kinds import MULTIKUEUE_CONFIG
 from tests.unit.client.world import NS, Api
 
 POD_MANIFEST: dict[str, Any] = {

@@ -10,7 +10,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client import AsyncClient, ConflictError, DeletedError, FournosError, MissingError, WaitTimeout
 from fournos.client.clusters import AsyncCluster
-from fournos.kube.resource import Key
+from fournos.engine.kube.resource import Key
 from tests.unit.client.world import Api
 
 KEY = Key("hearth", "c1")

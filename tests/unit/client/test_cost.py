@@ -20,7 +20,9 @@ def run(code: str) -> str:
 
 
 def test_the_package_alone_loads_nothing_and_offers_the_client() -> None:
-    heavy = "{'pydantic', 'aiohttp', 'yaml', 'logging', 'fournos.kube', 'fournos.api', 'rich', 'typer'}"
+    heavy = (
+        "{'pydantic', 'aiohttp', 'yaml', 'logging', 'fournos.engine.kube', 'fournos.api', 'rich', 'typer'}"
+    )
     assert run(f"import sys, fournos; print({heavy} & sys.modules.keys())") == "set()\n"
     code = "import fournos; print(fournos.Client.__module__, fournos.AsyncClient.__name__, dir(fournos))"
     out = run(code)
@@ -32,9 +34,9 @@ def test_the_package_alone_loads_nothing_and_offers_the_client() -> None:
 def test_the_client_loads_models_rules_and_terminals_when_they_are_needed() -> None:
     later = {
         "fournos.insight.reasons",
-        "fournos.jobs.rules",
-        "fournos.multikueue.names",
-        "fournos.queueing.workload",
+        "fournos.systems.jobs.rules",
+        "fournos.systems.multikueue.names",
+        "fournos.engine.queueing.workload",
         "pydantic",
         "rich",
         "typer",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fournos.client import AsyncClient, FournosError, MissingError
-from fournos.kube.kinds import SECRET
-from fournos.multikueue.names import LOGS_OF
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.kube.kinds import SECRET
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.multikueue.names import LOGS_OF
 from tests.unit.cli import test_worker_logs
 from tests.unit.cli.objects import NS
 from tests.unit.cli.test_worker_logs import OWN, WHOLE, Identities, allow, secret

@@ -15,10 +15,10 @@ import yaml
 from aiohttp import web
 
 from fournos.client import AsyncClient, AsyncJob, MissingError, NotAllowedError, UnreachableError, WaitTimeout
-from fournos.kube.auth import FixedIdentity, Identity, Proof, TokenFile
-from fournos.kube.credentials import load
+from fournos.engine.kube.auth import FixedIdentity, Identity, Proof, TokenFile
+from fournos.engine.kube.credentials import load
 from tests.unit.client.world import NS, SPEC
-from tests.unit.kube.server import ScriptedServer, ok, status
+from tests.unit.engine.kube.server import ScriptedServer, ok, status
 
 JOB: dict[str, Any] = {
     "apiVersion": "fournos.dev/v1",
@@ -96,7 +96,7 @@ def world() -> World:
 
 @pytest.fixture
 async def server(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedServer]:
-    monkeypatch.setattr("fournos.kube.limiter.Backoff.next", lambda self: 0.0)
+    monkeypatch.setattr("fournos.engine.kube.limiter.Backoff.next", lambda self: 0.0)
     async with ScriptedServer([world]) as found:
         yield found
 
@@ -145,7 +145,7 @@ async def test_a_token_file_that_is_renewed_midway(
 async def test_an_exec_plugin_that_is_run_again_midway(
     world: World, server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fournos.kube.auth.FRESH", -1.0)
+    monkeypatch.setattr("fournos.engine.kube.auth.FRESH", -1.0)
     plugin, token = tmp_path / "plugin", tmp_path / "token"
     token.write_text("first")
     credential = '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status"'

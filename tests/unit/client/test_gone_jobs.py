@@ -12,11 +12,11 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient, Client, DeletedError, JobFailed, KeyConflict, MissingError, NoLogError
 from fournos.client.errors import NoHistoryError
 from fournos.client.recorded_jobs import read_recorded_job, recorded_job
+from fournos.engine.kube.resource import key_of
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
 from fournos.history.logs.models import FailingLine, LogPage, LogPart, StoredLine
 from fournos.history.records import Ending
-from fournos.kube.resource import key_of
 from tests.history import a_run, at, ended
 from tests.unit.client.world import NS, SPEC, Api
 

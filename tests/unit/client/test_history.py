@@ -11,13 +11,13 @@ import pytest
 from fournos.client import AsyncClient, history_requests
 from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError, UnreachableError
 from fournos.client.history import AsyncHistory
+from fournos.engine.kube.auth import FixedIdentity, Proof
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.errors import NotFoundError
 from fournos.history.records import Document, Page
-from fournos.kube.auth import FixedIdentity, Proof
-from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials
-from fournos.kube.errors import NotFoundError
+from tests.unit.engine.kube.server import Answer, ScriptedServer, ok, status, text
 from tests.unit.history.api.service import Stage, run, stage
-from tests.unit.kube.server import Answer, ScriptedServer, ok, status, text
 
 
 @asynccontextmanager

@@ -19,10 +19,10 @@ from fournos.client import (
     NotInstalledError,
 )
 from fournos.client.jobs import AsyncJob
-from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.kube.kinds import JOB, POD
-from fournos.kube.resource import Key, Resource
-from fournos.queueing.kinds import LOCAL_QUEUE, WORKLOAD
+from fournos.engine.kube.kinds import JOB, POD
+from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
+from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from tests.unit.client.world import NS, SPEC, Api
 
 

@@ -20,10 +20,10 @@ from fournos.client import (
     WaitTimeout,
 )
 from fournos.client.kinds import APPWRAPPER, MINICLUSTER
-from fournos.frameworks.kinds import PIPELINE_RUN as PIPELINE_RUNS
-from fournos.jobs.kinds import PIPELINE_RUN
-from fournos.kube.resource import Key, Resource
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.frameworks.kinds import PIPELINE_RUN as PIPELINE_RUNS
+from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.client.kinds import FLUX, POD_MANIFEST, condition, run, settled, started, status
 from tests.unit.client.world import NS, Api
 

@@ -13,8 +13,8 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient, ConflictError, KeyConflict, ManifestError, UnreachableError
 from fournos.client.job_methods import _TRIES
 from fournos.client.submission import MATRIX_LABEL
-from fournos.kube.errors import ConnectionLostError, KubeError
-from fournos.kube.resource import Key
+from fournos.engine.kube.errors import ConnectionLostError, KubeError
+from fournos.engine.kube.resource import Key
 from tests.unit.client.world import NS, SPEC, Api
 
 MANIFEST: dict[str, Any] = {

@@ -19,9 +19,9 @@ from fournos.client import (
     WaitTimeout,
 )
 from fournos.client.kinds import APPWRAPPER, MINICLUSTER
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Key
-from fournos.miniclusters.names import COMPLETION_INDEX_LABEL, MINICLUSTER_LABEL
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Key
+from fournos.systems.miniclusters.names import COMPLETION_INDEX_LABEL, MINICLUSTER_LABEL
 from tests.unit.client.kinds import FLUX, POD_MANIFEST, condition, settled, started, status
 from tests.unit.client.world import NS, Api
 

@@ -11,9 +11,9 @@ from aiohttp import web
 
 from fournos.client import AsyncClient, RefusedError, UnreachableError
 from fournos.client import history_uploads as uploads
-from fournos.kube.auth import Identity, TokenFile
+from fournos.engine.kube.auth import Identity, TokenFile
 from tests.unit.client.world import NS
-from tests.unit.kube.server import Answer, ScriptedServer, Seen, ok, status
+from tests.unit.engine.kube.server import Answer, ScriptedServer, Seen, ok, status
 
 Push = Callable[[AsyncClient], Awaitable[object]]
 FILE = b"a plot"

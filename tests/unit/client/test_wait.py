@@ -21,9 +21,9 @@ from fournos.client import (
 )
 from fournos.client.jobs import AsyncJob
 from fournos.client.watches import LASTING, Watches
-from fournos.kube.api import WatchEvent
-from fournos.kube.errors import ConnectionLostError, ForbiddenError, ServerError
-from fournos.kube.resource import Key
+from fournos.engine.kube.api import WatchEvent
+from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, ServerError
+from fournos.engine.kube.resource import Key
 from tests.unit.client.world import NS, SPEC, Api
 
 
@@ -166,7 +166,7 @@ GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"
 async def test_a_watch_that_breaks_is_resumed(
     client: AsyncClient, api: Api, job: AsyncJob, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fournos.kube.limiter.Backoff.next", lambda self: 0.0)
+    monkeypatch.setattr("fournos.engine.kube.limiter.Backoff.next", lambda self: 0.0)
 
     def broken(number: int) -> WatchEvent | None:
         if number > 1:

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.kube.api import Listing, WatchEvent
-from fournos.kube.errors import NoSuchResourceError, NotFoundError
-from fournos.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.api import Listing, WatchEvent
+from fournos.engine.kube.errors import NoSuchResourceError, NotFoundError
+from fournos.engine.kube.resource import Key, Obj, Resource
 from tests.world.server import Connection, Server
 
 NS = "bench"

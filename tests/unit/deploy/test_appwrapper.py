@@ -9,11 +9,11 @@ import yaml
 
 from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER
 from fournos.app.parts import PARTS
-from fournos.appwrappers.kinds import PIPELINE_RUN, WRAPPED
-from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.appwrappers.webhooks import appwrapper_webhooks
-from fournos.runtime.metrics_server.settings import MetricsSettings
-from fournos.runtime.webhook.settings import WebhookSettings
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.systems.appwrappers.kinds import PIPELINE_RUN, WRAPPED
+from fournos.systems.appwrappers.settings import AppWrapperSettings
+from fournos.systems.appwrappers.webhooks import appwrapper_webhooks
 
 ROOT = Path(__file__).parents[3]
 NAMESPACE = "appwrapper-system"

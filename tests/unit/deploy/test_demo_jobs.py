@@ -11,7 +11,7 @@ from dev.demo_jobs import SAMPLES, SLOW, lacking, recorded
 from devcluster import DevclusterError
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient
-from fournos.kube.resource import key_of
+from fournos.engine.kube.resource import key_of
 from tests.unit.client.kinds import settled
 from tests.unit.client.world import NS, SPEC, Api
 from tests.waiting import until

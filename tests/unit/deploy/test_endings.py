@@ -17,7 +17,7 @@ from devcluster import DevclusterError, cli
 from devcluster.endings import FAILED, INTERRUPTED, explained
 from devcluster.errors import CommandFailedError, ComponentFailedError
 from fournos.client.errors import from_kube
-from fournos.kube.errors import ConnectionLostError, ForbiddenError, ServerError
+from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, ServerError
 
 AWAY = "the store of the history does not answer, its API does"
 CASES = [

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.clusters.settings import ClusterSettings
+from fournos.systems.clusters.settings import ClusterSettings
 
 ROOT = Path(__file__).parents[3]
 RBAC = sorted((ROOT / "manifests" / "rbac").glob("*.yaml"))

@@ -8,11 +8,11 @@ from typing import Any
 import yaml
 
 from fournos.app.parts import PARTS
-from fournos.frameworks.admission import webhooks
-from fournos.frameworks.kinds import BUILT_IN, load
-from fournos.frameworks.settings import FrameworkSettings
-from fournos.runtime.metrics_server.settings import MetricsSettings
-from fournos.runtime.webhook.settings import WebhookSettings
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.systems.frameworks.admission import webhooks
+from fournos.systems.frameworks.kinds import BUILT_IN, load
+from fournos.systems.frameworks.settings import FrameworkSettings
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "frameworks"

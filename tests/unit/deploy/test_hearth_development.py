@@ -18,7 +18,7 @@ import yaml
 ROOT = Path(__file__).parents[3]
 BLOCKS = yaml.safe_load((ROOT / "tests/e2e/clusters/readme.yaml").read_text())
 (LINES,) = (block["text"].splitlines() for block in BLOCKS if block["block"] == "development")
-PART = "tests/unit/clusters/test_rules.py"
+PART = "tests/unit/systems/clusters/test_rules.py"
 
 
 def run(line: str, tmp_path: Path) -> str:
@@ -44,7 +44,7 @@ def test_lint(line: str, tmp_path: Path) -> None:
 
 def test_lint_sees_the_cluster_operator(tmp_path: Path) -> None:
     shown = run("ruff check hearth/ --show-files", tmp_path)
-    assert len(shown.splitlines()) == len(list((ROOT / "src/fournos/clusters").glob("*.py")))
+    assert len(shown.splitlines()) == len(list((ROOT / "src/fournos/systems/clusters").glob("*.py")))
 
 
 def test_coverage(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_coverage(tmp_path: Path) -> None:
     assert "pytest tests/ " in line
     shown = run(line.replace("tests/", PART), tmp_path)
     rows = {row.split()[0]: row.split()[3] for row in shown.splitlines() if row.startswith("src/")}
-    assert {Path(name).parent for name in rows} == {Path("src/fournos/clusters")}
-    assert rows["src/fournos/clusters/rules.py"] == "100%"
+    assert {Path(name).parent for name in rows} == {Path("src/fournos/systems/clusters")}
+    assert rows["src/fournos/systems/clusters/rules.py"] == "100%"
 
 
 def test_a_source_distribution_has_them_once() -> None:

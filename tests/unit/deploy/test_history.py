@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from fournos.app.parts import PARTS
+from fournos.engine.kube.resource import Resource
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.history.recorder.observe import watches
 from fournos.history.settings import HistorySettings
-from fournos.kube.resource import Resource
-from fournos.runtime.metrics_server.settings import MetricsSettings
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "history"
 

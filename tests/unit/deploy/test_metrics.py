@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = {

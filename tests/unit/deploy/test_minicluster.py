@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from fournos.app.parts import PARTS
-from fournos.kube.resource import Resource
-from fournos.miniclusters.observe import watches
-from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.kube.resource import Resource
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
+from fournos.systems.miniclusters.observe import watches
+from fournos.systems.miniclusters.settings import MiniClusterSettings
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "minicluster"
 

@@ -10,8 +10,8 @@ from dev import mutants
 from dev.mutants import DECISIONS, ROOT, Survivor, module_of, score, survivor, table
 
 DIFF = """\
---- src/fournos/queueing/ensure.py
-+++ src/fournos/queueing/ensure.py
+--- src/fournos/engine/queueing/ensure.py
++++ src/fournos/engine/queueing/ensure.py
 @@ -1,4 +1,4 @@
  def found(job):
 -    if job["spec"].get("suspend"):

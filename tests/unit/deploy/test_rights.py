@@ -12,11 +12,11 @@ import yaml
 
 from fournos.api.pod_rights import OPERATOR_ACCOUNTS
 from fournos.app.parts import PARTS
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.part import Part
-from fournos.runtime.rights import CLUSTER, OWN, READ, Rights
-from fournos.runtime.rights import Right as Row
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.part import Part
+from fournos.engine.runtime.rights import CLUSTER, OWN, READ, Rights
+from fournos.engine.runtime.rights import Right as Row
 
 ROOT = Path(__file__).parents[3]
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.web.identity.members import CALLBACK
 from fournos.web.rights import SERVER
 from fournos.web.serving import CLOSING, watched

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
+from fournos.engine.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from fournos.insight.caches import Caches, scopes
 from fournos.insight.facts import everywhere
-from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
-from fournos.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS, job
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.errors import ForbiddenError
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.causes import Cause
 from fournos.insight.facts import gather
 from fournos.insight.reasons import explain
-from fournos.kube.errors import ForbiddenError
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Key
-from fournos.queueing.kinds import LOCAL_QUEUE
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import (
     NOW,

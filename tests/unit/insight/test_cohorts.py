@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.resource import Key, Obj
 from fournos.history.recorder.projections import project_workload
 from fournos.insight.causes import Cause
 from fournos.insight.cohorts import available, members
@@ -15,7 +16,6 @@ from fournos.insight.facts import Facts, gather, in_line
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.queues import entries, gather_queue
 from fournos.insight.reasons import explain
-from fournos.kube.resource import Key, Obj
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, cluster_queue, job, local_queue, workload
 

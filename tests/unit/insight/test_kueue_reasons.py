@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fournos.engine.kube.resource import Obj
 from fournos.insight.causes import Cause
 from fournos.insight.children import Children
 from fournos.insight.explanation import Explanation
@@ -15,7 +16,6 @@ from fournos.insight.kueue_reasons import REASONS
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.quota import requests
 from fournos.insight.reasons import explain
-from fournos.kube.resource import Obj
 from tests.unit.cli.objects import NOW, cluster_queue, job, local_queue
 
 GPU, SLOT = "fournos/gpu-a100", "fournos/cluster-slot"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.engine.kube.errors import ForbiddenError
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.insight.overview import EXPLAINED, Gpus, overview, read
 from fournos.insight.queues import QueueEntry
-from fournos.kube.errors import ForbiddenError
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.unit.cli.objects import NOW, NS, ago, job, workload
 from tests.unit.cli.test_explain import world
 from tests.unit.cli.test_queue import controlled

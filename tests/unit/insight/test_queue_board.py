@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from fournos.engine.kube.resource import Key
 from fournos.insight.queue_board import bars, read, ways
-from fournos.kube.resource import Key
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, cluster_queue, job, local_queue, workload
 from tests.unit.cli.test_explain import FLAVORS, world

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.resource import Key, Obj
 from fournos.insight.caches import Caches
 from fournos.insight.facts import Facts, Waiting, in_line
 from fournos.insight.snapshots import CARRIED, Snapshot, namespaces, valued, within
 from fournos.insight.views import Changed, Keyed, Lines
-from fournos.kube.resource import Key, Obj
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS, ago, job, local_queue, workload
 from tests.unit.insight.test_caches import versioned

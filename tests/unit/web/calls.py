@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fournos.client.asynchronous import AsyncClient
+from fournos.engine.kube.resource import Resource
 from fournos.insight.caches import Caches
-from fournos.kube.resource import Resource
 from fournos.web.assets import Assets
 from fournos.web.render import Renderer
 from fournos.web.routes import Call, Page

@@ -11,8 +11,8 @@ from typing import Any
 from multidict import MultiDict
 
 from fournos.client.asynchronous import AsyncClient
+from fournos.engine.kube.resource import Resource
 from fournos.insight.caches import Caches
-from fournos.kube.resource import Resource
 from fournos.web.assets import Assets
 from fournos.web.pages.all_pages import WATCHED
 from fournos.web.render import Renderer

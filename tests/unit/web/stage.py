@@ -14,16 +14,16 @@ from aiohttp import ClientResponse, CookieJar
 from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.insight.caches import Caches
-from fournos.kube.errors import KubeError, NoSuchResourceError
-from fournos.kube.kinds import (
+from fournos.engine.kube.errors import KubeError, NoSuchResourceError
+from fournos.engine.kube.kinds import (
     SELF_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_RULES_REVIEW,
     SUBJECT_ACCESS_REVIEW,
     TOKEN_REVIEW,
 )
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.runtime.listening import OPTIONS
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.runtime.listening import OPTIONS
+from fournos.insight.caches import Caches
 from fournos.web.assets import Assets
 from fournos.web.identity.members import Members, Ways
 from fournos.web.identity.rights import Questions

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from fournos.engine.kube.errors import InvalidError, KubeError, NotFoundError
 from fournos.history.api.wire import body
 from fournos.history.estimates.models import Estimates
 from fournos.history.estimates.simulate import Estimate, WouldStart
-from fournos.kube.errors import InvalidError, KubeError, NotFoundError
 from fournos.web.pages import job as job_page
 from fournos.web.pages import submit
 from fournos.web.routes import Shown

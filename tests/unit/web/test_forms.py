@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fournos.api.crd import schema
 from fournos.api.fournosjob import FournosJobSpec
+from fournos.engine.api.crd import schema
 from fournos.web.forms import LARGEST, Field, Kind, fields, text_of, value_of, values_of
 from fournos.web.runs.job_form import command, wanted
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.times import parse_time
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
+from fournos.engine.kube.resource import Key, Resource
 from fournos.history.api.wire import body
 from fournos.history.artifacts.rules import Artifact
 from fournos.history.records import Interval
@@ -18,9 +20,7 @@ from fournos.history.results.models import Kpi, ResultRecord
 from fournos.insight.causes import Cause
 from fournos.insight.children import RESOURCES
 from fournos.insight.tasks import Task
-from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.kube.errors import ForbiddenError, KubeError, NotFoundError
-from fournos.kube.resource import Key, Resource
+from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.web.errors import PageError
 from fournos.web.live.following import Watched
 from fournos.web.pages import artifacts, job

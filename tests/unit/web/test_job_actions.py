@@ -10,11 +10,11 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Key
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
 from fournos.history.records import KeepMark
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Key
 from fournos.web.errors import PageError
 from fournos.web.pages import job
 from fournos.web.pages import job_actions as actions

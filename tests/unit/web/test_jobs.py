@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.times import parse_time
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.errors import ForbiddenError
+from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.history.api.wire import body
 from fournos.history.records import Page as RunPage
 from fournos.history.records import Run
-from fournos.kube.errors import ForbiddenError
-from fournos.kube.resource import Key, Resource
-from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.errors import PageError
 from fournos.web.pages import jobs
 from fournos.web.recorded_namespaces import RUNS

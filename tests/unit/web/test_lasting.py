@@ -8,9 +8,9 @@ import pytest
 from aiohttp import ClientPayloadError
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.kube.errors import ConnectionLostError
-from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW
-from fournos.runtime import reviewer
+from fournos.engine.kube.errors import ConnectionLostError
+from fournos.engine.kube.kinds import SUBJECT_ACCESS_REVIEW
+from fournos.engine.runtime import reviewer
 from fournos.web import lasting
 from fournos.web.identity.members import Ways
 from fournos.web.live import channels

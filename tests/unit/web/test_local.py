@@ -16,8 +16,8 @@ from aiohttp import ClientSession, CookieJar
 from yarl import URL
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
-from fournos.kube.resource import Obj, Resource
+from fournos.engine.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
+from fournos.engine.kube.resource import Obj, Resource
 from fournos.web import local
 from fournos.web.identity import loopback
 from fournos.web.identity.loopback import OwnRights

@@ -9,9 +9,9 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.logs import LogLine
-from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.web.errors import PageError
 from fournos.web.pages import logs
 from fournos.web.routes import Content

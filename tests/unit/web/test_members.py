@@ -11,9 +11,9 @@ from aiohttp import web
 from cryptography.fernet import Fernet
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.kube.errors import ConnectionLostError
-from fournos.kube.kinds import SECRET, SELF_SUBJECT_RULES_REVIEW, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
-from fournos.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.kube.errors import ConnectionLostError
+from fournos.engine.kube.kinds import SECRET, SELF_SUBJECT_RULES_REVIEW, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.web.identity.members import Ways
 from fournos.web.identity.sessions import Cookies, Sealer, Session
 from tests.unit.web.stage import ADMIN, NS, SECRET_KEY, stage

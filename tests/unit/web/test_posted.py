@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from fournos.runtime.listening import HEADER
+from fournos.engine.runtime.listening import HEADER
 from fournos.web import posted
 from fournos.web.server import LARGEST
 from tests.unit.web.stage import ADMIN, Stage, stage

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.kube.resource import Resource
-from fournos.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.kube.resource import Resource
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.web.permitted import Permitted
 from fournos.web.recorded_namespaces import RUNS, home, recorded_namespaces
 from fournos.web.routes import Call

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from cryptography.fernet import Fernet
 
-from fournos.kube.api import WatchEvent
-from fournos.kube.errors import ConflictError, ForbiddenError
-from fournos.kube.kinds import SECRET
-from fournos.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.api import WatchEvent
+from fournos.engine.kube.errors import ConflictError, ForbiddenError
+from fournos.engine.kube.kinds import SECRET
+from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.web.errors import PageError
 from fournos.web.identity.session_keys import (
     LOOK,
@@ -30,7 +30,7 @@ from fournos.web.identity.session_keys import (
     rotated,
 )
 from fournos.web.identity.sessions import Sealer, Session
-from tests.unit.runtime.loop import LoopClock
+from tests.unit.engine.runtime.loop import LoopClock
 from tests.world.server import Connection, Server
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -9,14 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.kube.kinds import SECRET
-from fournos.kube.resource import Key
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.metrics import Metrics
+from fournos.engine.kube.kinds import SECRET
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.metrics import Metrics
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.serving import tasks, watched, ways
 from fournos.web.settings import WebSettings
-from tests.unit.runtime.loop import LoopClock
+from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.web.stage import ADMIN, stage
 from tests.world.server import Connection, Server
 

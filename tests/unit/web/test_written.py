@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.engine.kube.resource import Key
 from fournos.insight.caches import Caches
-from fournos.kube.resource import Key
 from fournos.web.written import PATIENCE, Written, arrived
 from tests.unit.client.world import NS, SPEC, Api
 

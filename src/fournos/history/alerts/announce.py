@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from fournos.engine.runtime.clock import Clock
 from fournos.history.alerts.due import Delivery, Judged, News, due
 from fournos.history.alerts.receiver import Context, Receiver
 from fournos.history.compare.differences import causes
 from fournos.history.records import Document, Identity
 from fournos.history.store.announcements import Announcements
 from fournos.history.store.store import Store
-from fournos.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 

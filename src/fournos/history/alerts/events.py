@@ -10,18 +10,18 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final, Literal
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NotFoundError, TransientError
+from fournos.engine.kube.kinds import EVENT
+from fournos.engine.kube.resource import Obj, Resource, key_of
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.decision import EventRecord
+from fournos.engine.runtime.events import MAX_NOTE, event_body
 from fournos.history.alerts.due import News, Verdict
 from fournos.history.alerts.receiver import Context, Outcome
 from fournos.history.alerts.words import TITLES, commands, line
 from fournos.history.records import Identity, Run
 from fournos.insight.values import count
-from fournos.kube.api import Api
-from fournos.kube.errors import AlreadyExistsError, KubeError, NotFoundError, TransientError
-from fournos.kube.kinds import EVENT
-from fournos.kube.resource import Obj, Resource, key_of
-from fournos.runtime.clock import Clock
-from fournos.runtime.decision import EventRecord
-from fournos.runtime.events import MAX_NOTE, event_body
 
 SHOWN: Final = 3
 """KPIs of one Event; of more their number is shown."""

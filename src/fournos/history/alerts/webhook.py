@@ -10,10 +10,10 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
+from fournos.engine.runtime.clock import Clock
 from fournos.history.alerts.body import body, signature
 from fournos.history.alerts.due import News
 from fournos.history.alerts.receiver import Context, Outcome
-from fournos.runtime.clock import Clock
 
 LIMIT: Final = 10.0
 """Seconds for one request."""

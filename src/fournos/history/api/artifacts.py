@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from aiohttp import ClientError, web
 
+from fournos.engine.kube.resource import key_of, uid_of
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import BadRequestError, InvalidError, NotFoundError, TooManyRequestsError
 from fournos.history.api.routes import Call, Route, written
@@ -16,7 +17,6 @@ from fournos.history.api.runs import Which, found
 from fournos.history.artifacts.archive import CHUNK, Artifacts, BusyError, NoRunError
 from fournos.history.artifacts.rules import Artifact, ArtifactError
 from fournos.history.records import Identity
-from fournos.kube.resource import key_of, uid_of
 
 
 class Service(Protocol):

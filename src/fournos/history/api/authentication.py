@@ -11,14 +11,14 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.kinds import TOKEN_REVIEW
+from fournos.engine.runtime.client_limits import REVIEWS, RateLimit, network
+from fournos.engine.runtime.decision import User
+from fournos.engine.runtime.reviews import bearer, token_review, user_of
+from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.history.api.errors import TooManyRequestsError, UnauthorizedError, UnavailableError
-from fournos.kube.api import Api
-from fournos.kube.errors import KubeError
-from fournos.kube.kinds import TOKEN_REVIEW
-from fournos.runtime.client_limits import REVIEWS, RateLimit, network
-from fournos.runtime.decision import User
-from fournos.runtime.reviews import bearer, token_review, user_of
-from fournos.runtime.ttl_cache import TtlCache
 
 KEPT: Final = 1024
 """Maximum number of tokens whose result is cached."""

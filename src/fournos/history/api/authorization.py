@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.resource import key_of, uid_of
+from fournos.engine.runtime.decision import User
+from fournos.engine.runtime.reviewer import Reviewer
+from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.history.api.errors import ForbiddenError, UnavailableError
 from fournos.history.records import Run
-from fournos.kube.api import Api
-from fournos.kube.errors import KubeError
-from fournos.kube.kinds import NAMESPACE
-from fournos.kube.resource import key_of, uid_of
-from fournos.runtime.decision import User
-from fournos.runtime.reviewer import Reviewer
-from fournos.runtime.ttl_cache import TtlCache
 
 GROUP: Final = "history.fournos.dev"
 ALL_CLUSTERS: Final = "allclusters"

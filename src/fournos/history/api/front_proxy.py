@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import orjson
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.runtime.webhook.certificates import Kept
 from fournos.history.api.authentication import FrontProxy
-from fournos.kube.api import Api
-from fournos.kube.errors import NotFoundError
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.runtime.webhook.certificates import Kept
 
 API_SERVICE: Final = Resource("apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False)
 NAME: Final = "v1.history.fournos.dev"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.resource import Obj
+from fournos.engine.runtime.decision import Facts, Unknown, User
+from fournos.engine.runtime.fetch_facts import answered
 from fournos.history.api.errors import ForbiddenError, UnavailableError
-from fournos.jobs.own_job import job_of_pod
-from fournos.kube.api import Api
-from fournos.kube.resource import Obj
-from fournos.runtime.decision import Facts, Unknown, User
-from fournos.runtime.fetch_facts import answered
+from fournos.systems.jobs.own_job import job_of_pod
 
 AUDIENCE: Final = "history.fournos.dev"
 """The audience of a token that can do nothing else than send results and artifacts of its own job."""

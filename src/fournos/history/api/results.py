@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from aiohttp import web
 from pydantic import ConfigDict
 
+from fournos.engine.kube.resource import key_of, uid_of
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import (
     BadRequestError,
@@ -25,7 +26,6 @@ from fournos.history.api.runs import Which, found
 from fournos.history.records import WIRE, Identity
 from fournos.history.results.check import Checked, check
 from fournos.history.results.models import ResultRecord
-from fournos.kube.resource import key_of, uid_of
 
 _SHOWN: Final = 50
 """Problems that a refusal names."""

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from fournos.engine.kube.resource import Obj
+from fournos.engine.runtime.decision import User
 from fournos.history.api.authorization import Access, Scope
 from fournos.history.api.parameters import NoParameters, Parameters
-from fournos.kube.resource import Obj
-from fournos.runtime.decision import User
 
 LARGEST: Final = 16 * 2**20
 """Maximum bytes of a request whose body is read as a whole."""

@@ -15,6 +15,11 @@ import orjson
 from aiohttp import web
 from pydantic import ValidationError
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.resource import Obj, uid_of
+from fournos.engine.runtime.decision import User
+from fournos.engine.runtime.listening import listening
+from fournos.engine.runtime.serving_certificate import ServingCertificate
 from fournos.history.api.authentication import Authenticator
 from fournos.history.api.authorization import Authorizer, Scope
 from fournos.history.api.bodies import Bodies
@@ -33,11 +38,6 @@ from fournos.history.api.parameters import Scoped, read
 from fournos.history.api.routes import LARGEST, Call, Route
 from fournos.history.api.wire import adapter, body, etag
 from fournos.history.blobs import BlobsFullError, BlobsUnavailableError
-from fournos.kube.api import Api
-from fournos.kube.resource import Obj, uid_of
-from fournos.runtime.decision import User
-from fournos.runtime.listening import listening
-from fournos.runtime.serving_certificate import ServingCertificate
 
 log = logging.getLogger(__name__)
 audit = logging.getLogger(f"{__name__}.audit")

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from fournos.engine.runtime.clock import Clock
 from fournos.history.api.authorization import Scope
 from fournos.history.api.results import Checks
 from fournos.history.artifacts.archive import Artifacts, StoredArtifact
@@ -28,7 +29,6 @@ from fournos.history.store.retention import erase
 from fournos.history.store.usage import used
 from fournos.history.store.verdicts import Verdicts
 from fournos.history.usage import Usage
-from fournos.runtime.clock import Clock
 
 
 class Backend:

@@ -9,6 +9,14 @@ from contextlib import closing
 from functools import partial
 
 from fournos import __version__
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.limiter import Backoff
+from fournos.engine.kube.resource import Key, uid_of
+from fournos.engine.runtime.cert_rotator import CertRotator
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.serving_certificate import ServingCertificate
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authentication import Authenticator
 from fournos.history.api.authorization import Authorizer
@@ -18,14 +26,6 @@ from fournos.history.api.service import HistoryService
 from fournos.history.blobs import BlobsUnavailableError
 from fournos.history.settings import HistorySettings
 from fournos.history.store import StoreQueryError, StoreUnavailableError, StoreUsageError
-from fournos.kube.api import Api
-from fournos.kube.errors import KubeError
-from fournos.kube.kinds import NAMESPACE
-from fournos.kube.limiter import Backoff
-from fournos.kube.resource import Key, uid_of
-from fournos.runtime.cert_rotator import CertRotator
-from fournos.runtime.clock import Clock
-from fournos.runtime.serving_certificate import ServingCertificate
 
 log = logging.getLogger(__name__)
 

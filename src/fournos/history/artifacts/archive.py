@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
+from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.history.artifacts.rules import Artifact, ArtifactError, Limits, checked_path, checked_sha256
 from fournos.history.blobs import Blobs
 from fournos.history.records import Identity
-from fournos.runtime.ttl_cache import TtlCache
 
 CHUNK: Final = 4 * 2**20
 """Bytes of a chunk, and so the memory of one upload or download."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from pydantic import ConfigDict
 
-from fournos.api.text import has_control
+from fournos.engine.api.text import has_control
 from fournos.history.blobs.blobs import BlobsFullError, Room
 from fournos.history.records import WIRE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fournos.api.text import escaped_line
+from fournos.engine.api.text import escaped_line
 from fournos.history.compare.comparison import Cell, Comparison, Row, Verdict
 from fournos.history.plots import number
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fournos.api.text import escaped_json
+from fournos.engine.api.text import escaped_json
 from fournos.history.compare.cells import (
     aligned,
     difference_table,

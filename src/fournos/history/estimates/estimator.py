@@ -9,6 +9,17 @@ from typing import Any, Final, Protocol
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.resource import Obj, uid_of
+from fournos.engine.queueing.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+)
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.controller import Caches
 from fournos.history.estimates.durations import Work, closest
 from fournos.history.estimates.live import (
     Objects,
@@ -25,17 +36,6 @@ from fournos.history.estimates.simulate import Estimate, Range, WouldStart, esti
 from fournos.history.recorder.packed import unpack
 from fournos.history.records import Identity
 from fournos.insight.values import count, name_of, status_of
-from fournos.kube.kinds import NAMESPACE
-from fournos.kube.resource import Obj, uid_of
-from fournos.queueing.kinds import (
-    CLUSTER_QUEUE,
-    LOCAL_QUEUE,
-    RESOURCE_FLAVOR,
-    WORKLOAD,
-    WORKLOAD_PRIORITY_CLASS,
-)
-from fournos.runtime.clock import Clock
-from fournos.runtime.controller import Caches
 
 DEEPEST: Final = 200
 """Positions of a queue up to which its jobs are estimated: the time for it grows with the square."""

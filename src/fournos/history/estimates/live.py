@@ -8,17 +8,17 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
-from fournos.api.conditions import condition, is_true
 from fournos.api.fournosjob import FournosJobSpec, Hardware
-from fournos.api.quantities import parse_quantity
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.history.estimates.durations import Durations, Past, Work, closest
 from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, capacity_of
 from fournos.history.fingerprint import cluster_class, fingerprint
 from fournos.insight.facts import in_line
 from fournos.insight.quota import Quotas
 from fournos.insight.values import moment, name_of, spec_of, status_of
-from fournos.jobs.build import placeholder_pod, slots_and_gpus
-from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.systems.jobs.build import placeholder_pod, slots_and_gpus
 
 NOWHERE: Final = Key("", "")
 """The key of quota that is held by Workloads that are not readable."""

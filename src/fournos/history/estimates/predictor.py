@@ -7,6 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.controller import Caches
 from fournos.history.estimates.durations import Work
 from fournos.history.estimates.estimator import Estimator, NotReadyError, read_objects
 from fournos.history.estimates.live import Objects, PastByNamespace
@@ -14,8 +16,6 @@ from fournos.history.records import Identity
 from fournos.history.store import Store, StoreUnavailableError
 from fournos.history.store.durations import past_runs
 from fournos.history.store.verdicts import Verdicts
-from fournos.runtime.clock import Clock
-from fournos.runtime.controller import Caches
 
 log = logging.getLogger(__name__)
 

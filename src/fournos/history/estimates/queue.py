@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fournos.api.quantities import parse_quantity
+from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.kube.resource import Key, Obj
 from fournos.history.estimates.durations import Durations
 from fournos.insight.quota import Quota
 from fournos.insight.values import spec_of
-from fournos.kube.resource import Key, Obj
 
 Amounts = Mapping[str, float]
 """Resource → amount."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from fournos.engine.kube.resource import Key
 from fournos.history.estimates.durations import MIN_RUNS, Durations, quantile
 from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, add, fitting
 from fournos.insight.values import count
-from fournos.kube.resource import Key
 
 PLAYS: Final = 100
 _SEED: Final = 20260101

@@ -8,6 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from fournos.engine.kube.resource import Key, Obj, uid_of
+from fournos.engine.kube.store import Store
+from fournos.engine.runtime.clock import Clock
 from fournos.history.blobs import Blobs
 from fournos.history.logs.containers import states
 from fournos.history.logs.known import Known
@@ -18,9 +21,6 @@ from fournos.history.logs.stream import ContainerStream, Server, Shared
 from fournos.history.logs.writer import Rows, RunGoneError
 from fournos.history.records import Identity
 from fournos.history.store.errors import StoreError
-from fournos.kube.resource import Key, Obj, uid_of
-from fournos.kube.store import Store
-from fournos.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 

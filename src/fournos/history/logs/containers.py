@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from fournos.engine.kube.resource import Obj, key_of, owner_uids, uid_of
 from fournos.history.logs.models import RESOLVER_ATTEMPT, Container
 from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children
 from fournos.insight.log_sources import RESOLVER
 from fournos.insight.values import created, moment, name_of, spec_of, status_of
-from fournos.jobs.names import ATTEMPT_LABEL
-from fournos.kube.resource import Obj, key_of, owner_uids, uid_of
+from fournos.systems.jobs.names import ATTEMPT_LABEL
 
 _STATES: Final = ("running", "terminated")
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.store import Store
+from fournos.engine.runtime.steps import Custom
 from fournos.history.logs.models import Container
 from fournos.history.records import Identity
-from fournos.kube.resource import Key, Obj
-from fournos.kube.store import Store
-from fournos.runtime.steps import Custom
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fournos.runtime.redact import HIDDEN, PEM_BEGIN, PEM_END, redact
+from fournos.engine.runtime.redact import HIDDEN, PEM_BEGIN, PEM_END, redact
 
 _LONGEST_KEY: Final = 200
 """Lines of a PEM block; what follows more of them is shown again."""

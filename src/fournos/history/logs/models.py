@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
+from fournos.engine.kube.resource import Key
 from fournos.history.records import WIRE
-from fournos.kube.resource import Key
 
 _STEP = "step-"
 RESOLVER_ATTEMPT = 0

@@ -11,6 +11,10 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import Final, Protocol, TypeVar
 
+from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
+from fournos.engine.kube.limiter import Backoff
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.clock import Clock
 from fournos.history.blobs import Blobs
 from fournos.history.logs.limits import TAIL, Budget, Cut, Memory
 from fournos.history.logs.lines import LineSplitter, Resumption, text_of, written
@@ -20,10 +24,6 @@ from fournos.history.logs.slots import Slots
 from fournos.history.logs.writer import CHUNK, LogWriter, Rows, RunGoneError, size_of
 from fournos.history.records import Identity
 from fournos.history.store.errors import StoreUnavailableError, StoreUsageError
-from fournos.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
-from fournos.kube.limiter import Backoff
-from fournos.kube.resource import Key
-from fournos.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -38,7 +38,7 @@ _TRIES: Final = 5
 
 
 class Server(Protocol):
-    """What of `fournos.kube.client.Client` is needed here."""
+    """What of `fournos.engine.kube.client.Client` is needed here."""
 
     async def log_stream(
         self, pod: Key, *, container: str, follow: bool = True, since: str = "", tail: int | None = None

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fournos.engine.kube.api import Api
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.controller import Executor
+from fournos.engine.runtime.steps import Custom
 from fournos.history.logs.known import FollowLogs, Logs
 from fournos.history.recorder.journal import Journal, Stored
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
-from fournos.kube.api import Api
-from fournos.runtime.clock import Clock
-from fournos.runtime.controller import Executor
-from fournos.runtime.steps import Custom
 
 
 class Archive(Protocol):

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, uid_of
 from fournos.history.logs.known import Known
 from fournos.history.logs.models import Container
 from fournos.history.recorder.journal import Stored
 from fournos.history.records import Identity
 from fournos.insight.children import Children
 from fournos.insight.facts import Facts
-from fournos.kube.resource import Key, Obj, Resource, is_terminating, uid_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.controller import Controller
 from fournos.history.logs.known import Logs
 from fournos.history.recorder.archive import Archive, executors
 from fournos.history.recorder.context import SWEEP, SWEEP_OBJECT, Observed
@@ -14,9 +17,6 @@ from fournos.history.recorder.journal import Journal
 from fournos.history.recorder.observe import Observer, watches
 from fournos.history.records import Record
 from fournos.history.settings import HistorySettings
-from fournos.kube.resource import Obj, Resource
-from fournos.runtime.clock import Clock
-from fournos.runtime.controller import Controller
 
 
 def name_of(resource: Resource) -> str:

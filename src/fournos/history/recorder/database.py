@@ -10,11 +10,11 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from fournos.engine.kube.errors import ServerError
 from fournos.history.records import Identity, Interval, Record, Run
 from fournos.history.store.errors import StoreError, StoreUnavailableError, StoreUsageError
 from fournos.history.store.review import suspects_regression
 from fournos.history.store.store import Store
-from fournos.kube.errors import ServerError
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from fournos.api.conditions import condition
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
-from fournos.api.times import format_time
+from fournos.engine.api.conditions import condition
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.resource import key_of, uid_of
+from fournos.engine.runtime.decision import Decision, Facts
+from fournos.engine.runtime.steps import Patch, Step
 from fournos.history.fingerprint import fingerprint_of
 from fournos.history.logs.known import FollowLogs, news, pending
 from fournos.history.recorder import archive
@@ -37,10 +40,7 @@ from fournos.insight.causes import Cause
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.reasons import explain
 from fournos.insight.values import status_of
-from fournos.jobs.names import RERUNS_CREATED
-from fournos.kube.resource import key_of, uid_of
-from fournos.runtime.decision import Decision, Facts
-from fournos.runtime.steps import Patch, Step
+from fournos.systems.jobs.names import RERUNS_CREATED
 
 DETAILS = 15
 """Changes that are none of the phase are written after so many times the interval, or with the next phase."""
@@ -49,7 +49,7 @@ CLOSED_AT_ONCE = 100
 
 
 def decide(seen: Observed, facts: Facts, now: datetime, *, settings: HistorySettings) -> Decision:
-    """Returns the writes to the history that a key needs.  Pure; see `fournos.runtime.decision`."""
+    """Returns the writes to the history that a key needs.  Pure; see `fournos.engine.runtime.decision`."""
     if facts.failure is not None or not seen.cluster:
         return Decision(retry=True)
     if seen.loaded_at is None:

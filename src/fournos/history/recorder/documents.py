@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.context import Observed
 from fournos.history.records import Document
@@ -17,9 +18,8 @@ from fournos.history.results.tekton import tekton_results
 from fournos.insight.children import TASK_LABEL
 from fournos.insight.tasks import tasks
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.jobs.names import RESULT_NAME
-from fournos.jobs.task_runs import believed
-from fournos.kube.resource import Obj, uid_of
+from fournos.systems.jobs.names import RESULT_NAME
+from fournos.systems.jobs.task_runs import believed
 
 _REVISIONS: Final = frozenset(
     {"sha", "commit", "revision", "gitSha", "gitCommit", "engineSha", "version", "driver"}

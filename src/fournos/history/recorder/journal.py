@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from fournos.engine.kube.resource import Key
 from fournos.history.records import Ending, Identity, Interval, Run
-from fournos.kube.resource import Key
 
 SIGN_OF_LIFE: Final = timedelta(seconds=60)
 """Without other writes a run is written again after this time: the gap in the ledger of a later process

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from fournos.api.conditions import condition
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.resource import Obj, Resource
 from fournos.insight.values import moment, one_line, spec_of, status_of
-from fournos.kube.resource import Obj, Resource
 
 BUILT_IN: Final[Mapping[str, Resource]] = {one.kind: one for one in (FOURNOS_JOB, APPWRAPPER, MINICLUSTER)}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_table import Counter, Gauge, Metric
 from fournos.history.recorder.journal import Journal
 from fournos.history.records import Record
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import Counter, Gauge, Metric
 
 RECORDS: Final = Counter(
     "fournos_history_records_total",

@@ -8,7 +8,20 @@ from functools import partial
 from typing import Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
-from fournos.api.times import creation_time
+from fournos.engine.api.times import creation_time
+from fournos.engine.kube.errors import KubeError, NotFoundError
+from fournos.engine.kube.kinds import EVENT, JOB, NAMESPACE, POD
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of, newest, uid_of
+from fournos.engine.queueing.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+)
+from fournos.engine.queueing.podsets import queue_name
+from fournos.engine.runtime.controller import Caches, Watch
+from fournos.engine.runtime.projection import no_keys, own_key, project_metadata
 from fournos.history.logs.containers import containers_of
 from fournos.history.logs.known import Known, Logs
 from fournos.history.logs.models import Container
@@ -33,21 +46,8 @@ from fournos.insight.facts import Facts, Waiting, holders_among, in_line, withou
 from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.startup import has_started
 from fournos.insight.values import is_terminal, phase_of, spec_of, status_of
-from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.jobs.names import JOB_NAME_LABEL
-from fournos.kube.errors import KubeError, NotFoundError
-from fournos.kube.kinds import EVENT, JOB, NAMESPACE, POD
-from fournos.kube.resource import Key, Obj, Resource, key_of, newest, uid_of
-from fournos.queueing.kinds import (
-    CLUSTER_QUEUE,
-    LOCAL_QUEUE,
-    RESOURCE_FLAVOR,
-    WORKLOAD,
-    WORKLOAD_PRIORITY_CLASS,
-)
-from fournos.queueing.podsets import queue_name
-from fournos.runtime.controller import Caches, Watch
-from fournos.runtime.projection import no_keys, own_key, project_metadata
+from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.systems.jobs.names import JOB_NAME_LABEL
 
 OWNER: Final = "owner"
 HELD: Final = "held"

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import orjson
 
-from fournos.kube.resource import Obj, owner_uids
-from fournos.runtime.projection import pick
+from fournos.engine.kube.resource import Obj, owner_uids
+from fournos.engine.runtime.projection import pick
 
 _RAW: Final = "raw"
 _OWNERS: Final = "owners"

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from fournos.api.phase import HOLDING
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.queueing.priority import PRIORITY_BOOST
+from fournos.engine.runtime.projection import metadata, pick
 from fournos.history.recorder.packed import packing
 from fournos.insight.values import spec_of, status_of
-from fournos.jobs.names import JOB_NAME_LABEL
-from fournos.kube.resource import Key, Obj
-from fournos.queueing.priority import PRIORITY_BOOST
-from fournos.runtime.projection import metadata, pick
+from fournos.systems.jobs.names import JOB_NAME_LABEL
 
 # --- indexes --------------------------------------------------------------------------------------------
 

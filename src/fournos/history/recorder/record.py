@@ -8,11 +8,13 @@ from datetime import datetime
 
 import orjson
 
-from fournos.api.conditions import condition
 from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
-from fournos.api.times import creation_time
+from fournos.engine.api.conditions import condition
+from fournos.engine.api.times import creation_time
+from fournos.engine.kube.resource import Obj, Resource, uid_of
+from fournos.engine.kube.store import version_of
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.context import Observed
 from fournos.history.recorder.documents import flavors_of
@@ -21,8 +23,6 @@ from fournos.history.records import Ending, Identity, Record, Run
 from fournos.insight.failure import failure
 from fournos.insight.startup import started_at
 from fournos.insight.values import moment, name_of, one_line, phase_of, spec_of, status_of
-from fournos.kube.resource import Obj, Resource, uid_of
-from fournos.kube.store import version_of
 
 
 def state(resource: Resource, obj: Obj) -> State:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fournos.engine.kube.resource import Key, Obj, Resource, uid_of
+from fournos.engine.runtime.controller import Caches
+from fournos.engine.runtime.manager import Manager
 from fournos.history.recorder.controller import name_of
 from fournos.history.recorder.observe import cluster_uid
 from fournos.history.records import Run
-from fournos.kube.resource import Key, Obj, Resource, uid_of
-from fournos.runtime.controller import Caches
-from fournos.runtime.manager import Manager
 
 
 class Shown:

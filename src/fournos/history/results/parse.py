@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import orjson
 
+from fournos.engine.kube.weight import weight
+from fournos.engine.kube.yamls import load_all
 from fournos.history.results.problems import MAX_REPORTED, Problem
-from fournos.kube.weight import weight
-from fournos.kube.yamls import load_all
 
 MAX_BYTES: Final = 16 * 2**20
 MAX_YAML_BYTES: Final = 128 * 1024

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from fournos.engine.kube.resource import Obj
 from fournos.history.results.check import Checked, check, check_value
 from fournos.history.results.models import ResultRecord
 from fournos.history.results.problems import Problem, shown
 from fournos.insight.children import TASK_LABEL
 from fournos.insight.values import name_of, status_of
-from fournos.jobs.names import RESULT_NAME
-from fournos.kube.resource import Obj
+from fournos.systems.jobs.names import RESULT_NAME
 
 MAX_BYTES: Final = 256 * 1024
 """Bytes of all results of a run.  They are checked in a decision, which holds up everything else."""

@@ -19,13 +19,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from fournos.engine.kube.resource import Key
 from fournos.history.logs.models import Chunk, Container, Log, Position, Put
 from fournos.history.records import Identity
 from fournos.history.store.database import INSERT
 from fournos.history.store.schema import ID, Time, blobs, metadata, of_run
 from fournos.history.store.store import Store, number_of
 from fournos.history.store.text import indexed, message
-from fournos.kube.resource import Key
 
 logs: Final = Table(
     "logs",

@@ -10,6 +10,8 @@ from typing import Final
 
 from sqlalchemy import func, select
 
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.metrics import Metrics
 from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.due import Judged
 from fournos.history.metrics import report_changes
@@ -21,9 +23,7 @@ from fournos.history.store.schema import labels, runs
 from fournos.history.store.store import Store
 from fournos.history.store.text import indexed
 from fournos.history.store.verdicts import Verdicts
-from fournos.jobs.names import CONFIRMS_LABEL
-from fournos.runtime.clock import Clock
-from fournos.runtime.metrics import Metrics
+from fournos.systems.jobs.names import CONFIRMS_LABEL
 
 log = logging.getLogger(__name__)
 

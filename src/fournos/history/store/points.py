@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, func, lit
 from fournos.history.store.results_schema import result_records, series
 from fournos.history.store.schema import Time, labels, runs
 from fournos.history.store.text import indexed
-from fournos.jobs.names import CONFIRMS_LABEL
+from fournos.systems.jobs.names import CONFIRMS_LABEL
 
 
 def newest_points(

@@ -17,6 +17,8 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.metrics import Metrics
 from fournos.history.blobs import Blobs
 from fournos.history.metrics import report as set_metrics
 from fournos.history.metrics import report_volume
@@ -31,8 +33,6 @@ from fournos.history.store.schema import keeps, runs, tombstones
 from fournos.history.store.store import Store, number_of
 from fournos.history.store.text import indexed
 from fournos.history.store_settings import StoreSettings
-from fournos.runtime.clock import Clock
-from fournos.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from fournos.history.regressions.series import Kind, Series, State
 from fournos.history.store.results import Results
 from fournos.history.store.store import Store
 from fournos.history.store.verdicts import Verdicts
-from fournos.jobs.names import CONFIRMS_LABEL
+from fournos.systems.jobs.names import CONFIRMS_LABEL
 
 REVIEWED = 200
 """The newest runs of each series that are judged."""

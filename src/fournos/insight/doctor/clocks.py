@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
+from fournos.engine.kube.errors import KubeError
 from fournos.insight.doctor.facts import Facts
 from fournos.insight.doctor.finding import Finding, Level, unreadable
 from fournos.insight.values import short
-from fournos.kube.errors import KubeError
 
 AREA: Final = "Clocks"
 _NOTABLE: Final = timedelta(seconds=5)

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from fournos.api.conditions import is_true
-from fournos.api.crd import crd
+from fournos.engine.api.conditions import is_true
+from fournos.engine.api.crd import crd
+from fournos.engine.kube.errors import KubeError, NotFoundError
+from fournos.engine.kube.resource import Obj
 from fournos.insight.crds import KINDS
 from fournos.insight.doctor.facts import Facts
 from fournos.insight.doctor.finding import Finding, Level, unreadable
 from fournos.insight.doctor.versions import APIS, REQUIRED
 from fournos.insight.values import spec_of
-from fournos.kube.errors import KubeError, NotFoundError
-from fournos.kube.resource import Obj
 
 AREA: Final = "CRDs"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError
 from fournos.insight.doctor.clocks import check_clocks
 from fournos.insight.doctor.crds import check_crds
 from fournos.insight.doctor.facts import Facts, VaultHealth
@@ -14,7 +15,6 @@ from fournos.insight.doctor.needs import check_rights
 from fournos.insight.doctor.queues import check_queues
 from fournos.insight.doctor.versions import check_versions
 from fournos.insight.doctor.webhooks import check_webhooks
-from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError
 
 _VAULT: Final = {
     0: ("it does not answer", "check VAULT_ADDR and the network"),

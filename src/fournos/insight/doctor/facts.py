@@ -10,13 +10,8 @@ from datetime import datetime
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from fournos import __version__
-from fournos.insight.access import Creator, may
-from fournos.insight.crds import KINDS
-from fournos.insight.doctor.needs import NEEDS, Right
-from fournos.insight.source import Source, or_error
-from fournos.insight.values import spec_of
-from fournos.kube.errors import ForbiddenError, KubeError
-from fournos.kube.kinds import (
+from fournos.engine.kube.errors import ForbiddenError, KubeError
+from fournos.engine.kube.kinds import (
     CLUSTER_ROLE_BINDING,
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
@@ -26,8 +21,13 @@ from fournos.kube.kinds import (
     NAMESPACE,
     VALIDATING_WEBHOOKS,
 )
-from fournos.kube.resource import Key, Obj, Resource
-from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.insight.access import Creator, may
+from fournos.insight.crds import KINDS
+from fournos.insight.doctor.needs import NEEDS, Right
+from fournos.insight.source import Source, or_error
+from fournos.insight.values import spec_of
 
 T = TypeVar("T")
 Read: TypeAlias = T | KubeError

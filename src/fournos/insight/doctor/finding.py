@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from fournos.kube.errors import ForbiddenError, KubeError
+from fournos.engine.kube.errors import ForbiddenError, KubeError
 
 
 class Level(StrEnum):

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.required import APPWRAPPER, MINICLUSTER
+from fournos.engine.api.required import APPWRAPPER, MINICLUSTER
+from fournos.engine.kube.errors import KubeError, NotFoundError
+from fournos.engine.kube.yamls import YamlError, load_all
+from fournos.engine.queueing.kind_names import name_of as kind_name
 from fournos.insight.doctor.facts import KUEUE_CONFIGURATION, KUEUE_ROLE, Facts
 from fournos.insight.doctor.finding import Finding, Level, unreadable
 from fournos.insight.doctor.namespaces import labels_of, selected
-from fournos.kube.errors import KubeError, NotFoundError
-from fournos.kube.yamls import YamlError, load_all
-from fournos.multikueue.config import BadConfigError, read
-from fournos.queueing.kind_names import name_of as kind_name
+from fournos.systems.multikueue.config import BadConfigError, read
 
 AREA: Final = "Kueue"
 _FILE: Final = "controller_manager_config.yaml"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final
 
-from fournos.api.conditions import condition
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.errors import KubeError, NotFoundError
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.queues import DISPATCHERS
 from fournos.insight.doctor.facts import Facts
 from fournos.insight.doctor.finding import Finding, Level, unreadable
 from fournos.insight.doctor.namespaces import labels_of, selected
 from fournos.insight.values import count, name_of, one_line, spec_of
-from fournos.jobs.names import SLOT_RESOURCE
-from fournos.kube.errors import KubeError, NotFoundError
-from fournos.kube.resource import Obj
-from fournos.queueing.queues import DISPATCHERS
+from fournos.systems.jobs.names import SLOT_RESOURCE
 
 AREA: Final = "Queues"
 QUEUE_VARIABLE: Final = "FOURNOS_KUEUE_LOCAL_QUEUE_NAME"

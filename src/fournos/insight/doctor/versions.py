@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from fournos.api.required import APPWRAPPER, FOURNOS, MINICLUSTER, TEKTON, RequiredApi
+from fournos.engine.api.required import APPWRAPPER, FOURNOS, MINICLUSTER, TEKTON, RequiredApi
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Obj, key_of
+from fournos.engine.queueing.kinds import KUEUE
+from fournos.engine.runtime.preflight import MIN_KUBERNETES
 from fournos.insight.doctor.facts import Facts
 from fournos.insight.doctor.finding import Finding, Level, unreadable
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Obj, key_of
-from fournos.queueing.kinds import KUEUE
-from fournos.runtime.preflight import MIN_KUBERNETES
 
 VERSIONS: Final = "Versions"
 _IMAGES: Final = ("fournos", "hearth")

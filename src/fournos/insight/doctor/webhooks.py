@@ -11,11 +11,11 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.utils import CryptographyDeprecationWarning
 
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Key, Obj
 from fournos.insight.doctor.facts import Facts
 from fournos.insight.doctor.finding import Finding, Level, unreadable
 from fournos.insight.values import count, name_of, short
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Key, Obj
 
 AREA: Final = "Webhooks"
 _SOON: Final = timedelta(days=7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from fournos.runtime.client_limits import network
+from fournos.engine.runtime.client_limits import network
 
 
 def network_of(request: web.Request, proxies: int) -> str:

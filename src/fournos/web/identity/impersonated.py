@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.kinds import SELF_SUBJECT_RULES_REVIEW
+from fournos.engine.kube.resource import Resource
+from fournos.engine.runtime.decision import User
+from fournos.engine.runtime.reviews import names_allowed, rules_review
 from fournos.insight.access import may
-from fournos.kube.api import Api
-from fournos.kube.kinds import SELF_SUBJECT_RULES_REVIEW
-from fournos.kube.resource import Resource
-from fournos.runtime.decision import User
-from fournos.runtime.reviews import names_allowed, rules_review
 from fournos.web.errors import PageError
 
 GROUP: Final = Resource("", "v1", "Group", "groups", namespaced=False)

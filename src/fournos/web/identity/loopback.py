@@ -20,10 +20,10 @@ from typing import Final
 
 from aiohttp import web
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.resource import Resource
+from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.insight.access import may
-from fournos.kube.api import Api
-from fournos.kube.resource import Resource
-from fournos.runtime.ttl_cache import TtlCache
 from fournos.web.errors import LoginNeededError, PageError
 from fournos.web.viewer import Right, Viewer
 

@@ -20,14 +20,14 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from fournos.client.asynchronous import AsyncClient
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.runtime.client_limits import RateLimit
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.decision import User
+from fournos.engine.runtime.reviewer import BusyError, Reviewer
+from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.insight.source import Source
-from fournos.kube.client import Client
-from fournos.kube.errors import KubeError
-from fournos.runtime.client_limits import RateLimit
-from fournos.runtime.clock import Clock
-from fournos.runtime.decision import User
-from fournos.runtime.reviewer import BusyError, Reviewer
-from fournos.runtime.ttl_cache import TtlCache
 from fournos.web.errors import LoginNeededError, PageError
 from fournos.web.identity import impersonated
 from fournos.web.identity.address import network_of

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from fournos.kube.api import Api
-from fournos.kube.resource import Resource
-from fournos.runtime.decision import User
-from fournos.runtime.reviewer import Reviewer
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.resource import Resource
+from fournos.engine.runtime.decision import User
+from fournos.engine.runtime.reviewer import Reviewer
 from fournos.web.viewer import Right, allowed_in
 
 

@@ -20,12 +20,12 @@ from typing import Any, Final, cast
 
 from cryptography.fernet import Fernet
 
-from fournos.kube.api import Api
-from fournos.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
-from fournos.kube.kinds import SECRET
-from fournos.kube.limiter import Backoff
-from fournos.kube.resource import Key, Obj
-from fournos.runtime.clock import Clock
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from fournos.engine.kube.kinds import SECRET
+from fournos.engine.kube.limiter import Backoff
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.runtime.clock import Clock
 from fournos.web.errors import PageError
 from fournos.web.identity.sessions import Sealer, Session
 

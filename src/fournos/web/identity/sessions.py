@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from fournos.runtime.decision import User
+from fournos.engine.runtime.decision import User
 from fournos.web.errors import PageError
 
 R = TypeVar("R", bound=web.StreamResponse)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.kube.api import Api
-from fournos.kube.reflector import Reflector
-from fournos.kube.resource import Obj, Resource
-from fournos.kube.store import Store
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.store import Store
 
 DELAY: Final = 0.5
 """Seconds in which several changes count as one: each one has the page read its objects again."""

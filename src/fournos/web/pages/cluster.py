@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.clusters import AsyncCluster
+from fournos.engine.kube.resource import Key
 from fournos.insight import fleet
-from fournos.kube.resource import Key
 from fournos.web.errors import ASK, PageError
 from fournos.web.routes import Action, Call, Done, Page
 from fournos.web.written import Written

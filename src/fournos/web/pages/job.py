@@ -10,6 +10,8 @@ from typing import Any, Final
 import orjson
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.yamls import dump
 from fournos.insight.differences import leaves
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
@@ -29,8 +31,6 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.kube.resource import Obj, Resource
-from fournos.kube.yamls import dump
 from fournos.web.charts.gantt import gantt
 from fournos.web.routes import Call, Page
 from fournos.web.runs.estimates import of_job

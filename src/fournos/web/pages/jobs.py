@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
-from fournos.api.times import parse_time
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.resource import Obj
 from fournos.insight.facts import everywhere
 from fournos.insight.snapshots import valued
 from fournos.insight.values import created
 from fournos.insight.views import BY_UID
-from fournos.kube.resource import Obj
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
 from fournos.web.runs.filters import PHASES, Filters, read

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fournos.engine.kube.resource import Key
 from fournos.insight.sheets import sheet
-from fournos.kube.resource import Key
 from fournos.web.routes import Call, Page
 
 

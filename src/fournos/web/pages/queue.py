@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError
+from fournos.engine.kube.resource import Resource
 from fournos.history.estimates.text import when
 from fournos.insight import queue_board
-from fournos.kube.resource import Resource
 from fournos.web.errors import PageError
 from fournos.web.routes import Call, Page
 

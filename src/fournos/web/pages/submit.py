@@ -9,18 +9,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
-from fournos.api.rules import Violation
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.errors import ConflictError, RefusedError
 from fournos.client.repeat import found_anew, repeat
+from fournos.engine.api.rules import Violation
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Key, key_of
+from fournos.engine.kube.yamls import dump
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.differences import Difference
 from fournos.insight.snapshots import namespaces
 from fournos.insight.source import or_error
 from fournos.insight.values import count, name_of, spec_of, status_of
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Key, key_of
-from fournos.kube.yamls import dump
-from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.errors import PageError
 from fournos.web.routes import Action, Call, Done, Page, Shown
 from fournos.web.runs.estimates import of_spec

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fournos.kube.resource import Resource
+from fournos.engine.kube.resource import Resource
 from fournos.web.errors import PageError
 from fournos.web.routes import Action, Call, Done, Page
 from fournos.web.runs.subject import address

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.times import format_time
 from fournos.client.errors import NoHistoryError, NotAllowedError
 from fournos.client.history_requests import PREFIX
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.resource import Resource
 from fournos.history.usage import Usage, of_job, together, usage
 from fournos.insight import fleet
 from fournos.insight.facts import everywhere
-from fournos.kube.resource import Resource
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from fournos.engine.kube.resource import Obj
 from fournos.insight.values import moment, one_line
-from fournos.kube.resource import Obj
 
 
 @dataclass(frozen=True, slots=True)

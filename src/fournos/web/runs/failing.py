@@ -11,11 +11,11 @@ from typing import Any, Final, cast
 from fournos.client.errors import FournosError
 from fournos.client.jobs import AsyncJob
 from fournos.client.logs import LogLine
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Obj
 from fournos.history.logs.first_failure import FailureScanner
 from fournos.insight.failure import Category, Failure, failure
 from fournos.insight.values import one_line, phase_of
-from fournos.kube.errors import KubeError
-from fournos.kube.resource import Obj
 from fournos.web.routes import Call
 from fournos.web.runs.lines import plain
 from fournos.web.runs.parts import part

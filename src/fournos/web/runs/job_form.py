@@ -8,16 +8,16 @@ from functools import cache
 from math import prod
 from typing import Any, Final
 
-from fournos.api.crd import schema
 from fournos.api.fournosjob import FournosJobSpec
-from fournos.api.rules import Violation
 from fournos.client.submission import axes_of, combinations, varied
+from fournos.engine.api.crd import schema
+from fournos.engine.api.rules import Violation
+from fournos.engine.kube.resource import Obj
 from fournos.insight.differences import Difference, differences
 from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import assign, check, field_path, place, rename, skeleton
 from fournos.insight.submit_command import matrix_command, resubmit_command, submit_command
 from fournos.insight.values import name_of, spec_of
-from fournos.kube.resource import Obj
 from fournos.web.forms import LARGEST, Field, Kind, fields, text_of, value_of, values_of
 from fournos.web.runs.subject import Subject
 

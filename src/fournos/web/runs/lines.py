@@ -7,8 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from fournos.api.text import escaped_line
 from fournos.client.logs import LogLine
+from fournos.engine.api.text import escaped_line
 from fournos.history.logs.first_failure import FailureScanner
 
 LONGEST: Final = 4_000

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
+from fournos.engine.kube.resource import is_terminating
 from fournos.insight.values import is_terminal, name_of, spec_of
-from fournos.kube.resource import is_terminating
 from fournos.web.runs.subject import Subject
 
 

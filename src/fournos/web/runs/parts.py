@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from fournos.client.errors import FournosError, NoHistoryError
-from fournos.kube.errors import KubeError
+from fournos.engine.kube.errors import KubeError
 from fournos.web.errors import PageError, page_error
 
 PATIENCE: Final = 3.0

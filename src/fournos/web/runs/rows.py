@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from fournos.api.times import format_time, parse_time
+from fournos.engine.api.times import format_time, parse_time
+from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.history.records import Run
 from fournos.insight.selection import cluster_of
 from fournos.insight.snapshots import valued
@@ -28,7 +29,6 @@ from fournos.insight.values import (
     status_of,
 )
 from fournos.insight.views import Lines
-from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.web.errors import PageError
 from fournos.web.runs.filters import Filters, names
 

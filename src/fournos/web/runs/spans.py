@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from fournos.engine.kube.resource import Obj
 from fournos.history.records import Interval
 from fournos.insight.children import Children
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.timeline import timeline
 from fournos.insight.values import is_terminal, moment, name_of, one_line, short, status_of
-from fournos.kube.resource import Obj
 from fournos.web.charts.gantt import Bar, Lane
 
 _FIELDS: Final = ("name", "state", "started", "finished", "message", "pod")

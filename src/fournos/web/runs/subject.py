@@ -8,11 +8,11 @@ from urllib.parse import quote, urlencode
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError, MissingError, NoHistoryError
 from fournos.client.recorded_jobs import read_recorded_job
+from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
+from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
 from fournos.history.records import Run
 from fournos.insight.source import Source
 from fournos.insight.values import name_of
-from fournos.kube.errors import ForbiddenError, KubeError, NotFoundError
-from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.web.errors import PageError
 from fournos.web.routes import Call
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.kube.yamls import dump
+from fournos.engine.kube.yamls import dump
 
 
 def text(value: Any) -> str:

@@ -1,6 +1,6 @@
 """The operator is killed at writes that matter: nothing is lost, nothing made twice.
 
-The stories of tests/unit/appwrappers kill it after every write of an AppWrapper's life.
+The stories of tests/unit/systems/appwrappers kill it after every write of an AppWrapper's life.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from fournos.api.conditions import is_true
 from fournos.api.kinds import APPWRAPPER
-from fournos.kube.errors import NotFoundError
-from fournos.kube.kinds import LEASE
-from fournos.kube.reflector import Reflector
-from fournos.kube.resource import Key, Obj
-from fournos.kube.store import Store
-from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.workload import IN_USE
+from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.kinds import LEASE
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.store import Store
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import IN_USE
 from tests.faults.proxy import FaultProxy
 from tests.integration.appwrappers.conftest import settings
 from tests.integration.appwrappers.stage import AppWrapperStage, job, pod

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, controller_of, uid_of
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Key, controller_of, uid_of
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.stage import QUEUE, AppWrapperStage, pod
 
 

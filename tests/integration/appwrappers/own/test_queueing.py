@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fournos.api.conditions import is_true
 from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import CLUSTER_NODE_LABEL
-from fournos.kube.kinds import JOB, POD
-from fournos.kube.resource import Key, uid_of
-from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.workload import IN_USE, generic_name
+from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.kinds import JOB, POD
+from fournos.engine.kube.resource import Key, uid_of
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import IN_USE, generic_name
 from tests.integration.appwrappers.stage import FLAVOR, AppWrapperStage, job, pod
 
 

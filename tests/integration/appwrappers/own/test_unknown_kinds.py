@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fournos.api.conditions import condition
-from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION
-from fournos.kube.resource import Key, Resource
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION
+from fournos.engine.kube.resource import Key, Resource
 from tests.integration.appwrappers.stage import AppWrapperStage, pod_spec
 
 GADGET = Resource("example.com", "v1", "Gadget", "gadgets")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.stage import AppWrapperStage, pod
 
 

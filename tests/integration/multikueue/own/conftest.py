@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster import Cluster
-from fournos.multikueue import names
+from fournos.systems.multikueue import names
 from tests.integration.jobs.operator import Operator
 from tests.integration.multikueue.fleet import (
     MANAGER,

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import APPWRAPPER
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Obj
-from fournos.queueing.kinds import WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import pod
 from tests.integration.multikueue.fleet import Fleet, unreachable

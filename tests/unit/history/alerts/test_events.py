@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.errors import ForbiddenError, KubeError, ServerError
+from fournos.engine.kube.kinds import EVENT
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.runtime.events import MAX_NOTE
 from fournos.history.alerts.due import Delivery, News, due
 from fournos.history.alerts.events import Events, event, note
 from fournos.history.alerts.receiver import Context, Outcome
 from fournos.history.records import Identity
-from fournos.kube.errors import ForbiddenError, KubeError, ServerError
-from fournos.kube.kinds import EVENT
-from fournos.kube.resource import Obj, Resource
-from fournos.runtime.events import MAX_NOTE
 from tests.history import a_run
 from tests.unit.history.alerts.test_due import DROP, NOW, QUIET, judged, series
 from tests.world.server import Connection, Server, VirtualClock

@@ -10,15 +10,15 @@ from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
 
+from fournos.engine.kube.api import Listing
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.engine.kube.resource import Obj, Resource
 from fournos.history.api.authentication import Authenticator, FrontProxy
 from fournos.history.api.authorization import Authorizer
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
 from fournos.history.records import Detail, Document, Identity, KeepMark, Page, Query, Run
-from fournos.kube.api import Listing
-from fournos.kube.errors import KubeError
-from fournos.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
-from fournos.kube.resource import Obj, Resource
 
 BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import ClientSession, TCPConnector
 
+from fournos.engine.kube.errors import ServerError
+from fournos.engine.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.engine.runtime.client_limits import REVIEWS
 from fournos.history.api.authentication import AT_ONCE, FrontProxy
-from fournos.kube.errors import ServerError
-from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
-from fournos.runtime.client_limits import REVIEWS
 from tests.unit.history.api.service import Stage, run, stage
 
 

@@ -14,12 +14,12 @@ import aiohttp
 import pytest
 from multidict import CIMultiDict
 
+from fournos.engine.runtime.webhook.certificates import Pair as Serving
 from fournos.history.api.authentication import Authenticator, FrontProxy
 from fournos.history.api.authorization import Authorizer
 from fournos.history.api.front_proxy import correction, front_proxy
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
-from fournos.runtime.webhook.certificates import Pair as Serving
 from tests.fakes.clusters import AUTHORITY
 from tests.fakes.pki import Authority, Pair
 from tests.unit.history.api.service import MemoryStore, Reviews, Service, run, stage

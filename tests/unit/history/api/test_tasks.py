@@ -6,16 +6,16 @@ import asyncio
 
 import pytest
 
+from fournos.engine.kube.kinds import SECRET
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.metrics import Metrics
 from fournos.history.api.tasks import api_tasks
 from fournos.history.artifacts.rules import Artifact, ArtifactError, Limits
 from fournos.history.part import PART
 from fournos.history.settings import HistorySettings
-from fournos.kube.kinds import SECRET
-from fournos.kube.resource import Key
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.metrics import Metrics
+from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.history.api.service import BEGAN
-from tests.unit.runtime.loop import LoopClock
 from tests.world.server import Connection, Server
 
 

@@ -10,13 +10,13 @@ from decimal import Decimal
 
 import pytest
 
+from fournos.engine.kube.resource import Key
 from fournos.history.estimates.accuracy import Prediction, accuracy
 from fournos.history.estimates.durations import Durations, Past, Work, closest, durations, past_of, quantile
 from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, capacity_of
 from fournos.history.estimates.simulate import estimate, estimates, remaining, would_start
 from fournos.history.records import Identity, Run
 from fournos.insight.quota import Line, Quota
-from fournos.kube.resource import Key
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = Durations((3600.0,) * 5, "5 runs")

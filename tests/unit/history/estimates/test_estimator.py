@@ -9,26 +9,26 @@ import pytest
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.history.estimates.estimator import DEEPEST, Estimator, NotReadyError, read_objects
-from fournos.history.estimates.live import Objects
-from fournos.history.part import PART
-from fournos.history.recorder.observe import watches
-from fournos.history.records import Identity
-from fournos.history.settings import HistorySettings
-from fournos.kube.kinds import NAMESPACE
-from fournos.kube.resource import Resource
-from fournos.kube.store import Store
-from fournos.queueing.kinds import (
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.resource import Resource
+from fournos.engine.kube.store import Store
+from fournos.engine.queueing.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
     RESOURCE_FLAVOR,
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
 )
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.controller import Caches
-from fournos.runtime.manager import Manager
-from fournos.runtime.metrics import Metrics
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.controller import Caches
+from fournos.engine.runtime.manager import Manager
+from fournos.engine.runtime.metrics import Metrics
+from fournos.history.estimates.estimator import DEEPEST, Estimator, NotReadyError, read_objects
+from fournos.history.estimates.live import Objects
+from fournos.history.part import PART
+from fournos.history.recorder.observe import watches
+from fournos.history.records import Identity
+from fournos.history.settings import HistorySettings
 from tests.unit.history.estimates.live_objects import (
     CLASSES,
     FLAVORS,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.fournosjob import FournosJobSpec
+from fournos.engine.kube.resource import Key
 from fournos.history.estimates.durations import Past
 from fournos.history.estimates.live import (
     Candidate,
@@ -21,7 +22,6 @@ from fournos.history.estimates.live import (
 )
 from fournos.history.estimates.queue import RunningJob
 from fournos.history.estimates.simulate import estimate, would_start
-from fournos.kube.resource import Key
 from tests.unit.history.estimates.live_objects import (
     FLAVORS,
     GPUS,

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from fournos.engine.kube.errors import ConnectionLostError, KubeError, NotFoundError
+from fournos.engine.kube.resource import Key
 from fournos.history.logs.lines import nanoseconds, timestamp, written
 from fournos.history.logs.models import Chunk, Container, Log, Put
 from fournos.history.records import Identity
 from fournos.history.store.errors import StoreUnavailableError
-from fournos.kube.errors import ConnectionLostError, KubeError, NotFoundError
-from fournos.kube.resource import Key
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 RUN = Identity("here", "bench", "uid-1")

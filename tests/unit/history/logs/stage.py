@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from fournos.engine.kube.resource import Key
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
 from fournos.history.logs.models import Container, StoredLine
 from fournos.history.logs.pages import LogReader, Selection
-from fournos.kube.resource import Key
 from tests.unit.history.logs.kubelet import RUN, Kubelet, LoopClock, MemoryBlobs, MemoryRows, ended
 
 KEY = Key("bench", "job")

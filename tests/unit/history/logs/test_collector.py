@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError, ServerError
+from fournos.engine.kube.store import Store
 from fournos.history.logs.writer import CHUNK
-from fournos.kube.errors import ForbiddenError, InvalidError, KubeError, ServerError
-from fournos.kube.store import Store
 from tests.unit.history.logs.kubelet import RUN, container, ended, until
 from tests.unit.history.logs.stage import KEY, Stage
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.redact import redact
 from fournos.history.logs.first_failure import FailureScanner, first_failed
 from fournos.history.logs.limits import HOUR, Budget, LogLimits
 from fournos.history.logs.masking import Masking
 from fournos.history.logs.models import Container, Log
-from fournos.kube.resource import Key
-from fournos.runtime.redact import redact
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 

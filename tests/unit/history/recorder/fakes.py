@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final
 
+from fournos.engine.kube.errors import ServerError
+from fournos.engine.kube.kinds import NAMESPACE, POD
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.store import Store
 from fournos.history.logs.containers import states
 from fournos.history.logs.known import Known
 from fournos.history.logs.models import Container
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
 from fournos.history.results.models import ResultRecord
-from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.jobs.names import RESULT_NAME
-from fournos.kube.errors import ServerError
-from fournos.kube.kinds import NAMESPACE, POD
-from fournos.kube.resource import Key, Obj
-from fournos.kube.store import Store
-from tests.unit.jobs.actors import NS
+from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.systems.jobs.names import RESULT_NAME
+from tests.unit.systems.jobs.actors import NS
 from tests.world.server import Server, VirtualClock
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
+from fournos.engine.kube.resource import Obj, key_of
+from fournos.engine.runtime.decision import Facts as PassFacts
 from fournos.history.recorder.archive import Write
 from fournos.history.recorder.context import Observed
 from fournos.history.recorder.decide import decide
@@ -18,8 +20,6 @@ from fournos.insight.causes import Cause
 from fournos.insight.children import Children
 from fournos.insight.facts import Facts
 from fournos.insight.kueue_reasons import REASONS
-from fournos.kube.resource import Obj, key_of
-from fournos.runtime.decision import Facts as PassFacts
 from tests.unit.cli.objects import NOW, ago, cluster_queue, job, local_queue, workload
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "fournos-queue"}

@@ -12,14 +12,14 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.app import run
 from fournos.app.webhooks import Served
+from fournos.engine.kube.errors import ServerError
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.part import Running
 from fournos.history.part import PART
 from fournos.history.recorder.database import LOOK, PATIENCE, DatabaseArchive
 from fournos.history.settings import HistorySettings
 from fournos.history.store import Store, StoreUnavailableError
-from fournos.kube.errors import ServerError
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.part import Running
 from tests.unit.history.recorder.test_settings import a_run
 
 CLOSED = ["history: this replica has not opened the history's database"]

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.decision import Facts
 from fournos.history.fingerprint import fingerprint_of
 from fournos.history.recorder import archive
 from fournos.history.recorder.context import Observed
@@ -23,9 +25,7 @@ from fournos.history.settings import HistorySettings
 from fournos.insight.causes import Cause
 from fournos.insight.children import TASK_LABEL, Children
 from fournos.insight.facts import Facts as Waiting
-from fournos.jobs.names import RESULT_NAME
-from fournos.kube.resource import Key
-from fournos.runtime.decision import Facts
+from fournos.systems.jobs.names import RESULT_NAME
 
 
 def pod(name: str, owner: str, **labels: str) -> dict[str, Any]:

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from fournos.api.conditions import condition
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.resource import Key
 from fournos.history.recorder.controller import recorder
 from fournos.history.recorder.journal import Journal
 from fournos.history.records import Document, Ending, Run
 from fournos.history.settings import HistorySettings
 from fournos.insight.causes import Cause
-from fournos.jobs.controller import jobs_controller
-from fournos.jobs.settings import JobSettings
-from fournos.kube.resource import Key
+from fournos.systems.jobs.controller import jobs_controller
+from fournos.systems.jobs.settings import JobSettings
 from tests.unit.history.recorder.fakes import (
     Archives,
     FakeArchive,
@@ -29,7 +29,7 @@ from tests.unit.history.recorder.fakes import (
     task_pods,
     tekton_tasks,
 )
-from tests.unit.jobs.actors import NS, TEMPLATE, Kueue, Resolver, Tekton, environment, job, submit
+from tests.unit.systems.jobs.actors import NS, TEMPLATE, Kueue, Resolver, Tekton, environment, job, submit
 from tests.world.harness import DISTURBED, DiedError, Scenario
 from tests.world.harness import Run as Life
 from tests.world.server import Server, VirtualClock

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import APPWRAPPER
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.history.recorder.controller import recorder
 from fournos.history.recorder.journal import Journal
 from fournos.history.recorder.kinds import state_of
 from fournos.history.records import Document, Ending
 from fournos.history.settings import HistorySettings
 from fournos.insight.causes import Cause
-from fournos.jobs.kinds import PIPELINE_RUN
-from fournos.kube.resource import Key
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.history.recorder.fakes import Archives, namespaces
-from tests.unit.jobs.actors import NS
+from tests.unit.systems.jobs.actors import NS
 from tests.world.harness import Run as Life
 from tests.world.harness import Scenario
 from tests.world.kueue import ADMITTED

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from fournos.api.times import parse_time
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.metrics import Metrics
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.containers import containers_of
 from fournos.history.logs.limits import LogLimits
@@ -16,12 +20,8 @@ from fournos.history.recorder.archive import Forget, Write, executors
 from fournos.history.records import Record
 from fournos.history.settings import HistorySettings
 from fournos.insight.children import Children
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Key
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.metrics import Metrics
 from tests.unit.history.recorder.test_hand_over import Story, archived_in
-from tests.unit.jobs.actors import NS, job
+from tests.unit.systems.jobs.actors import NS, job
 from tests.world.server import VirtualClock
 
 

@@ -11,7 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
-from fournos.api.times import creation_time
+from fournos.engine.api.times import creation_time
+from fournos.engine.kube.errors import ServerError
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.metrics import Metrics
 from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.events import Events
 from fournos.history.alerts.receiver import Outcome
@@ -22,11 +25,8 @@ from fournos.history.recorder.observe import watches
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.settings import HistorySettings
 from fournos.history.store import Store
-from fournos.kube.errors import ServerError
-from fournos.runtime.clock import SystemClock
-from fournos.runtime.metrics import Metrics
 from tests.unit.history.recorder.test_hand_over import Story
-from tests.unit.jobs.actors import Tekton, job
+from tests.unit.systems.jobs.actors import Tekton, job
 from tests.world.server import Connection, Server, VirtualClock
 
 

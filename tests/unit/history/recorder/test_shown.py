@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.store import Store
+from fournos.engine.runtime.controller import Caches
+from fournos.engine.runtime.manager import Manager
 from fournos.history.recorder.shown import Shown
-from fournos.kube.kinds import NAMESPACE
-from fournos.kube.store import Store
-from fournos.runtime.controller import Caches
-from fournos.runtime.manager import Manager
 from tests.history import CLUSTER, a_run
 
 JOB = {"metadata": {"namespace": "bench", "name": "job-1", "uid": "uid-1"}}

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history import metrics as table
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Kind, Point, Series
 from fournos.history.regressions.standing import CONFIRMING, Standing, counts, standing
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import RUNTIME
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 QUIET = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 100.8, 99.2, 100.1, 99.9, 100.4, 99.6]

@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fournos import __version__
-from fournos.api.crd import crd
+from fournos.engine.api.crd import crd
+from fournos.engine.kube.resource import Key
 from fournos.insight.crds import KINDS
 from fournos.insight.doctor.facts import Facts, Place
 from fournos.insight.doctor.finding import Finding, Level
 from fournos.insight.doctor.needs import NEEDS
-from fournos.kube.resource import Key
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 PLACE = Place("bench", "hearth", "fournos-queue")

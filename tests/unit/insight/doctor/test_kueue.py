@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from fournos.engine.kube.errors import ForbiddenError, NotFoundError
+from fournos.engine.queueing.queues import DISPATCHERS
 from fournos.insight.doctor.finding import Level
 from fournos.insight.doctor.kueue import check_kueue
 from fournos.insight.doctor.namespaces import selected
 from fournos.insight.doctor.queues import check_queues
-from fournos.kube.errors import ForbiddenError, NotFoundError
-from fournos.queueing.queues import DISPATCHERS
 from tests.unit.insight.doctor.healthy import active, bad, configuration, facts, obj
 
 FORBIDDEN = ForbiddenError("no", status=403)

@@ -10,6 +10,13 @@ import pytest
 
 from fournos import __version__
 from fournos.app.parts import kinds
+from fournos.engine.kube.errors import (
+    ForbiddenError,
+    KubeError,
+    NoSuchResourceError,
+    NotFoundError,
+    ServerError,
+)
 from fournos.insight.crds import KINDS
 from fournos.insight.doctor.clocks import check_clocks
 from fournos.insight.doctor.crds import check_crds, differences
@@ -17,7 +24,6 @@ from fournos.insight.doctor.examine import check_history, check_vault, examine
 from fournos.insight.doctor.facts import VaultHealth
 from fournos.insight.doctor.finding import Level, faults
 from fournos.insight.doctor.versions import check_versions
-from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError, ServerError
 from tests.unit.insight.doctor.healthy import NOW, crds, deployment, facts
 
 FORBIDDEN = ForbiddenError("no", status=403)

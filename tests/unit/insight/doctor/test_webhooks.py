@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.engine.kube.errors import ForbiddenError
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.doctor.finding import Level
 from fournos.insight.doctor.needs import NEEDS, Right, check_rights
 from fournos.insight.doctor.webhooks import check_webhooks
-from fournos.kube.errors import ForbiddenError
-from fournos.queueing.kinds import WORKLOAD
 from tests.unit.insight.doctor.healthy import NOW, PLACE, SERVICE, authority, bad, facts, obj, webhooks
 
 LATER = NOW + timedelta(days=90)

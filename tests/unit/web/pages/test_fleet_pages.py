@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from fournos.engine.kube.errors import NotFoundError
 from fournos.history.api.wire import body
 from fournos.history.estimates.models import Estimates, JobEstimate
 from fournos.history.estimates.simulate import Estimate, Range
 from fournos.insight.errors import FournosError
-from fournos.kube.errors import NotFoundError
 from fournos.web.errors import PageError
 from fournos.web.pages import cluster, fleet, queue
 from fournos.web.routes import Action, Done

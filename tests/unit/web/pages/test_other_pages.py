@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 import pytest
 from markupsafe import escape
 
+from fournos.engine.kube.resource import Resource
 from fournos.history.api.wire import body
 from fournos.history.usage import Share, Usage
-from fournos.kube.resource import Resource
 from fournos.web.pages import health, kind, kinds, usage
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago, job

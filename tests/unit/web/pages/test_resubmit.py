@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fournos.api.crd import schema
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.cli.manifest import assignment
 from fournos.client.repeat import repeat
+from fournos.engine.api.crd import schema
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
 from fournos.insight.differences import Difference

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fournos.client.submission import MATRIX_LABEL
-from fournos.kube.errors import AlreadyExistsError, InvalidError, KubeError
-from fournos.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.kube.errors import AlreadyExistsError, InvalidError, KubeError
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.web.pages import submit
 from fournos.web.routes import Done, Shown
 from tests.unit.cli.api import Api

@@ -1,0 +1,1 @@
+"""What all kinds of resources share: conditions, times, quantities, rules, and CRDs from models."""

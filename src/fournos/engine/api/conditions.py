@@ -1,0 +1,72 @@
+"""Conditions (metav1.Condition): found by type, never by index, and updated in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fournos.engine.api.times import format_time
+
+MESSAGE_MAX = 32768
+"""Maximum characters of a condition's message, the limit of the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The wanted state of one condition."""
+
+    type: str
+    status: str
+    """"True", "False" or "Unknown"."""
+    reason: str
+    message: str
+
+
+def condition(obj: Mapping[str, Any], type_: str) -> Mapping[str, Any] | None:
+    """Returns the condition of this type in `status.conditions`, if any."""
+    for found in (obj.get("status") or {}).get("conditions") or ():
+        if found.get("type") == type_:
+            return found  # type: ignore[no-any-return]
+    return None
+
+
+def is_true(obj: Mapping[str, Any], type_: str) -> bool:
+    """True if the condition of this type has the status "True"."""
+    return (condition(obj, type_) or {}).get("status") == "True"
+
+
+def upsert(
+    conditions: Iterable[Mapping[str, Any]],
+    wanted: Condition,
+    *,
+    now: datetime,
+    generation: int | None = None,
+) -> list[Mapping[str, Any]]:
+    """Returns the list with this condition replaced in its place, or appended.
+
+    `lastTransitionTime` changes only when the status changes; an equal condition stays as it is.
+    """
+    entry: dict[str, Any] = {
+        "type": wanted.type,
+        "status": wanted.status,
+        "reason": wanted.reason,
+        "message": wanted.message[:MESSAGE_MAX],
+        "lastTransitionTime": format_time(now),
+    }
+    if generation is not None:
+        entry["observedGeneration"] = generation
+    result: list[Mapping[str, Any]] = []
+    placed = False
+    for existing in conditions:
+        if existing.get("type") != wanted.type:
+            result.append(existing)
+            continue
+        placed = True
+        if existing.get("status") == wanted.status and existing.get("lastTransitionTime"):
+            entry["lastTransitionTime"] = existing["lastTransitionTime"]
+        result.append(entry)
+    if not placed:
+        result.append(entry)
+    return result

@@ -1,0 +1,273 @@
+"""CustomResourceDefinitions from pydantic models.
+
+A CRD has a "structural" schema: without $ref, null and alternatives.  It needs limits wherever CEL reads, or
+the rules exceed the API server's cost budget.  A model that a CRD cannot express raises an error here, at
+generation, and not on a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from fournos.engine.api.model import CRD_DEFAULT
+from fournos.engine.api.rules import Rule
+from fournos.engine.kube.resource import Resource
+
+Schema = dict[str, Any]
+
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING: Schema = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
+_KEYWORDS = (
+    "description",
+    "type",
+    "nullable",
+    "format",
+    "default",
+    "enum",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "required",
+    "properties",
+    "items",
+    "additionalProperties",
+    "x-kubernetes-embedded-resource",
+    PRESERVE,
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-map-type",
+)
+"""The keywords of a schema node, in the order in which they are written."""
+
+
+class InexpressibleError(Exception):
+    """A model has a property that a CRD cannot express."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of `kubectl get`; priority 1 means only with `-o wide`."""
+
+    name: str
+    type: str
+    path: str
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The scale subresource: JSON paths of the wanted and the present number, and of the pods' selector."""
+
+    spec: str
+    status: str
+    selector: str
+
+    def as_json(self) -> Schema:
+        return {
+            "specReplicasPath": self.spec,
+            "statusReplicasPath": self.status,
+            "labelSelectorPath": self.selector,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One of our kinds: its model, its resource type and its other names."""
+
+    model: type[BaseModel]
+    resource: Resource
+    singular: str
+    short_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    scale: Scale | None = None
+    checked_by: str = ""
+    """The command that runs the API server's checks without a cluster."""
+
+    @property
+    def group(self) -> str:
+        return self.resource.group
+
+    @property
+    def version(self) -> str:
+        return self.resource.version
+
+    @property
+    def kind(self) -> str:
+        return self.resource.kind
+
+    @property
+    def plural(self) -> str:
+        return self.resource.plural
+
+    @property
+    def name(self) -> str:
+        return f"{self.plural}.{self.group}"
+
+
+class _WithoutNull(GenerateJsonSchema):
+    """Schema generation without null: Kubernetes drops nulls before validation, so optional means absent."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+
+class _Walk:
+    """Converts a JSON schema: inlines references and raises an error for what a CRD cannot express."""
+
+    def __init__(self, definitions: Mapping[str, Schema]) -> None:
+        self._definitions = definitions
+
+    def node(
+        self, raw: Schema, path: str, *, bounded: bool, described: bool, within: tuple[str, ...]
+    ) -> Schema:
+        raw, within = self._inlined(dict(raw), path, within)
+        raw.pop("title", None)
+        default = raw.pop("default", None)
+        if raw.pop(CRD_DEFAULT, False):
+            raw["default"] = default
+        if "const" in raw:
+            raw["enum"] = [raw.pop("const")]
+        if described and not raw.get("description"):
+            raise InexpressibleError(f"{path}: no description; kubectl explain would say nothing")
+        if "anyOf" in raw or "x-kubernetes-int-or-string" in raw:
+            return self._int_or_string(raw, path)
+        unknown = sorted(set(raw) - set(_KEYWORDS))
+        if unknown:
+            raise InexpressibleError(f"{path}: {', '.join(unknown)}: a CRD cannot say this")
+        match raw.get("type"):
+            case "object":
+                self._object(raw, path, bounded, within)
+            case "array":
+                self._array(raw, path, bounded, within)
+            case "string":
+                if bounded and not {"maxLength", "enum"} & set(raw) and raw.get("format") != "date-time":
+                    raise InexpressibleError(f"{path}: a string that CEL may look at needs maxLength")
+            case "integer" | "number" | "boolean":
+                pass
+            case None if raw.get(PRESERVE):
+                pass  # any content; rules cannot read it
+            case other:
+                raise InexpressibleError(f"{path}: type {other!r}: a CRD needs one plain type")
+        return {key: raw[key] for key in _KEYWORDS if key in raw}
+
+    def _inlined(self, raw: Schema, path: str, within: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
+        """Resolves references; a keyword beside a reference overrides the referenced schema."""
+        while "$ref" in raw:
+            name = str(raw.pop("$ref")).rsplit("/", 1)[-1]
+            if name in within:
+                raise InexpressibleError(f"{path}: {name} contains itself; a CRD cannot say this")
+            within = (*within, name)
+            raw = {**self._definitions[name], **raw}
+        return raw, within
+
+    def _int_or_string(self, raw: Schema, path: str) -> Schema:
+        kinds = sorted(str(option.get("type")) for option in raw.get("anyOf", ()))
+        rest = set(raw) - {*INT_OR_STRING, "description", "default", "pattern"}
+        if kinds != ["integer", "string"] or rest or any(len(option) != 1 for option in raw["anyOf"]):
+            raise InexpressibleError(f"{path}: a CRD knows one alternative, any integer or string")
+        kept: Schema = {key: raw[key] for key in ("description", "default", "pattern") if key in raw}
+        return {**kept, **INT_OR_STRING}
+
+    def _object(self, raw: Schema, path: str, bounded: bool, within: tuple[str, ...]) -> None:
+        if "properties" in raw:
+            if raw.pop("additionalProperties", False):
+                raise InexpressibleError(f"{path}: properties and additionalProperties exclude each other")
+            raw["properties"] = {
+                name: self.node(child, f"{path}.{name}", bounded=bounded, described=True, within=within)
+                for name, child in raw["properties"].items()
+            }
+        elif isinstance(raw.get("additionalProperties"), dict):
+            if bounded and "maxProperties" not in raw:
+                raise InexpressibleError(f"{path}: a map that CEL may look at needs maxProperties")
+            raw["additionalProperties"] = self.node(
+                raw["additionalProperties"], f"{path}[*]", bounded=bounded, described=False, within=within
+            )
+        elif raw.pop("additionalProperties", False) or PRESERVE not in raw:
+            raise InexpressibleError(f"{path}: an object of unknown fields must say {PRESERVE}")
+
+    def _array(self, raw: Schema, path: str, bounded: bool, within: tuple[str, ...]) -> None:
+        if not isinstance(raw.get("items"), dict):
+            raise InexpressibleError(f"{path}: a list needs one schema for all its items")
+        if bounded and "maxItems" not in raw:
+            raise InexpressibleError(f"{path}: a list that CEL may look at needs maxItems")
+        raw["items"] = self.node(raw["items"], f"{path}[]", bounded=bounded, described=False, within=within)
+        if raw.get("x-kubernetes-list-type") == "map":
+            keys = raw.get("x-kubernetes-list-map-keys") or []
+            if not keys or not set(keys) <= set(raw["items"].get("required", ())):
+                raise InexpressibleError(f"{path}: the keys of a map list must be required")
+
+
+def schema(model: type[BaseModel], *, rules: Iterable[Rule] = ()) -> Schema:
+    """Returns the structural schema of a kind whose model has the field `spec` and possibly `status`.
+
+    Raises InexpressibleError, which names the field.
+    """
+    raw = model.model_json_schema(by_alias=True, schema_generator=_WithoutNull, mode="validation")
+    walk = _Walk(raw.pop("$defs", {}))
+    properties: Schema = {
+        "apiVersion": {"description": "Group and version of the API.", "type": "string"},
+        "kind": {"description": "Kind of the object.", "type": "string"},
+        "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
+    }
+    for name, child in raw["properties"].items():
+        properties[name] = walk.node(child, name, bounded=name == "spec", described=True, within=())
+    root: Schema = {"description": raw.get("description", ""), "type": "object", "properties": properties}
+    for rule in rules:
+        node = root
+        for name in filter(None, rule.at.split(".")):
+            node = node["properties"][name]
+        node.setdefault("x-kubernetes-validations", []).append(rule.validation())
+    return root
+
+
+def crd(definition: Definition, *, rules: Iterable[Rule] = ()) -> Schema:
+    """Returns the CustomResourceDefinition of a kind, ready to apply."""
+    columns = [
+        {"name": column.name, "type": column.type, "jsonPath": column.path}
+        | ({"priority": column.priority} if column.priority else {})
+        for column in definition.columns
+    ]
+    names: Schema = {
+        "kind": definition.kind,
+        "listKind": f"{definition.kind}List",
+        "plural": definition.plural,
+        "singular": definition.singular,
+    }
+    if definition.short_names:
+        names["shortNames"] = list(definition.short_names)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": definition.name},
+        "spec": {
+            "group": definition.group,
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [
+                {
+                    "name": definition.version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema(definition.model, rules=rules)},
+                    "subresources": {"status": {}}
+                    | ({"scale": definition.scale.as_json()} if definition.scale else {}),
+                    "additionalPrinterColumns": columns,
+                }
+            ],
+        },
+    }

@@ -1,0 +1,135 @@
+"""Rules about whole objects: CEL for the API server, and the same check in Python.
+
+A rule refuses an object that can never work, with a message that contains the fix.  `when` determines the
+treatment of objects that were stored before the rule existed:
+
+- "always": the rule holds, or the stored object violated it already, so that such an object can still be
+  stopped and labelled, and its finalizer removed;
+- "create": checked at creation, never later;
+- "update": compares the old object with the new one.
+
+CEL's `oldSelf` in the first two needs `optionalOldSelf`, on by default since Kubernetes 1.30.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from fournos.engine.api.text import RE2_CONTROL, has_control
+
+Json: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, in CEL and in Python."""
+
+    id: str
+    field: str
+    """Path from the object's root, such as spec.cluster."""
+    message: str
+    cel: str
+    """The CEL expression, true if the rule holds; `self` is the node `at`."""
+    holds: Callable[[Json, Json], bool]
+    """The same check in Python: holds(`self`, `oldSelf`); the second is {} unless `when` is "update"."""
+    when: Literal["always", "create", "update"] = "always"
+    at: str = "spec"
+    """Path of the node that is `self`; "" is the whole object.  The rule is skipped where that node is
+    absent.
+
+    Use the nearest node: CEL's cost estimate does not support two levels of `oldSelf.value()`.
+    """
+    reason: Literal["FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden"] = "FieldValueInvalid"
+    """FieldValueDuplicate is not possible, because the API server then omits the message."""
+
+    def validation(self) -> dict[str, Any]:
+        """Returns the entry of x-kubernetes-validations at the node `at`."""
+        rule = self.cel
+        if self.when == "always":
+            before = re.sub(r"\bself\b", "oldSelf.value()", self.cel)
+            rule = f"({self.cel}) || (oldSelf.hasValue() && !({before}))"
+        elif self.when == "create":
+            rule = f"oldSelf.hasValue() || ({self.cel})"
+        entry: dict[str, Any] = {"rule": rule, "message": self.message, "reason": self.reason}
+        below = self.field.removeprefix(self.at).removeprefix(".")
+        if below:
+            entry["fieldPath"] = f".{below}"
+        if self.when != "update":
+            entry["optionalOldSelf"] = True
+        return entry
+
+    def violated(self, new: Json, old: Json | None) -> bool:
+        """True if a write of `new` over `old` (None at creation) is refused; both are whole objects."""
+        now, then = self._node(new), None if old is None else self._node(old)
+        if now is None:
+            return False
+        if self.when == "update":
+            return then is not None and not self.holds(now, then)
+        if self.when == "create":
+            return then is None and not self.holds(now, {})
+        return not self.holds(now, {}) and (then is None or self.holds(then, {}))
+
+    def _node(self, obj: Json) -> Json | None:
+        node: Json | None = obj
+        for name in filter(None, self.at.split(".")):
+            node = None if node is None else node.get(name)
+        return node
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One reason to refuse an object: field, message and rule."""
+
+    field: str
+    message: str
+    rule: str
+    """Id of the rule; "schema" for types, bounds and unknown fields."""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def violations(rules: Iterable[Rule], new: Json, old: Json | None = None) -> list[Violation]:
+    """Returns the violated rules of this write, as the API server would.  The objects must fit the schema."""
+    return [Violation(rule.field, rule.message, rule.id) for rule in rules if rule.violated(new, old)]
+
+
+def full_match(pattern: str, text: str) -> bool:
+    """True if the whole text matches the pattern, as CEL's matches with ^...$."""
+    return re.fullmatch(pattern, text, re.ASCII) is not None
+
+
+def text_rule(
+    name: str, message: str, *, pattern: str, longest: int, at: str = "spec", empty: bool = False
+) -> Rule:
+    """Returns the rule that a text matches the pattern and is not too long; `empty`: "" counts as absent."""
+    allowed = [f"!has(self.{name})", *([f"self.{name} == ''"] if empty else [])]
+    fits = f"(self.{name}.size() <= {longest} && self.{name}.matches('^{pattern}$'))"
+
+    def holds(new: Json, _: Json) -> bool:
+        text = new.get(name)
+        return text is None or (empty and text == "") or (len(text) <= longest and full_match(pattern, text))
+
+    return Rule(
+        id=f"{name.lower()}-text",
+        at=at,
+        field=f"{at}.{name}",
+        message=message,
+        cel=" || ".join((*allowed, fits)),
+        holds=holds,
+    )
+
+
+def plain_rule(name: str) -> Rule:
+    """Returns the rule that a text of the spec has no characters that could control a terminal."""
+    return Rule(
+        id=f"{name.lower()}-plain",
+        field=f"spec.{name}",
+        message="write one line of plain text: leave out control characters, such as escape sequences of a "
+        "terminal, and those that turn the direction of writing round",
+        cel=f"!has(self.{name}) || !self.{name}.matches(r'{RE2_CONTROL}')",
+        holds=lambda new, _: not has_control(new.get(name) or ""),
+    )

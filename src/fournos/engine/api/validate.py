@@ -1,0 +1,119 @@
+"""The checks of the schema in Python: types, bounds, names of fields.
+
+These are the API server's checks before it evaluates any rule, for the command line without a cluster.  They
+are stricter in one point: an unknown field is refused, because it is probably misspelt (the API server drops
+it, kubectl refuses it).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from fournos.engine.api.crd import PRESERVE, Definition, Schema, schema
+from fournos.engine.api.rules import Violation
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (Mapping,),
+    "array": (list, tuple),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+_NAMES = {
+    "object": "a map",
+    "array": "a list",
+    "string": "a text (in quotes, if it looks like something else)",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+}
+
+
+def schema_violations(definition: Definition, obj: Mapping[str, Any]) -> list[Violation]:
+    """Returns the violations of the kind's schema; rules may be checked only if there are none."""
+    root = _schema(definition)
+    found: list[Violation] = []
+    for field, wanted in (
+        ("apiVersion", f"{definition.group}/{definition.version}"),
+        ("kind", definition.kind),
+    ):
+        if obj.get(field) != wanted:
+            found.append(Violation(field, f"write {field}: {wanted}", "schema"))
+    if not isinstance(obj.get("metadata", {}), Mapping):
+        found.append(Violation("metadata", "write a map", "schema"))
+    found += _object(root, {key: value for key, value in obj.items() if key != "metadata"}, "")
+    return found
+
+
+@lru_cache(maxsize=16)
+def _schema(definition: Definition) -> Schema:
+    return schema(definition.model)
+
+
+def _is(kind: str, value: Any) -> bool:
+    """True if the value has the JSON type.  In Python True is an int, in JSON it is not."""
+    return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _node(node: Schema, value: Any, path: str) -> Iterator[Violation]:
+    if node.get("x-kubernetes-int-or-string"):
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            yield Violation(path, "write a whole number or a text", "schema")
+        elif "pattern" in node and isinstance(value, str) and not re.search(node["pattern"], value):
+            yield Violation(path, f"write a text that fits {node['pattern']}", "schema")
+        return
+    kind = node.get("type")
+    if kind is None:
+        return  # a field of any content
+    if not _is(kind, value):
+        yield Violation(path, f"write {_NAMES[kind]}", "schema")
+        return
+    if "enum" in node and value not in node["enum"]:
+        yield Violation(path, "write one of " + ", ".join(map(str, node["enum"])), "schema")
+    yield from _bounds(node, value, path)
+    match kind:
+        case "object":
+            yield from _object(node, value, path)
+        case "array":
+            for index, item in enumerate(value):
+                yield from _node(node["items"], item, f"{path}[{index}]")
+        case "string" if node.get("format") == "date-time":
+            try:
+                datetime.fromisoformat(value)
+            except ValueError:
+                yield Violation(path, "write a time such as 2026-01-31T12:00:00Z", "schema")
+
+
+def _bounds(node: Schema, value: Any, path: str) -> Iterator[Violation]:
+    if "minimum" in node and value < node["minimum"]:
+        yield Violation(path, f"write at least {node['minimum']}", "schema")
+    if "maximum" in node and value > node["maximum"]:
+        yield Violation(path, f"write at most {node['maximum']}", "schema")
+    for keyword, unit in (("maxLength", "characters"), ("maxItems", "items"), ("maxProperties", "keys")):
+        if keyword in node and len(value) > node[keyword]:
+            yield Violation(path, f"write at most {node[keyword]} {unit}", "schema")
+
+
+def _object(node: Schema, value: Mapping[str, Any], path: str) -> Iterator[Violation]:
+    prefix = f"{path}." if path else ""
+    properties: Schema = node.get("properties", {})
+    for name in node.get("required", ()):
+        if value.get(name) is None:
+            yield Violation(f"{prefix}{name}", "write it, it is required", "schema")
+    for name, child in value.items():
+        if child is None:
+            continue  # the API server drops nulls
+        if name in properties:
+            yield from _node(properties[name], child, f"{prefix}{name}")
+        elif isinstance(node.get("additionalProperties"), dict):
+            yield from _node(node["additionalProperties"], child, f"{prefix}{name}")
+        elif PRESERVE not in node:
+            near = difflib.get_close_matches(str(name), properties, n=1)
+            fix = f"did you mean {near[0]}?" if near else "remove it; known are " + ", ".join(properties)
+            yield Violation(f"{prefix}{name}", f"unknown field: {fix}", "schema")

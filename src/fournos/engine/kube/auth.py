@@ -1,0 +1,226 @@
+"""Client authentication: a fixed token or certificate, a token file that is reloaded, an exec plugin."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from fournos.engine.kube.errors import CredentialsError
+from fournos.engine.kube.kubeconfig import ExecSpec
+
+TOKEN_FILE_MAX_AGE = 60.0
+"""Seconds; the kubelet renews a projected token long before it expires."""
+EXEC_TIMEOUT = 30.0
+FRESH = 10.0
+"""Seconds for which a plugin's result is not requested again, even after a 401."""
+_EXPIRY_MARGIN = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Proof:
+    """A bearer token, a client certificate with its key (PEM), both or neither.  Secret: no repr."""
+
+    token: str | None = None
+    certificate: bytes | None = None
+    key: bytes | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers, such as those of an impersonation."""
+
+
+class Identity(Protocol):
+    """A source of proofs."""
+
+    async def proof(self) -> Proof:
+        """Returns the present proof.  Raises CredentialsError."""
+        ...
+
+    def invalidate(self) -> None:
+        """Discards the proof after a 401 response, so that the next one is new if possible."""
+        ...
+
+
+class FixedIdentity:
+    """A proof that never changes."""
+
+    def __init__(self, proof: Proof) -> None:
+        self._proof = proof
+
+    async def proof(self) -> Proof:
+        return self._proof
+
+    def invalidate(self) -> None:
+        """Does nothing: there is no other proof."""
+
+
+class Impersonation:
+    """Another user's identity, by the right of ours to impersonate."""
+
+    def __init__(self, own: Identity, headers: tuple[tuple[str, str], ...]) -> None:
+        """`headers`: Impersonate-User and those beside it."""
+        self._own = own
+        self._headers = headers
+
+    async def proof(self) -> Proof:
+        return replace(await self._own.proof(), headers=self._headers)
+
+    def invalidate(self) -> None:
+        self._own.invalidate()
+
+
+class TokenFile:
+    """A token in a file that another process renews in place, such as the kubelet."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        certificate: bytes | None = None,
+        key: bytes | None = None,
+        max_age: float = TOKEN_FILE_MAX_AGE,
+    ) -> None:
+        self._path = path
+        self._certificate = certificate
+        self._key = key
+        self._max_age = max_age
+        self._proof: Proof | None = None
+        self._read_at = 0.0
+
+    async def proof(self) -> Proof:
+        now = asyncio.get_running_loop().time()
+        if self._proof is None or now - self._read_at >= self._max_age:
+            token = self._read()
+            if token:
+                self._proof = Proof(token, self._certificate, self._key)
+                self._read_at = now
+        if self._proof is None:
+            raise CredentialsError(f"token file {self._path} is missing or empty")
+        return self._proof
+
+    def invalidate(self) -> None:
+        self._read_at = float("-inf")
+
+    def _read(self) -> str:
+        """Returns the token; "" if the file is unreadable, as during its replacement: the old token stays."""
+        try:
+            return self._path.read_text().strip()
+        except OSError:
+            return ""
+
+
+class ExecPlugin:
+    """Runs the exec plugin of a kubeconfig, only once at a time, and caches its result until it expires."""
+
+    def __init__(
+        self,
+        spec: ExecSpec,
+        *,
+        timeout: float = EXEC_TIMEOUT,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._spec = spec
+        self._timeout = timeout
+        self._now = now
+        self._proof: Proof | None = None
+        self._expires: datetime | None = None
+        self._made_at = 0.0
+        self._lock = asyncio.Lock()
+
+    async def proof(self) -> Proof:
+        async with self._lock:
+            if self._proof is None or (self._expires and self._now() >= self._expires - _EXPIRY_MARGIN):
+                self._proof = None
+                status = self._check(await self._run())
+                self._expires = self._expiry(status)
+                self._made_at = asyncio.get_running_loop().time()
+                certificate = status.get("clientCertificateData")
+                key = status.get("clientKeyData")
+                self._proof = Proof(
+                    status.get("token"),
+                    str(certificate).encode() if certificate else None,
+                    str(key).encode() if key else None,
+                )
+            return self._proof
+
+    def invalidate(self) -> None:
+        # Many concurrent requests may fail with 401; one new run is enough for all of them.
+        if asyncio.get_running_loop().time() - self._made_at > FRESH:
+            self._proof = None
+
+    async def _run(self) -> bytes:
+        info: dict[str, Any] = {"interactive": False}
+        if self._spec.cluster_info is not None:
+            info["cluster"] = self._spec.cluster_info
+        request = {"apiVersion": self._spec.api_version, "kind": "ExecCredential", "spec": info}
+        environment = {
+            **os.environ,
+            **dict(self._spec.env),
+            "KUBERNETES_EXEC_INFO": orjson.dumps(request).decode(),
+        }
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._spec.command,
+                *self._spec.args,
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,  # so that a timeout also kills its child processes
+            )
+        except OSError as error:
+            hint = f"; {self._spec.install_hint}" if self._spec.install_hint else ""
+            raise self._failed(f"cannot be started: {error.strerror}{hint}") from error
+        try:
+            async with asyncio.timeout(self._timeout):
+                output, stderr = await process.communicate()
+        except TimeoutError:
+            raise self._failed(f"gave no answer within {self._timeout:g} s") from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        if process.returncode:
+            raise self._failed(f"ended with code {process.returncode}: {_last_line(stderr)}")
+        return output
+
+    def _check(self, output: bytes) -> dict[str, Any]:
+        try:
+            answer = orjson.loads(output)
+            status = answer["status"]
+            version = answer.get("apiVersion")
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+            raise self._failed("did not print an ExecCredential") from None
+        if version != self._spec.api_version:
+            raise self._failed(f"speaks another version than {self._spec.api_version}")
+        pair = bool(status.get("clientCertificateData")), bool(status.get("clientKeyData"))
+        if pair[0] != pair[1] or not (status.get("token") or pair[0]):
+            raise self._failed("printed neither a token nor a certificate with its key")
+        return dict(status)
+
+    def _expiry(self, status: dict[str, Any]) -> datetime | None:
+        text = status.get("expirationTimestamp")
+        if not text:
+            return None
+        try:
+            return datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+        except ValueError:
+            raise self._failed("printed an expirationTimestamp that is no time") from None
+
+    def _failed(self, what: str) -> CredentialsError:
+        return CredentialsError(f"exec plugin {Path(self._spec.command).name} {what}")
+
+
+def _last_line(stderr: bytes) -> str:
+    """Returns the last line of the plugin's output, with anything hidden that could be a token."""
+    lines = stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+    return re.sub(r"[A-Za-z0-9_\-.+=]{25,}", "…", lines[-1])[:300]

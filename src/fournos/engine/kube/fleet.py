@@ -1,0 +1,296 @@
+"""Other clusters: a connection, probes and caches for each; a slow one does not delay the others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Protocol, cast
+
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.bounded_api import Bounded, Budget
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.dns import LoneResolver
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.member import Member, ReflectorFactory
+from fournos.engine.kube.probe import ClusterApi, Probe
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.store import IndexFunction, Store, same_but_version
+from fournos.engine.kube.transport import Observer
+from fournos.engine.kube.untrusted_kubeconfig import KubeconfigRefusedError, check
+
+__all__ = ["ClusterApi", "Fleet", "FleetWatch", "KubeconfigRefusedError", "Probe"]
+
+logger = logging.getLogger(__name__)
+
+SETTLE: Final = 0.1
+"""Seconds for which changes of one cluster are collected into one call of `on_change`."""
+REQUEST_TIMEOUT: Final = 30.0
+_QPS: Final = 50.0
+_BURST: Final = 100
+_MAX_BYTES: Final = 8 * 2**20
+"""Maximum bytes of a response: of a page of objects or of one watch event."""
+MAX_MEMORY: Final = 128 * 2**20
+"""Maximum bytes for all stores of one cluster, so that one cluster cannot use up the memory of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetWatch:
+    """A resource type that is watched in every cluster; `project` and `indexes` are those of `Store`.
+
+    If a cluster has more than `limit` objects of the type, or its watched objects take more than
+    `MAX_MEMORY`, it gets a `watch_error` and its store receives no more objects.
+    """
+
+    resource: Resource
+    namespace: str = ""
+    selector: str = ""
+    project: Callable[[Obj], Obj] | None = None
+    indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
+    limit: int = 20_000
+
+
+class Dial(Protocol):
+    """Connects to an API server; tests connect to one in memory."""
+
+    def __call__(self, name: str, credentials: Credentials, *, timeout: float) -> ClusterApi: ...
+
+
+class Fleet:
+    """The connections to a set of other clusters.
+
+    All methods but `run` return at once; call them in the event loop of `run`.
+
+    `on_change` is called with the name of a cluster when the result of its probes, its stored objects or the
+    error of a watch has changed.  Changes within 0.1 s are one call.  It must not block.  Changes outside a
+    projection are ignored.  `on_object` is called at once with the old and the new version of each changed
+    object.  `qps` limits the requests to each cluster.
+    """
+
+    def __init__(
+        self,
+        *,
+        watches: Sequence[FleetWatch],
+        on_change: Callable[[str], None],
+        on_object: Callable[[str, Obj | None, Obj | None], None] = lambda name, old, new: None,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        qps: float = _QPS,
+        probe_interval: float = 30.0,
+        timeout: float = 10.0,
+        observer: Observer | None = None,
+        dial: Dial | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._watches = {watch.resource: watch for watch in watches}
+        if len(self._watches) != len(watches):
+            raise ValueError("a resource type can be watched once only")
+        self._on_change = on_change
+        self._on_object = on_object
+        self._qps = qps
+        self._now = now
+        self._monotonic = monotonic
+        self._interval = probe_interval
+        self._timeout = timeout
+        self._observer = observer
+        self._dial = dial or self._dial_over_http
+        self._resolvers: dict[str, LoneResolver] = {}
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load
+        self._members: dict[str, Member] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._pending: dict[str, asyncio.TimerHandle] = {}
+        self._running = False
+
+    # --- members -------------------------------------------------------------------------------------
+
+    def connect(
+        self, name: str, kubeconfig: bytes, *, version: str, unreachable_since: datetime | None = None
+    ) -> None:
+        """Adds the cluster, or replaces its kubeconfig; does nothing if `version` is the one in use.
+
+        A kubeconfig for the same server keeps stores and probe result until the new connection has its own.
+        A kubeconfig for another server starts empty.  The time of the loss is kept in both cases.
+        `unreachable_since` sets it for a cluster that is new in this process, from a status that is older
+        than the process.  Raises KubeconfigRefusedError; the cluster is then forgotten, because its earlier
+        kubeconfig was withdrawn.
+        """
+        before = self._members.get(name)
+        if before is not None and before.version == version:
+            return
+        try:
+            checked = check(kubeconfig, now=self._now())
+        except KubeconfigRefusedError:
+            self.disconnect(name)
+            raise
+        since = before.since if before is not None else unreachable_since
+        self.disconnect(name)
+        known = before if before is not None and before.server == checked.credentials.server else None
+        stores = known.stores if known else {of: _store(watch) for of, watch in self._watches.items()}
+
+        def dial(timeout: float) -> ClusterApi:
+            return self._dial(name, checked.credentials, timeout=timeout)
+
+        self._members[name] = Member(
+            name,
+            checked,
+            version=version,
+            stores=stores,
+            reflector=self._reflector_of(name),
+            api=dial(REQUEST_TIMEOUT),
+            dial=lambda: dial(self._timeout),
+            on_change=lambda: self._changed(name),
+            now=self._now,
+            monotonic=self._monotonic,
+            interval=self._interval,
+            timeout=self._timeout,
+            last=known.last if known else None,
+            since=since,
+            rng=self._rng,
+        )
+        self._changed(name)
+        if self._running:
+            self._start(name)
+
+    def disconnect(self, name: str) -> None:
+        """Ends the cluster's tasks and connections and drops its stores; ignores an unknown cluster."""
+        if pending := self._pending.pop(name, None):
+            pending.cancel()
+        self._resolvers.pop(name, None)
+        member = self._members.pop(name, None)
+        if member is None:
+            return
+        member.stop()
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+        leaving = asyncio.create_task(_leave(member, task), name=f"cluster {name} leaves")
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+    # --- reading -------------------------------------------------------------------------------------
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._members))
+
+    def version_of(self, name: str) -> str | None:
+        """Returns the version of the kubeconfig in use; None if the cluster is not connected."""
+        member = self._members.get(name)
+        return member.version if member else None
+
+    def probe(self, name: str) -> Probe | None:
+        """Returns the last probe; None before the end of the first, which takes at most `timeout` seconds."""
+        member = self._members.get(name)
+        return member.last if member else None
+
+    def store(self, name: str, resource: Resource) -> Store | None:
+        """Returns the store of a resource type; None for an unknown cluster or a type that is not watched.
+
+        It keeps the last observed objects while the cluster is unreachable.  It is empty and not `synced`
+        before the first list.
+        """
+        member = self._members.get(name)
+        return member.stores.get(resource) if member else None
+
+    def watch_error(self, name: str, resource: Resource) -> KubeError | None:
+        """Returns the error of a watch in a reachable cluster, such as a missing right."""
+        member = self._members.get(name)
+        return member.watch_error(resource) if member else None
+
+    def api(self, name: str) -> ClusterApi | None:
+        """Returns the client for requests.
+
+        Call this for each request: the client is closed when the kubeconfig changes or the cluster is
+        forgotten.
+        """
+        member = self._members.get(name)
+        return member.api if member else None
+
+    # --- running -------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Runs until cancelled; afterwards no task and no connection is left."""
+        self._running = True
+        try:
+            for name in self.names():
+                self._start(name)
+            await asyncio.Event().wait()
+        finally:
+            self._running = False
+            for name in self.names():
+                self.disconnect(name)
+            await asyncio.gather(*self._leaving, return_exceptions=True)
+
+    def _start(self, name: str) -> None:
+        run = self._members[name].run()
+        self._tasks[name] = asyncio.create_task(run, name=f"cluster {name}")
+
+    def _changed(self, name: str) -> None:
+        if name not in self._pending and name in self._members:
+            loop = asyncio.get_running_loop()
+            self._pending[name] = loop.call_later(SETTLE, self._notify, name)
+
+    def _notify(self, name: str) -> None:
+        del self._pending[name]
+        try:
+            self._on_change(name)
+        except Exception:
+            logger.exception("a change of cluster %s could not be handed on", name)
+
+    def _reflector_of(self, name: str) -> ReflectorFactory:
+        budget = Budget(MAX_MEMORY)
+
+        def make(
+            api: ClusterApi,
+            resource: Resource,
+            store: Store,
+            *,
+            on_change: Callable[[], None],
+            on_state: Callable[[], None],
+        ) -> Reflector:
+            def stored(_: str, old: Obj | None, new: Obj | None) -> None:
+                if not same_but_version(old, new):
+                    on_change()
+                    self._on_object(name, old, new)
+
+            watch = self._watches[resource]
+            return Reflector(
+                cast(Api, Bounded(api, store, limit=watch.limit, budget=budget)),
+                resource,
+                store,
+                namespace=watch.namespace,
+                selector=watch.selector,
+                on_change=stored,
+                on_state=on_state,
+                where=name,
+                rng=self._rng,
+            )
+
+        return make
+
+    def _dial_over_http(self, name: str, credentials: Credentials, *, timeout: float) -> ClusterApi:
+        return Client(
+            credentials,
+            name=name,
+            qps=self._qps,
+            burst=max(_BURST, int(2 * self._qps)),
+            timeout=timeout,
+            observer=self._observer,
+            max_bytes=_MAX_BYTES,
+            resolver=self._resolvers.setdefault(name, LoneResolver()),
+        )
+
+
+async def _leave(member: Member, task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        await asyncio.gather(task, return_exceptions=True)
+    await member.close()
+
+
+def _store(watch: FleetWatch) -> Store:
+    return Store(project=watch.project, indexes=watch.indexes)

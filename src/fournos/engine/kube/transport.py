@@ -1,0 +1,254 @@
+"""Requests to one API server: authentication, rate limit, timeouts, fencing, typed errors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, TypeAlias
+
+import aiohttp
+import orjson
+from aiohttp.abc import AbstractResolver
+from multidict import CIMultiDict, MultiMapping
+from yarl import URL
+
+from fournos.engine.kube.bodies import pieces_of_file, whole_body
+from fournos.engine.kube.connector import Connector
+from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.errors import ConnectionLostError, InvalidError, KubeError, ServerError
+from fournos.engine.kube.limiter import TokenBucket
+from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.status_errors import error_from
+
+logger = logging.getLogger(__name__)
+
+Guard: TypeAlias = Callable[[], None]
+Observer: TypeAlias = Callable[[str, str, int, float], None]
+"""Called with verb, resource ("jobs.batch", "" for a raw path), HTTP status (0: no response), and seconds to
+the response's head."""
+
+CONNECT_TIMEOUT = 10.0
+LONGEST_PAUSE = 30.0
+LONGEST_REFUSAL = 2**22
+"""Maximum bytes of an error response."""
+
+_Proof: TypeAlias = tuple[MultiMapping[str], ssl.SSLContext | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request.  Metrics count `verb` and `resource`; the other fields are sent."""
+
+    verb: str
+    resource: str
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Obj | None = field(default=None, repr=False)
+    """Not in the repr, because it may be a Secret."""
+    content_type: str = "application/json"
+    content: bytes | BinaryIO | None = field(default=None, repr=False)
+    """Sent as it is, in place of a body; a file is streamed, and must be seekable."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    """The limit of the whole request; None: that of the client."""
+    buffer: int | None = None
+    """Bytes of the response that are read ahead; None: as many as is fast."""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class Transport:
+    """Sends requests; `fournos.engine.kube.client.Client` documents the parameters."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        qps: float,
+        burst: int,
+        timeout: float,
+        guard: Guard | None,
+        observer: Observer | None,
+        user_agent: str,
+        max_bytes: int | None = None,
+        resolver: AbstractResolver | None = None,
+    ) -> None:
+        self._credentials = credentials
+        self._bucket = TokenBucket(qps, burst)
+        self._timeout = timeout
+        self._guard = guard
+        self._observer = observer
+        self._max_bytes = max_bytes
+        self._connections = _Connections(guard, resolver, user_agent)
+
+    async def close(self) -> None:
+        await self._connections.close()
+
+    def of(self, credentials: Credentials, *, qps: float, burst: int) -> Transport:
+        """Returns one with other credentials and a rate limit of its own, over the same connections."""
+        found = copy(self)
+        found._credentials = credentials
+        found._bucket = TokenBucket(qps, burst)
+        return found
+
+    async def send(self, request: Request) -> bytes:
+        """Returns the body of the response."""
+        response = await self._open(request, request.seconds or self._timeout)
+        async with response:
+            try:
+                return await whole_body(response, self._max_bytes)
+            except (aiohttp.ClientError, OSError) as error:
+                raise _lost(request, error) from error
+
+    async def stream(self, request: Request) -> aiohttp.ClientResponse:
+        """Returns a response without an end, whose head must arrive in time.  The caller closes it."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._open(request, None)
+        except TimeoutError as error:
+            raise _lost(request, error) from error
+
+    async def _open(self, request: Request, limit: float | None) -> aiohttp.ClientResponse:
+        """Returns a response below 300, its body unread.  After a 401 it tries once more with a new proof."""
+        await self._bucket.take()
+        proof = await self._credentials.proof()
+        response = await self._exchange(request, proof, limit)
+        if response.status == 401:
+            self._credentials.invalidate()
+            renewed = await self._credentials.proof()
+            if renewed != proof:
+                response.release()
+                response = await self._exchange(request, renewed, limit)
+        if response.status < 300:
+            _plain(request, response)
+            return response
+        raise await self._refused(response)
+
+    async def _exchange(self, request: Request, proof: _Proof, limit: float | None) -> aiohttp.ClientResponse:
+        headers, tls = CIMultiDict(proof[0]), proof[1]
+        headers.update(request.headers)
+        data: Any = request.content
+        if data is not None and not isinstance(data, bytes):
+            data = pieces_of_file(data)
+        if request.body is not None:
+            try:
+                data = orjson.dumps(request.body)
+            except TypeError as error:
+                # Everything that was parsed from JSON can be serialized, unless it is nested too deeply.
+                raise InvalidError(f"{request}: the object is nested too deeply to be written") from error
+            headers["Content-Type"] = request.content_type
+        loop = asyncio.get_running_loop()
+        # The fence: checked after all waiting, so that no write is sent with an expired lease.  The
+        # connector checks again once there is a connection.
+        if self._guard is not None and request.method != "GET":
+            self._guard()
+        started = loop.time()
+        status = 0
+        try:
+            response = await self._connections.session().request(
+                request.method,
+                URL(self._credentials.server + request.path, encoded=True),
+                params=request.query or None,
+                data=data,
+                headers=headers,
+                ssl=True if tls is None else tls,
+                server_hostname=self._credentials.server_name,
+                timeout=aiohttp.ClientTimeout(total=limit, sock_connect=CONNECT_TIMEOUT),
+                read_bufsize=request.buffer,
+                allow_redirects=False,  # the token must not be sent to another server
+            )
+            status = response.status
+            return response
+        except (aiohttp.ClientError, OSError) as error:
+            raise _lost(request, error) from error
+        finally:
+            seconds = loop.time() - started
+            logger.debug("%s: %s in %.3f s", request, status or "no answer", seconds)
+            if self._observer is not None:
+                self._observer(request.verb, request.resource, status, seconds)
+
+    async def _refused(self, response: aiohttp.ClientResponse) -> KubeError:
+        async with response:
+            try:
+                body = await whole_body(response, self._max_bytes or LONGEST_REFUSAL)
+            except (aiohttp.ClientError, OSError, ConnectionLostError):
+                body = b""
+        error = error_from(response.status, body, retry_after=response.headers.get("Retry-After"))
+        if isinstance(error, ServerError) and error.status == 429 and error.retry_after:
+            self._bucket.pause(min(error.retry_after, LONGEST_PAUSE))
+        return error
+
+
+class _Connections:
+    """The open connections to one API server, made when the first is needed."""
+
+    def __init__(self, guard: Guard | None, resolver: AbstractResolver | None, user_agent: str) -> None:
+        self._guard = guard
+        self._resolver = resolver
+        self._user_agent = user_agent
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def session(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise ConnectionLostError("the connection was closed; ask for the present one")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                # No connection limit: the token bucket is the limit, and watches hold connections.
+                connector=Connector(
+                    guard=self._guard, limit=0, keepalive_timeout=60, resolver=self._resolver
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # Compression would cost both sides more CPU than the saved bytes are worth in a cluster.
+                headers={
+                    "User-Agent": self._user_agent,
+                    "Accept": "application/json",
+                    "Accept-Encoding": "identity",
+                },
+                # Responses are never decompressed: a few KiB could become gigabytes.
+                auto_decompress=False,
+                read_bufsize=2**18,
+            )
+        return self._session
+
+
+def _plain(request: Request, response: aiohttp.ClientResponse) -> None:
+    packed = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if packed not in ("", "identity"):
+        response.close()
+        raise ConnectionLostError(
+            f"{request}: the answer is packed ({packed[:20]}), though identity was asked for; "
+            "is there a proxy between us and the API server?"
+        )
+
+
+def _lost(request: Request, error: Exception) -> ConnectionLostError:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        why = getattr(error.certificate_error, "verify_message", "") or "not trusted"
+        return ConnectionLostError(
+            f"{request}: the server's certificate: {why}; check server and certificate-authority-data"
+        )
+    if isinstance(error, TimeoutError):
+        return ConnectionLostError(f"{request}: no answer in time")
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        # The error's own text contains Python's description of the TLS context.
+        return ConnectionLostError(f"{request}: cannot connect to {error.host}:{error.port}: {_cause(error)}")
+    return ConnectionLostError(f"{request}: {str(error) or type(error).__name__}")
+
+
+def _cause(error: aiohttp.ClientConnectorError) -> str:
+    number = error.os_error.errno
+    return os.strerror(number) if number and number > 0 else str(error.os_error) or "no address"

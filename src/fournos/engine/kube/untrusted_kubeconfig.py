@@ -1,0 +1,252 @@
+"""An untrusted kubeconfig: checked completely before any connection is made with it.
+
+The rules are those of Kueue's MultiKueueCluster, so that a Secret valid for one is valid for the other: no
+program, no file, no proxy, no basic authentication, no unverified TLS, in no entry of the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from ipaddress import ip_address
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from cryptography import x509
+
+from fournos.engine.kube.credentials import Credentials, from_access
+from fournos.engine.kube.errors import CredentialsError
+from fournos.engine.kube.kubeconfig import Access, Config, access, checked
+from fournos.engine.kube.token import claims, time_of
+from fournos.engine.kube.yamls import YamlError, load_all
+
+MAX_BYTES: Final = 128 * 1024
+"""Maximum bytes.  One context has about 6 KiB; the worst content of this size is read in half a second."""
+
+_CREDENTIALS: Final = "use a token or client-certificate-data with client-key-data"
+_REFUSED: Final = (
+    # list, its field, the reason, what is wrong, what to do
+    ("users", "exec", "ExecNotAllowed", "runs a program (exec)", _CREDENTIALS),
+    ("users", "auth-provider", "AuthProviderNotAllowed", "uses an auth-provider", _CREDENTIALS),
+    ("users", "tokenFile", "TokenFileNotAllowed", "names a file (tokenFile)", "put the token in token"),
+    (
+        "users",
+        "client-certificate",
+        "ClientCertificateFileNotAllowed",
+        "names a file (client-certificate)",
+        "put its content, base64, in client-certificate-data",
+    ),
+    (
+        "users",
+        "client-key",
+        "ClientKeyFileNotAllowed",
+        "names a file (client-key)",
+        "put its content, base64, in client-key-data",
+    ),
+    ("users", "username", "BasicAuthNotAllowed", "uses basic authentication (username)", _CREDENTIALS),
+    ("users", "password", "BasicAuthNotAllowed", "uses basic authentication (password)", _CREDENTIALS),
+    *(
+        (
+            "users",
+            field,
+            "ImpersonationNotAllowed",
+            f"impersonates ({field})",
+            "use credentials of the identity itself",
+        )
+        for field in ("as", "as-uid", "as-groups", "as-user-extra")
+    ),
+    (
+        "clusters",
+        "certificate-authority",
+        "CertificateAuthorityFileNotAllowed",
+        "names a file (certificate-authority)",
+        "put its content, base64, in certificate-authority-data",
+    ),
+    (
+        "clusters",
+        "proxy-url",
+        "ProxyNotAllowed",
+        "uses a proxy (proxy-url)",
+        "name a server reached directly",
+    ),
+    (
+        "clusters",
+        "insecure-skip-tls-verify",
+        "InsecureTLSNotAllowed",
+        "does not verify the server (insecure-skip-tls-verify)",
+        "give certificate-authority-data instead",
+    ),
+)
+_SINGULAR: Final = {"users": "user", "clusters": "cluster"}
+_DNS_NAME: Final = re.compile(r"(?=.{1,253}\Z)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*"
+                              r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.?", re.I)  # fmt: skip
+_TOKEN: Final = re.compile(r"[!-~]+")
+
+
+class KubeconfigRefusedError(CredentialsError):
+    """`reason` is CamelCase for a condition; the message contains the fix and no secret."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The credentials of a checked kubeconfig and their end (None: unknown)."""
+
+    credentials: Credentials
+    expires: datetime | None
+    by_certificate: bool
+    """True if the client certificate ends then, False if the token does."""
+
+
+def check(content: bytes, *, now: datetime) -> Checked:
+    """Checks the kubeconfig and returns its credentials.  Raises KubeconfigRefusedError.
+
+    Without current-context the first context is used.  The content may be base64 a second time, as when a
+    user puts encoded text into a Secret's stringData.
+    """
+    config = config_of(content)
+    for plural, field, reason, problem, fix in _REFUSED:
+        for entry in config.get(plural) or ():
+            if (entry.get(_SINGULAR[plural]) or {}).get(field):
+                raise KubeconfigRefusedError(
+                    reason, f"kubeconfig: {_SINGULAR[plural]} {_named(entry)} {problem}; {fix}"
+                )
+    for entry in config.get("clusters") or ():
+        _check_server(_named(entry), entry.get("cluster") or {})
+    for entry in config.get("users") or ():
+        _check_token(_named(entry), entry.get("user") or {})
+    try:
+        found = access(config, inline_only=True)
+    except CredentialsError as error:
+        raise KubeconfigRefusedError("InvalidKubeconfig", error.message) from None
+    if not found.token and not found.certificate:
+        raise KubeconfigRefusedError(
+            "NoCredentials", f"kubeconfig: the user has no credentials; {_CREDENTIALS}"
+        )
+    try:
+        credentials = from_access(found)
+    except CredentialsError as error:
+        raise KubeconfigRefusedError("InvalidCertificate", f"kubeconfig: {error.message}") from None
+    expires, by_certificate = _end(found)
+    if expires is not None and expires <= now:
+        raise expired(expires, by_certificate=by_certificate)
+    return Checked(credentials, expires, by_certificate)
+
+
+def config_of(content: bytes) -> Config:
+    """Returns the parsed file before its entries are checked.  Raises KubeconfigRefusedError."""
+    return _with_context(_parsed(content))
+
+
+def expired(at: datetime, *, by_certificate: bool) -> KubeconfigRefusedError:
+    """Returns the error for credentials that have expired."""
+    what = "client certificate" if by_certificate else "token"
+    return KubeconfigRefusedError(
+        "CertificateExpired" if by_certificate else "TokenExpired",
+        f"kubeconfig: its {what} expired at {at:%Y-%m-%dT%H:%M:%SZ}; "
+        "put a kubeconfig with a new one in place",
+    )
+
+
+def _parsed(content: bytes) -> Config:
+    if len(content) > MAX_BYTES:
+        raise KubeconfigRefusedError(
+            "KubeconfigTooLarge",
+            f"kubeconfig: more than {MAX_BYTES // 1024} KiB; keep one context "
+            "(kubectl config view --minify --flatten)",
+        )
+    with suppress(binascii.Error):
+        # Every kubeconfig contains a colon, and base64 never does.
+        content = base64.b64decode(b"".join(content.split()), validate=True) or content
+    try:
+        documents = load_all(content.decode())
+        return checked(documents[0] if len(documents) == 1 else None)
+    except CredentialsError as error:
+        raise KubeconfigRefusedError("InvalidKubeconfig", error.message) from None
+    except YamlError as error:
+        raise KubeconfigRefusedError("InvalidKubeconfig", f"kubeconfig {error.brief}") from None
+    except UnicodeDecodeError:
+        raise KubeconfigRefusedError("InvalidKubeconfig", "kubeconfig is not UTF-8 text") from None
+
+
+def _with_context(config: Config) -> Config:
+    if config.get("current-context"):
+        return config
+    contexts = config.get("contexts")
+    if not contexts:
+        raise KubeconfigRefusedError("NoContext", "kubeconfig has no contexts; add one with cluster and user")
+    return {**config, "current-context": contexts[0]["name"]}
+
+
+def _named(entry: Mapping[str, Any]) -> str:
+    return repr(str(entry["name"])[:80])
+
+
+def _check_server(name: str, cluster: Mapping[str, Any]) -> None:
+    def refuse(what: str, reason: str = "InvalidServer") -> KubeconfigRefusedError:
+        return KubeconfigRefusedError(reason, f"kubeconfig: server of cluster {name} {what}")
+
+    server = cluster.get("server")
+    try:
+        url = urlsplit(server if isinstance(server, str) else "")
+        host, _ = url.hostname or "", url.port
+    except ValueError:
+        raise refuse("is no URL; write https://HOST:PORT") from None
+    if url.username is not None or url.password is not None:
+        raise refuse(f"holds a user name or password; {_CREDENTIALS}", "BasicAuthNotAllowed")
+    if url.scheme == "http":
+        raise refuse("is plain HTTP; use https://", "InsecureTLSNotAllowed")
+    if url.scheme != "https" or url.query or url.fragment or not _is_host(host):
+        raise refuse("must be https://HOST:PORT with an IP address or DNS name")
+    if not isinstance(cluster.get("tls-server-name") or "", str):
+        raise KubeconfigRefusedError(
+            "InvalidServer", f"kubeconfig: tls-server-name of cluster {name} must be a DNS name"
+        )
+
+
+def _is_host(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return _DNS_NAME.fullmatch(host) is not None
+    return True
+
+
+def _check_token(name: str, user: Mapping[str, Any]) -> None:
+    token = user.get("token")
+    if token and not (isinstance(token, str) and _TOKEN.fullmatch(token.strip())):
+        raise KubeconfigRefusedError(
+            "InvalidToken", f"kubeconfig: token of user {name} is no bearer token; give it as one quoted word"
+        )
+
+
+def _end(found: Access) -> tuple[datetime | None, bool]:
+    """Returns the end of the last valid credential: an API server accepts whichever is valid."""
+    of_certificate = _certificate_end(found.certificate) if found.certificate else None
+    if not found.token:
+        return of_certificate, True
+    of_token = _token_end(found.token)
+    if of_certificate and of_token and of_certificate >= of_token:
+        return of_certificate, True
+    return of_token, False
+
+
+def _certificate_end(pem: bytes) -> datetime:
+    try:
+        return x509.load_pem_x509_certificate(pem).not_valid_after_utc
+    except ValueError:
+        raise KubeconfigRefusedError(
+            "InvalidCertificate", "kubeconfig: client-certificate-data is not a PEM certificate"
+        ) from None
+
+
+def _token_end(token: str) -> datetime | None:
+    """Returns the end of a JSON Web Token, such as a ServiceAccount's; None for any other token."""
+    return time_of(claims(token), "exp")

@@ -1,0 +1,174 @@
+"""The changes that an admission makes to pod templates, by Kueue's Workload API and job framework.
+
+These are node selectors and tolerations of the assigned flavors, labels, scheduling gates, and the updates of
+admission checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
+
+POD_SET_LABEL = "kueue.x-k8s.io/podset"
+LOCAL_QUEUE_LABEL = "kueue.x-k8s.io/local-queue-name"
+CLUSTER_QUEUE_LABEL = "kueue.x-k8s.io/cluster-queue-name"
+WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
+TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
+UNCONSTRAINED_ANNOTATION = "kueue.x-k8s.io/podset-unconstrained-topology"
+_LABEL_MAX = 63
+
+
+class PodSetInfoError(Exception):
+    """An admission does not fit the job; another try would fail again."""
+
+
+class MissingFlavorError(Exception):
+    """A ResourceFlavor of the admission does not exist (yet)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetInfo:
+    """The changes to the pod template of one pod set."""
+
+    name: str
+    count: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Obj, ...] = ()
+    scheduling_gates: tuple[str, ...] = ()
+
+
+def union(what: str, *maps: Mapping[str, str] | None) -> dict[str, str]:
+    """Returns all entries.  Raises PodSetInfoError if two maps have different values for a key."""
+    merged: dict[str, str] = {}
+    for one in maps:
+        for key, value in (one or {}).items():
+            if merged.setdefault(key, value) != value:
+                raise PodSetInfoError(f"conflict for {what} key={key}: {merged[key]!r} and {value!r}")
+    return merged
+
+
+def distinct(*lists: Iterable[Any] | None) -> list[Any]:
+    """Returns all items in order, each only once."""
+    found: list[Any] = []
+    for items in lists:
+        found += [item for item in items or () if item not in found]
+    return found
+
+
+def infos_of(workload: Obj, flavors: Mapping[str, Obj]) -> tuple[PodSetInfo, ...]:
+    """Returns the infos of an admitted Workload, in the order of its pod sets.
+
+    Raises MissingFlavorError, and PodSetInfoError if flavors or admission checks contradict each other.
+    """
+    spec, status = workload["spec"], workload.get("status") or {}
+    admission = status.get("admission") or {}
+    pod_sets = {pod_set["name"]: pod_set for pod_set in spec["podSets"]}
+    updates = [
+        update for check in status.get("admissionChecks") or () for update in check.get("podSetUpdates") or ()
+    ]
+    found = []
+    for assigned in admission.get("podSetAssignments") or ():
+        name = assigned["name"]
+        pod_set = pod_sets.get(name)
+        if pod_set is None:
+            raise PodSetInfoError(f"the admission names pod set {name}, which the Workload does not have")
+        info = _assigned(workload, pod_set, assigned, flavors)
+        for update in updates:
+            if update["name"] == name:
+                info = _updated(info, update)
+        found.append(info)
+    return tuple(found)
+
+
+def _assigned(workload: Obj, pod_set: Obj, assigned: Obj, flavors: Mapping[str, Obj]) -> PodSetInfo:
+    names = dict.fromkeys((assigned.get("flavors") or {}).values())
+    missing = [name for name in names if name not in flavors]
+    if missing:
+        raise MissingFlavorError(f"ResourceFlavor '{missing[0]}' not found")
+    specs = [flavors[name].get("spec") or {} for name in names]
+    labels = {POD_SET_LABEL: pod_set["name"]}
+    queue, cluster_queue = workload["spec"].get("queueName"), workload["status"]["admission"]["clusterQueue"]
+    if queue and len(queue) <= _LABEL_MAX:
+        labels[LOCAL_QUEUE_LABEL] = queue
+    if len(cluster_queue) <= _LABEL_MAX and "." not in cluster_queue:
+        labels[CLUSTER_QUEUE_LABEL] = cluster_queue
+    annotations = {WORKLOAD_ANNOTATION: workload["metadata"]["name"]}
+    gates: tuple[str, ...] = ()
+    if assigned.get("topologyAssignment"):
+        gates = (TOPOLOGY_GATE,)
+        if not pod_set.get("topologyRequest"):
+            annotations[UNCONSTRAINED_ANNOTATION] = "true"
+    count = assigned.get("count")
+    return PodSetInfo(
+        name=pod_set["name"],
+        count=pod_set.get("count", 1) if count is None else count,
+        labels=labels,
+        annotations=annotations,
+        node_selector=union("nodeSelector", *(spec.get("nodeLabels") for spec in specs)),
+        tolerations=tuple(distinct(*(spec.get("tolerations") for spec in specs))),
+        scheduling_gates=gates,
+    )
+
+
+def _updated(info: PodSetInfo, update: Obj) -> PodSetInfo:
+    return PodSetInfo(
+        name=info.name,
+        count=info.count,
+        labels=union("label", info.labels, update.get("labels")),
+        annotations=union("annotation", info.annotations, update.get("annotations")),
+        node_selector=union("nodeSelector", info.node_selector, update.get("nodeSelector")),
+        tolerations=tuple(distinct(info.tolerations, update.get("tolerations"))),
+        scheduling_gates=info.scheduling_gates,
+    )
+
+
+def original_infos(workload: Obj) -> tuple[PodSetInfo, ...]:
+    """Returns the pod templates' values at the creation of the Workload; stopping a job restores them."""
+    return tuple(_original(pod_set) for pod_set in workload["spec"]["podSets"])
+
+
+def _original(pod_set: Obj) -> PodSetInfo:
+    template = pod_set.get("template") or {}
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    return PodSetInfo(
+        name=pod_set["name"],
+        count=pod_set.get("count", 1),
+        labels=meta.get("labels") or {},
+        annotations=meta.get("annotations") or {},
+        node_selector=spec.get("nodeSelector") or {},
+        tolerations=tuple(spec.get("tolerations") or ()),
+        scheduling_gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
+    )
+
+
+def placed(template: Obj, info: PodSetInfo) -> dict[str, Any]:
+    """Returns a copy of the pod template with the info added.
+
+    Raises PodSetInfoError if the template already has another value.
+    """
+    meta, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
+    meta["labels"] = union("label", meta.get("labels"), info.labels)
+    meta["annotations"] = union("annotation", meta.get("annotations"), info.annotations)
+    spec["nodeSelector"] = union("nodeSelector", spec.get("nodeSelector"), info.node_selector)
+    spec["tolerations"] = distinct(spec.get("tolerations"), info.tolerations)
+    gates = ({"name": name} for name in info.scheduling_gates)
+    spec["schedulingGates"] = distinct(spec.get("schedulingGates"), gates)
+    for part, keys in (
+        (meta, ("labels", "annotations")),
+        (spec, ("nodeSelector", "tolerations", "schedulingGates")),
+    ):
+        for key in keys:
+            if not part[key]:
+                del part[key]
+    return {**template, "metadata": meta, "spec": spec}
+
+
+def queue_name(job: Obj) -> str:
+    """Returns the LocalQueue that the job's label names, "" for none."""
+    return str((job["metadata"].get("labels") or {}).get(QUEUE_NAME_LABEL) or "")

@@ -1,0 +1,201 @@
+"""How every server of the process listens: the limits of HTTP, of connections and of file descriptors.
+
+Connections are accepted here and not by the event loop, so that each is counted from its first packet on, in
+any event loop: a handshake that is not finished is a connection, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, Final, cast
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from fournos.engine.runtime.connections import FIRST, Connection, Connections
+
+HEADER: Final = 16_384
+"""Maximum bytes of a path and of each field of a head: a session with a long token takes several cookies."""
+HEADERS: Final = 100
+"""Fields of a head."""
+SWEEP: Final = 5.0
+"""Seconds between two looks for connections that are idle for too long."""
+_BESIDE: Final = 1000
+"""Connections beside streams: API servers open one for each request that is under way."""
+_RESERVED: Final = 256
+"""File descriptors for everything else."""
+_FEWEST: Final = 64
+_DESCRIPTORS: Final = 16_384
+"""File descriptors that a process with several servers may need."""
+_BACKLOG: Final = 1024
+_REST: Final = 0.1
+"""Seconds until the next try when a connection cannot be accepted, such as without a free descriptor."""
+
+
+def _no_client_faults(record: logging.LogRecord) -> bool:
+    """What is no HTTP is answered; a line and a stack of each would be a log that any client fills."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_log: Final = logging.getLogger(__name__)
+_log.addFilter(_no_client_faults)
+
+OPTIONS: Final[dict[str, Any]] = {
+    "access_log": None,
+    "logger": _log,
+    "lingering_time": 5.0,
+    "max_line_size": HEADER,
+    "max_field_size": HEADER,
+    "max_headers": HEADERS,
+    # No client of ours compresses what it sends, and what is small must not become large.
+    "auto_decompress": False,
+}
+"""Of aiohttp's server.  `Connections` ends idle connections before aiohttp does."""
+
+
+class _Handler(web.RequestHandler):
+    """Speaks HTTP on a connection, and reports to the table what becomes of it."""
+
+    __slots__ = ("connection", "table")
+    connection: Connection
+    table: Connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.connection.end = cast(asyncio.Transport, transport).abort
+        super().connection_made(transport)
+        if not self.connection.open:
+            self.connection.end()
+
+    def data_received(self, data: bytes) -> None:
+        self.table.received(self.connection, len(data))
+        super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.table.closed(self.connection)
+        super().connection_lost(exc)
+
+
+@asynccontextmanager
+async def listening(
+    app: web.Application,
+    host: str,
+    port: int,
+    *,
+    closing: float,
+    streams: int = 0,
+    headers: int = HEADERS,
+    tls: ssl.SSLContext | None = None,
+    table: Connections | None = None,
+) -> AsyncIterator[int]:
+    """Serves the application on a port, 0 for a free one; yields the port.
+
+    `host` "" is every address, of IPv4 and IPv6; `closing` is the seconds that open requests have at the end;
+    `streams` is the number of answers that last, `headers` that of the fields of a head.  Raises OSError.
+    """
+    table = Connections(room(streams)) if table is None else table
+    app.middlewares.insert(0, _counted)
+    options = {**OPTIONS, "max_headers": headers}
+    runner = web.AppRunner(app, shutdown_timeout=closing, **options)
+    await runner.setup()
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        with _listener(host, port) as listener:
+            tasks.append(asyncio.create_task(_sweep(table)))
+            tasks.append(asyncio.create_task(_accept(listener, runner, options, table, tls)))
+            yield listener.getsockname()[1]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await runner.cleanup()
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    both = not host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+    listener.setblocking(False)
+    return listener
+
+
+async def _accept(
+    listener: socket.socket,
+    runner: web.AppRunner,
+    options: Mapping[str, Any],
+    table: Connections,
+    tls: ssl.SSLContext | None,
+) -> None:
+    loop = asyncio.get_running_loop()
+    assert runner.server is not None
+    starting: set[asyncio.Task[None]] = set()
+    try:
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listener)
+            except OSError:
+                await asyncio.sleep(_REST)
+                continue
+            connection = table.admit(str(address[0]), partial(_hang_up, accepted))
+            if connection is None:
+                accepted.close()
+            else:
+                handler = _Handler(runner.server, loop=loop, **options)
+                handler.connection, handler.table = connection, table
+                task = asyncio.create_task(_start(accepted, handler, tls))
+                starting.add(task)
+                task.add_done_callback(starting.discard)
+            # A flood of connections leaves time for what is open, and for closing what has ended.
+            await asyncio.sleep(0)
+    finally:
+        for task in starting:
+            task.cancel()
+
+
+async def _start(accepted: socket.socket, handler: _Handler, tls: ssl.SSLContext | None) -> None:
+    """Hands the connection to the event loop, and waits for its TLS handshake."""
+    timeout = FIRST if tls is not None else None
+    try:
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: handler, accepted, ssl=tls, ssl_handshake_timeout=timeout
+        )
+    except OSError:  # the client has gone, or does not speak TLS
+        handler.table.closed(handler.connection)
+
+
+def _hang_up(accepted: socket.socket) -> None:
+    """Ends a connection before its handshake is finished: the event loop finds it ended, and closes it."""
+    with suppress(OSError):  # the client has ended it
+        accepted.shutdown(socket.SHUT_RDWR)
+
+
+@web.middleware
+async def _counted(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    assert isinstance(request.protocol, _Handler)
+    with request.protocol.table.working(request.protocol.connection):
+        return await handler(request)
+
+
+async def _sweep(table: Connections) -> None:
+    while True:
+        await asyncio.sleep(SWEEP)
+        table.sweep()
+
+
+def room(streams: int) -> int:
+    """Returns how many connections may be open; raises the process's limit of files as far as it may."""
+    most = 2 * streams + _BESIDE
+    needed = max(most + _RESERVED, _DESCRIPTORS)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return max(_FEWEST, min(most, allowed - _RESERVED))

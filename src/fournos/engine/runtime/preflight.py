@@ -1,0 +1,93 @@
+"""Checks at start that the cluster can run this operator, instead of failing jobs later."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import orjson
+
+from fournos.engine.api.required import RequiredApi
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import KubeError, NotFoundError
+from fournos.engine.kube.resource import Resource
+
+MIN_KUBERNETES = (1, 30)
+"""The first version with optionalOldSelf: CEL rules that do not apply to objects stored before them."""
+
+
+class UnsupportedError(Exception):
+    """The cluster does not meet a requirement.
+
+    The message states what exists, what is needed, and what to do.
+    """
+
+
+async def preflight(api: Client, required: Iterable[RequiredApi]) -> list[str]:
+    """Returns warnings about missing APIs.
+
+    Raises UnsupportedError, or KubeError if the API server cannot be read.
+    """
+    version = await api.server_version()
+    found = re.match(r"v(\d+)\.(\d+)", version)
+    if found and (int(found[1]), int(found[2])) < MIN_KUBERNETES:
+        need = ".".join(map(str, MIN_KUBERNETES))
+        raise UnsupportedError(f"Kubernetes {version} is too old: Fournos needs {need} or newer")
+    warnings = []
+    for one in required:
+        served = await _versions(api, one.group)
+        if served is None and one.ours:
+            raise UnsupportedError(f"{one.name} is not installed: {one.fix}")
+        if served is None:
+            warnings.append(f"{one.name} is not installed: jobs wait for it")
+        elif one.version not in served:
+            have = ", ".join(served)
+            raise UnsupportedError(
+                f"{one.name} serves {one.group} in {have}, not in {one.version}: {one.fix}"
+            )
+    return warnings
+
+
+async def verify_kinds(api: Client, kinds: Iterable[Resource], *, setting: str) -> list[str]:
+    """Returns warnings about kinds whose CRD is not installed yet.
+
+    Raises UnsupportedError for a wrong name, because no object could ever exist under it.
+    """
+    warnings = []
+    for kind in kinds:
+        name = f"{kind.kind}.{kind.version}.{kind.group}"
+        try:
+            answer = orjson.loads(await api.raw_get(f"/apis/{kind.group}/{kind.version}"))
+        except KubeError as error:
+            if error.status != 404:
+                raise
+            warnings.append(f"{setting}: {name} is not served here: its jobs wait for the CRD")
+            continue
+        served = {one["kind"]: one for one in answer.get("resources") or () if "/" not in one["name"]}
+        found = served.get(kind.kind)
+        if found is None:
+            have = ", ".join(sorted(served))
+            raise UnsupportedError(
+                f"{setting}: {name}: {kind.group}/{kind.version} has no kind {kind.kind}; it has {have}"
+            )
+        if found["name"] != kind.plural:
+            raise UnsupportedError(
+                f"{setting}: {name}: its plural is not the usual one: write {name}={found['name']}"
+            )
+        if not found.get("namespaced"):
+            raise UnsupportedError(
+                f"{setting}: {name} is not namespaced: only what is in a namespace can be queued"
+            )
+    return warnings
+
+
+async def _versions(api: Client, group: str) -> tuple[str, ...] | None:
+    try:
+        answer = orjson.loads(await api.raw_get(f"/apis/{group}"))
+    except NotFoundError:
+        return None
+    except KubeError as error:
+        if error.status == 404:
+            return None
+        raise
+    return tuple(version["version"] for version in answer.get("versions") or ())

@@ -1,0 +1,1 @@
+"""The systems: each observes objects of its kind, decides, and acts."""

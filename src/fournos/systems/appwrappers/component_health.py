@@ -1,0 +1,213 @@
+"""Determines the health of a component from the status of its own kind.
+
+For example, a running Job is not done because two of its pods have succeeded, and a Deployment is ready by
+its replicas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.resource import Obj
+
+_RANGE: Final = re.compile(r"\b([0-9]{1,9})(?:-([0-9]{1,9}))?\b", re.ASCII)
+
+
+class State(Enum):
+    """The states of a component."""
+
+    PENDING = "pending"
+    READY = "ready"
+    SUCCEEDED = "succeeded"
+    FAILING = "failing"
+    """The component reports a failure that its controller may still repair."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The state of a component, with a message about its failure."""
+
+    state: State
+    message: str = ""
+    whole: bool = False
+    """True if, by the kind's own count, no pod is missing now: failed pods have been replaced."""
+
+
+_PENDING = Health(State.PENDING)
+_READY = Health(State.READY)
+_WHOLE = Health(State.READY, whole=True)
+_SUCCEEDED = Health(State.SUCCEEDED)
+
+
+def _failed(obj: Obj, type_: str) -> Health:
+    found = condition(obj, type_) or {}
+    text = ": ".join(filter(None, (found.get("reason"), found.get("message"))))
+    return Health(State.FAILED, text)
+
+
+def _status(obj: Obj) -> dict[str, Any]:
+    return dict(obj.get("status") or {})
+
+
+def _seen(obj: Obj) -> bool:
+    """True if the status describes the current spec."""
+    generation = obj["metadata"].get("generation")
+    return generation is None or int(_status(obj).get("observedGeneration") or 0) >= int(generation)
+
+
+def job(obj: Obj) -> Health:
+    """A Job is ready when enough pods are ready or have ended."""
+    if is_true(obj, "Failed"):
+        return _failed(obj, "Failed")
+    if is_true(obj, "Complete"):
+        return _SUCCEEDED
+    spec, status = obj.get("spec") or {}, _status(obj)
+    parallelism = int(spec.get("parallelism", 1))
+    completions = int(spec.get("completions") or parallelism)
+    ready, succeeded = int(status.get("ready") or 0), int(status.get("succeeded") or 0)
+    # An index that failed permanently (backoffLimitPerIndex) gets no new pod; the Job goes on without it.
+    ended = succeeded + _indexes(str(status.get("failedIndexes") or ""))
+    state = State.READY if ready + ended >= min(parallelism, completions) else State.PENDING
+    return Health(state, whole=ready >= min(parallelism, completions - ended))
+
+
+def _indexes(text: str) -> int:
+    """Returns the number of indexes in a Job's list, such as 1,3-5."""
+    return sum(int(last or first) - int(first) + 1 for first, last in _RANGE.findall(text))
+
+
+def deployment(obj: Obj) -> Health:
+    """A Deployment is ready when enough replicas of its current spec are available."""
+    wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
+    ready = _seen(obj) and int(status.get("availableReplicas") or 0) >= wanted
+    return _WHOLE if ready else _PENDING
+
+
+def stateful_set(obj: Obj) -> Health:
+    """A StatefulSet is ready when enough replicas of its current spec are ready."""
+    wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
+    return _WHOLE if _seen(obj) and int(status.get("readyReplicas") or 0) >= wanted else _PENDING
+
+
+def job_set(obj: Obj) -> Health:
+    """A JobSet is ready when enough Jobs of each replicated job are ready or have succeeded."""
+    if is_true(obj, "Failed"):
+        return _failed(obj, "Failed")
+    if is_true(obj, "Completed"):
+        return _SUCCEEDED
+    wanted = {
+        one["name"]: int(one.get("replicas", 1))
+        for one in (obj.get("spec") or {}).get("replicatedJobs") or ()
+    }
+    there = {
+        one["name"]: int(one.get("ready") or 0) + int(one.get("succeeded") or 0)
+        for one in _status(obj).get("replicatedJobsStatus") or ()
+    }
+    return _WHOLE if all(there.get(name, 0) >= count for name, count in wanted.items()) else _PENDING
+
+
+def kubeflow(obj: Obj) -> Health:
+    """PyTorchJob and MPIJob have the same conditions."""
+    if is_true(obj, "Failed"):
+        return _failed(obj, "Failed")
+    if is_true(obj, "Succeeded"):
+        return _SUCCEEDED
+    return _READY if is_true(obj, "Running") else _PENDING
+
+
+def ray_cluster(obj: Obj) -> Health:
+    """A RayCluster is ready when it is provisioned. A failure counts as FAILING."""
+    status = _status(obj)
+    if status.get("state") == "failed":
+        return Health(State.FAILING, str(status.get("reason") or "the RayCluster failed"))
+    ready = status.get("state") == "ready" or is_true(obj, "RayClusterProvisioned")
+    return _READY if ready else _PENDING
+
+
+def ray_job(obj: Obj) -> Health:
+    """A RayJob is ready while its deployment status is Running. A failure counts as FAILING."""
+    status = _status(obj)
+    if status.get("jobStatus") == "SUCCEEDED" and status.get("jobDeploymentStatus") == "Complete":
+        return _SUCCEEDED
+    if status.get("jobStatus") in ("FAILED", "STOPPED") or status.get("jobDeploymentStatus") == "Failed":
+        return Health(
+            State.FAILING, str(status.get("message") or status.get("reason") or "the RayJob failed")
+        )
+    return _READY if status.get("jobDeploymentStatus") == "Running" else _PENDING
+
+
+def leader_worker_set(obj: Obj) -> Health:
+    """A LeaderWorkerSet is ready when its condition Available is true."""
+    return _WHOLE if is_true(obj, "Available") else _PENDING
+
+
+def train_job(obj: Obj) -> Health:
+    """A TrainJob is ready when one of its Jobs is ready."""
+    if is_true(obj, "Failed"):
+        return _failed(obj, "Failed")
+    if is_true(obj, "Complete"):
+        return _SUCCEEDED
+    jobs = _status(obj).get("jobsStatus") or ()
+    return _READY if any(int(one.get("ready") or 0) for one in jobs) else _PENDING
+
+
+def pipeline_run(obj: Obj) -> Health:
+    """A PipelineRun is ready while the reason of its condition is Running."""
+    found = condition(obj, "Succeeded") or {}
+    if found.get("status") == "True":
+        return _SUCCEEDED
+    # Tekton sets False before all running tasks have been stopped, so completionTime must be set too.
+    if found.get("status") == "False" and _status(obj).get("completionTime"):
+        return _failed(obj, "Succeeded")
+    return _READY if found.get("reason") == "Running" else _PENDING
+
+
+def fournos_job(obj: Obj) -> Health:
+    """A FournosJob is ready from its admission on. A failure or a stop counts as FAILING."""
+    status = _status(obj)
+    phase = str(status.get("phase") or "")
+    if phase == "Succeeded":
+        return _SUCCEEDED
+    if phase in ("Failed", "Stopped"):
+        return Health(State.FAILED, ": ".join(filter(None, (phase, status.get("message")))))
+    return _READY if phase in ("Admitted", "Running", "Stopping") else _PENDING
+
+
+def mini_cluster(obj: Obj) -> Health:
+    """A MiniCluster is ready while its Job runs. Its exit code decides between success and failure."""
+    status = _status(obj)
+    if is_true(obj, "JobFinished"):
+        code = int(status.get("exitCode") or 0)
+        return Health(State.FAILED, f"exit code {code}") if code else _SUCCEEDED
+    return _READY if is_true(obj, "JobMiniClusterReady") or is_true(obj, "JobRunning") else _PENDING
+
+
+_DONE = ("Complete", "Completed", "Succeeded")
+"""The conditions of Jobs, JobSets and Kubeflow's jobs. Most kinds that run to completion use one of them."""
+END_CONDITIONS = frozenset({"Failed", *_DONE})
+
+
+def other(obj: Obj) -> Health | None:
+    """Returns the health of an unknown kind from the conditions that most kinds have; None without them.
+
+    The caller counts success only if no pod of the component is left, because other kinds set `Completed`
+    after a rollout.
+    """
+    ended = {"metadata": obj["metadata"], "status": {"conditions": end_conditions(obj)}}
+    if is_true(ended, "Failed"):
+        return _failed(ended, "Failed")
+    return _SUCCEEDED if any(is_true(ended, type_) for type_ in _DONE) else None
+
+
+def end_conditions(obj: Obj) -> list[Mapping[str, Any]]:
+    """Returns the conditions in `END_CONDITIONS` of an object of any shape."""
+    status = obj.get("status")
+    found = status.get("conditions") if isinstance(status, Mapping) else None
+    listed = found if isinstance(found, list) else []
+    return [one for one in listed if isinstance(one, Mapping) and one.get("type") in END_CONDITIONS]

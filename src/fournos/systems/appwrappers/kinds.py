@@ -1,0 +1,231 @@
+"""The known kinds of components: how their pod sets are inferred and their health is determined.
+
+The inference is that of the AppWrapper documentation. Kueue's built-in integration has the same kinds up to
+RayJob. For the two kinds that follow, admission writes the pod sets into the spec. The last four kinds have
+no pod template and need Workloads that this operator creates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER
+from fournos.engine.kube.kinds import DEPLOYMENT, JOB, POD
+from fournos.engine.kube.resource import Obj, Resource, usual_plural
+from fournos.systems.appwrappers import component_health, templateless_kinds
+from fournos.systems.appwrappers.annotations import INT32_MAX
+from fournos.systems.appwrappers.component_health import Health
+from fournos.systems.appwrappers.names import ANNOTATION
+from fournos.systems.appwrappers.templateless_kinds import Templateless
+
+_INDEX, _GROUP_INDEX, GROUP_COUNT = (
+    f"{ANNOTATION}tas-{name}" for name in ("pod-index-label", "sub-group-index-label", "sub-group-count")
+)
+
+
+class InferenceError(Exception):
+    """The number of pods cannot be read from the template."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetSpec:
+    """A pod set of a component: the path of its pod template, and its number of pods."""
+
+    path: str
+    replicas: int = 1
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+Infer = Callable[[Obj], Iterator[PodSetSpec]]
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedKind:
+    """A known kind of component."""
+
+    resource: Resource
+    infer: Infer
+    health: Callable[[Obj], Health] | None
+    """Returns the health of an object; None if the health is determined by its pods."""
+    kueue_infers: bool = True
+    bare: Templateless | None = None
+    """Set for a kind without a pod template."""
+
+    @property
+    def documents_pod_sets(self) -> bool:
+        """True if manifests for the published operator declare the pod sets: it does not infer them."""
+        return not self.kueue_infers and self.bare is None
+
+
+def _number(value: Any, default: int, where: str) -> int:
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InferenceError(f"{where} is no whole number")
+    return value
+
+
+def _part(obj: Any, where: str, *names: str) -> Any:
+    for name in names:
+        if not isinstance(obj, Mapping) or name not in obj:
+            raise InferenceError(f"{where} has no {'.'.join(names)}")
+        obj = obj[name]
+    return obj
+
+
+def _pod(template: Obj) -> Iterator[PodSetSpec]:
+    yield PodSetSpec("template")
+
+
+def _replicated(template: Obj) -> Iterator[PodSetSpec]:
+    replicas = _number(_part(template, "template", "spec").get("replicas"), 1, "spec.replicas")
+    yield PodSetSpec("template.spec.template", replicas)
+
+
+def _pods_of_job(spec: Any) -> int:
+    parallelism = _number(spec.get("parallelism"), 1, "parallelism")
+    return min(parallelism, _number(spec.get("completions"), parallelism, "completions"))
+
+
+_JOB_HINTS: Final = {_INDEX: "batch.kubernetes.io/job-completion-index"}
+
+
+def _job(template: Obj) -> Iterator[PodSetSpec]:
+    yield PodSetSpec("template.spec.template", _pods_of_job(_part(template, "template", "spec")), _JOB_HINTS)
+
+
+def _job_set(template: Obj) -> Iterator[PodSetSpec]:
+    for i, one in enumerate(_part(template, "template", "spec", "replicatedJobs")):
+        replicas = _number(one.get("replicas"), 1, f"replicatedJobs[{i}].replicas")
+        pods = replicas * _pods_of_job(_part(one, f"replicatedJobs[{i}]", "template", "spec"))
+        hints = {
+            **_JOB_HINTS,
+            _GROUP_INDEX: "jobset.sigs.k8s.io/job-index",
+            GROUP_COUNT: str(replicas),
+        }
+        yield PodSetSpec(f"template.spec.replicatedJobs[{i}].template.spec.template", pods, hints)
+
+
+def _by_role(section: str, roles: tuple[str, ...], hints: Mapping[str, str]) -> Infer:
+    def infer(template: Obj) -> Iterator[PodSetSpec]:
+        specs = _part(template, "template", "spec", section)
+        for role in roles:
+            if role in specs:
+                replicas = _number(specs[role].get("replicas"), 1, f"{section}.{role}.replicas")
+                yield PodSetSpec(f"template.spec.{section}.{role}.template", replicas, hints)
+
+    return infer
+
+
+def _ray(*below: str) -> Infer:
+    prefix = ".".join(("template", "spec", *below))
+
+    def infer(template: Obj) -> Iterator[PodSetSpec]:
+        spec = _part(template, "template", "spec", *below)
+        yield PodSetSpec(f"{prefix}.headGroupSpec.template")
+        for i, group in enumerate(spec.get("workerGroupSpecs") or ()):
+            replicas = _number(group.get("replicas"), 1, f"workerGroupSpecs[{i}].replicas")
+            yield PodSetSpec(f"{prefix}.workerGroupSpecs[{i}].template", replicas)
+
+    return infer
+
+
+def _leader_worker_set(template: Obj) -> Iterator[PodSetSpec]:
+    """Yields the pod sets. A group has one leader and `size - 1` workers.
+
+    A leader without a template of its own uses the workers' template.
+    """
+    spec = _part(template, "template", "spec")
+    replicas = _number(spec.get("replicas"), 1, "replicas")
+    group = _part(spec, "spec", "leaderWorkerTemplate")
+    size = _number(group.get("size"), 1, "leaderWorkerTemplate.size")
+    path = "template.spec.leaderWorkerTemplate"
+    if "leaderTemplate" in group:
+        yield PodSetSpec(f"{path}.leaderTemplate", replicas)
+        if size > 1:
+            yield PodSetSpec(f"{path}.workerTemplate", replicas * (size - 1))
+    else:
+        yield PodSetSpec(f"{path}.workerTemplate", replicas * size)
+
+
+def _bare(resource: Resource, how: Templateless, health: Callable[[Obj], Health]) -> WrappedKind:
+    def infer(template: Obj) -> Iterator[PodSetSpec]:
+        try:
+            for request in how.plain_requests(template):
+                yield PodSetSpec(request.path, request.count)
+        except ValueError as error:
+            raise InferenceError(str(error)) from None
+
+    return WrappedKind(resource, infer, health, kueue_infers=False, bare=how)
+
+
+STATEFUL_SET: Final = Resource("apps", "v1", "StatefulSet", "statefulsets")
+JOB_SET: Final = Resource("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
+PYTORCH_JOB: Final = Resource("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
+MPI_JOB: Final = Resource("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
+RAY_CLUSTER: Final = Resource("ray.io", "v1", "RayCluster", "rayclusters")
+RAY_JOB: Final = Resource("ray.io", "v1", "RayJob", "rayjobs")
+LEADER_WORKER_SET: Final = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
+TRAIN_JOB: Final = Resource("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs")
+PIPELINE_RUN: Final = Resource("tekton.dev", "v1", "PipelineRun", "pipelineruns")
+
+_TORCH_HINTS: Final = {_INDEX: "training.kubeflow.org/replica-index"}
+
+WRAPPED: Final[tuple[WrappedKind, ...]] = (
+    WrappedKind(POD, _pod, None),
+    WrappedKind(DEPLOYMENT, _replicated, component_health.deployment),
+    WrappedKind(STATEFUL_SET, _replicated, component_health.stateful_set),
+    WrappedKind(JOB, _job, component_health.job),
+    WrappedKind(JOB_SET, _job_set, component_health.job_set),
+    WrappedKind(
+        PYTORCH_JOB,
+        _by_role("pytorchReplicaSpecs", ("Master", "Worker"), _TORCH_HINTS),
+        component_health.kubeflow,
+    ),
+    WrappedKind(RAY_CLUSTER, _ray(), component_health.ray_cluster),
+    WrappedKind(RAY_JOB, _ray("rayClusterSpec"), component_health.ray_job),
+    WrappedKind(
+        MPI_JOB,
+        _by_role("mpiReplicaSpecs", ("Launcher", "Worker"), {}),
+        component_health.kubeflow,
+        kueue_infers=False,
+    ),
+    WrappedKind(
+        LEADER_WORKER_SET, _leader_worker_set, component_health.leader_worker_set, kueue_infers=False
+    ),
+    _bare(TRAIN_JOB, templateless_kinds.TRAIN_JOB, component_health.train_job),
+    _bare(PIPELINE_RUN, templateless_kinds.PIPELINE_RUN, component_health.pipeline_run),
+    _bare(FOURNOS_JOB, templateless_kinds.FOURNOS_JOB, component_health.fournos_job),
+    _bare(MINICLUSTER, templateless_kinds.MINI_CLUSTER, component_health.mini_cluster),
+)
+_BY_KIND: Final = {(one.resource.api_version, one.resource.kind): one for one in WRAPPED}
+
+
+def wrapped_kind(template: Obj) -> WrappedKind | None:
+    """Returns the known kind of a template; None if it is unknown."""
+    return _BY_KIND.get((str(template.get("apiVersion")), str(template.get("kind"))))
+
+
+def infer(template: Obj) -> tuple[PodSetSpec, ...]:
+    """Returns the pod sets of a known kind, () for other kinds. Raises InferenceError."""
+    kind = wrapped_kind(template)
+    found = tuple(kind.infer(template)) if kind is not None else ()
+    if any(one.replicas > INT32_MAX for one in found):
+        raise InferenceError(f"a pod set has at most {INT32_MAX} pods")
+    return found
+
+
+def resource_of(template: Obj) -> Resource:
+    """Returns the resource type of a template.
+
+    The plural of an unknown kind is guessed as Kubernetes' own tools guess it. If the guess is wrong, the API
+    server answers that it serves no such type.
+    """
+    kind = wrapped_kind(template)
+    if kind is not None:
+        return kind.resource
+    group, _, version = str(template["apiVersion"]).rpartition("/")
+    kind_name = str(template["kind"])
+    return Resource(group, version, kind_name, usual_plural(kind_name))

@@ -1,0 +1,113 @@
+"""The controller that creates a FournosCluster for every labelled kubeconfig Secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.engine.kube.kinds import CONFIG_MAP, SECRET
+from fournos.engine.kube.resource import Key, Obj, is_terminating, key_of
+from fournos.engine.runtime.controller import Caches, Controller, Watch
+from fournos.engine.runtime.decision import (
+    Decision,
+    EventRecord,
+    Facts,
+    LiveGet,
+    Present,
+    SecretShape,
+    Unknown,
+)
+from fournos.engine.runtime.projection import project_metadata
+from fournos.engine.runtime.steps import Create
+from fournos.systems.clusters import build, names
+from fournos.systems.clusters.context import version_of
+from fournos.systems.clusters.observe import watches
+from fournos.systems.clusters.settings import ClusterSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A labelled kubeconfig Secret and the state of its FournosCluster."""
+
+    secret: Obj
+    """The Secret, without its data."""
+    cluster: str | None
+    """The cluster name taken from the Secret's name; None if that name does not match the pattern."""
+    known: bool
+    """True if a FournosCluster with this name exists."""
+
+
+def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
+    """Creates the FournosCluster if it does not exist. A pure function.
+
+    An existing FournosCluster is left to its own controller.
+    """
+    if facts.failure is not None:
+        return _failed(facts)
+    if is_terminating(found.secret) or found.known:
+        return Decision()
+    if found.cluster is None:
+        text = f"its name does not fit {settings.kubeconfig_secret_pattern}, so it names no cluster"
+        return Decision(events=(EventRecord("Warning", "NameIgnored", text),))
+    answer, shape = facts.require(
+        LiveGet(CONFIG_MAP, Key(settings.namespace, names.REMOVED_CONFIG_MAP)),
+        SecretShape(key_of(found.secret)),  # a live read, because the cache may still show a deleted Secret
+    )
+    if isinstance(answer, Unknown) or isinstance(shape, Unknown):
+        return Decision(retry=True)
+    if not isinstance(shape, Present) or shape.value.labels.get(names.SECRET_LABEL) != "true":
+        return Decision()
+    if isinstance(answer, Present):
+        removed = (answer.value.get("data") or {}).get(found.cluster)
+        if removed == version_of(found.secret).replace("/", "."):
+            # A person deleted this FournosCluster; it is not created again until the Secret changes
+            return Decision()
+    owner = (found.secret["metadata"].get("annotations") or {}).get(names.OWNER_ANNOTATION)
+    body = build.cluster_of_secret(
+        Key(settings.namespace, found.cluster), secret=found.secret["metadata"]["name"], owner=owner
+    )
+    return Decision(steps=(Create(FOURNOS_CLUSTER, body, own_label=names.AUTO_DISCOVERED_LABEL),))
+
+
+def _failed(facts: Facts) -> Decision:
+    failure = facts.failure
+    assert failure is not None
+    if failure.transient or failure.error == "ForeignObject":
+        return Decision(retry=failure.transient)  # a FournosCluster that a person created serves as well
+    text = f"no FournosCluster could be made: {failure.message}"[:1024]
+    return Decision(
+        events=(EventRecord("Warning", "ClusterRefused", text),), retry=failure.error == "ForbiddenError"
+    )
+
+
+def secrets_controller(settings: ClusterSettings) -> Controller[Found]:
+    """Returns the controller; its keys are the labelled Secrets."""
+
+    def observe(caches: Caches, key: Key) -> Found | None:
+        secret = caches[SECRET].get(key)
+        if secret is None:
+            return None
+        name = settings.cluster_of(key.name)
+        known = name is not None and caches[FOURNOS_CLUSTER].get(Key(settings.namespace, name)) is not None
+        return Found(secret, name, known)
+
+    def of_cluster(cluster: Obj, caches: Caches) -> Iterable[Key]:
+        """Enqueues the Secret of a FournosCluster, so that a deleted cluster can be created again."""
+        name = settings.kubeconfig_secret_pattern.replace("{cluster}", cluster["metadata"]["name"])
+        key = Key(settings.secrets_namespace, name)
+        return (key,) if caches[SECRET].get(key) is not None else ()
+
+    all_watches = {watch.resource: watch for watch in watches(settings)}
+    return Controller(
+        name="cluster-secrets",
+        watches=(
+            replace(all_watches[SECRET], wakes=lambda secret, caches: (key_of(secret),)),
+            Watch(FOURNOS_CLUSTER, namespace=settings.namespace, wakes=of_cluster, project=project_metadata),
+        ),
+        observe=observe,
+        decide=partial(decide, settings=settings),
+        primary=lambda found: found.secret,
+    )

@@ -1,0 +1,35 @@
+"""The Prometheus metrics of FournosClusters. They are computed from the cache; no cluster is contacted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from fournos.api.fournoscluster import KubeconfigStatus, LockState
+from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.engine.runtime.controller import Caches
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_table import Gauge, Metric
+from fournos.systems.clusters.inventory import read
+
+BY_STATE: Final = Gauge("fournos_clusters", "FournosClusters by status.kubeconfigStatus.", ("state",))
+LOCKS: Final = Gauge("fournos_cluster_locks", "Locks of FournosClusters by state.", ("state",))
+GPUS: Final = Gauge("fournos_cluster_gpus", "GPUs of FournosClusters by short name.", ("cluster", "model"))
+METRICS: Final[tuple[Metric, ...]] = (BY_STATE, LOCKS, GPUS)
+
+_STATES = (*(status.value for status in KubeconfigStatus), "Unknown")
+
+
+def report(caches: Caches, metrics: Metrics) -> None:
+    """Sets the gauges. Every state is set, so that a state without clusters is exported as 0."""
+    statuses = [cluster.get("status") or {} for cluster in caches[FOURNOS_CLUSTER]]
+    states = Counter(str(status.get("kubeconfigStatus") or "Unknown") for status in statuses)
+    locks = Counter(str((status.get("lock") or {}).get("state") or "") for status in statuses)
+    for state in _STATES:
+        metrics.set(BY_STATE, states[state], state)
+    for lock in LockState:
+        metrics.set(LOCKS, locks[lock.value], lock.value)
+    metrics.clear(GPUS)
+    for cluster in caches[FOURNOS_CLUSTER]:
+        for model, count in read((cluster.get("status") or {}).get("hardware") or {}).quotas.items():
+            metrics.set(GPUS, count, cluster["metadata"]["name"], model)

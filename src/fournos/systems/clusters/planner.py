@@ -1,0 +1,233 @@
+"""Plans the complete wanted state of ResourceFlavors and the ClusterQueue from all FournosClusters at once.
+
+What people added there stays as it is. Their flavors only get a quota of 0 for new resources, because Kueue
+requires every flavor of a group to list all covered resources.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
+from fournos.engine.kube.resource import Obj
+from fournos.systems.clusters import names
+from fournos.systems.clusters.planner_inputs import PlannerInput
+from fournos.systems.clusters.quotas import (
+    amount,
+    closing_taints,
+    covered_elsewhere,
+    fits,
+    is_managed,
+    is_resource,
+    number,
+    quota_group,
+    taints_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The changes that bring Kueue's objects to the wanted state."""
+
+    create: tuple[Obj, ...] = ()
+    """ResourceFlavors to create."""
+    taint: tuple[tuple[Obj, Sequence[Obj]], ...] = ()
+    """ResourceFlavors whose taints differ, each with the wanted taints."""
+    queue: Obj | None = None
+    """Merge patch of the ClusterQueue, with its resourceVersion as precondition; None if nothing changes."""
+    delete: tuple[Obj, ...] = ()
+    """ResourceFlavors to delete after the queue no longer names them."""
+
+
+def plan(inputs: Iterable[PlannerInput], flavors: Iterable[Obj], queue: Obj | None, *, prefix: str) -> Plan:
+    """Returns the plan.
+
+    `prefix` is the prefix of GPU resource names. `queue` is None while there is no ClusterQueue.
+    """
+    return _Planner(inputs, flavors, queue, prefix).plan()
+
+
+class _Planner:
+    def __init__(
+        self, inputs: Iterable[PlannerInput], flavors: Iterable[Obj], queue: Obj | None, prefix: str
+    ) -> None:
+        self.flavors = {flavor["metadata"]["name"]: flavor for flavor in flavors}
+        self.queue = queue
+        self.prefix = prefix
+        everyone = sorted(inputs, key=lambda one: one.name)
+        # A flavor without our label belongs to a person, so its cluster is not planned.
+        owned = [
+            one for one in everyone if one.name not in self.flavors or is_managed(self.flavors[one.name])
+        ]
+        self.clusters = {one.name: self._with_names(one) for one in owned if not one.removing}
+        known = {one.name for one in everyone}
+        self.gone = {one.name for one in owned if one.removing} | {
+            name for name, flavor in self.flavors.items() if is_managed(flavor) and name not in known
+        }
+
+    def _with_names(self, cluster: PlannerInput) -> PlannerInput:
+        """Returns the cluster without GPUs whose names form no valid resource name.
+
+        Kueue refuses the whole ClusterQueue for a single invalid name.
+        """
+        named = {short: n for short, n in cluster.gpus.items() if is_resource(self.prefix + short)}
+        return cluster if len(named) == len(cluster.gpus) else replace(cluster, gpus=named)
+
+    def plan(self) -> Plan:
+        create, taint = self._flavors()
+        return Plan(
+            create=create,
+            taint=taint,
+            queue=self._queue_patch(self.queue) if self.queue is not None else None,
+            delete=tuple(
+                flavor
+                for name, flavor in sorted(self.flavors.items())
+                if name in self.gone and not flavor["metadata"].get("deletionTimestamp")
+            ),
+        )
+
+    # --- flavors -----------------------------------------------------------------------------------
+
+    def _flavors(self) -> tuple[tuple[Obj, ...], tuple[tuple[Obj, Sequence[Obj]], ...]]:
+        create, taint = [], []
+        for name, cluster in self.clusters.items():
+            existing = self.flavors.get(name)
+            if existing is None:
+                create.append(flavor_of(cluster))
+                continue
+            wanted = taints_of(cluster, existing)
+            if wanted != ((existing.get("spec") or {}).get("nodeTaints") or []):
+                taint.append((existing, wanted))
+        return tuple(create), tuple(taint)
+
+    # --- the queue ---------------------------------------------------------------------------------
+
+    def _queue_patch(self, queue: Obj) -> Obj | None:
+        """Returns the patch of the ClusterQueue, or None if it is as planned."""
+        groups: list[dict[str, Any]] = [dict(group) for group in queue["spec"].get("resourceGroups") or ()]
+        index = quota_group(groups, self.prefix)
+        if index is None:
+            if not self.clusters:
+                return None
+            groups.append({"coveredResources": [], "flavors": []})
+            index = len(groups) - 1
+        after, now_added = self._group(
+            groups[index], _added_resources(queue), covered_elsewhere(groups, index)
+        )
+        if after["flavors"]:
+            groups[index] = after
+        else:
+            del groups[index]
+        annotation = json.dumps(sorted(now_added)) if now_added else None
+        meta = queue["metadata"]
+        old_annotation = (meta.get("annotations") or {}).get(names.RESOURCES_ANNOTATION)
+        if groups == list(queue["spec"].get("resourceGroups") or ()) and annotation == old_annotation:
+            return None
+        return {
+            "metadata": {
+                "resourceVersion": meta["resourceVersion"],
+                "annotations": {names.RESOURCES_ANNOTATION: annotation},
+            },
+            "spec": {"resourceGroups": groups},
+        }
+
+    def _group(
+        self, before: Mapping[str, Any], added: frozenset[str], elsewhere: set[str]
+    ) -> tuple[dict[str, Any], frozenset[str]]:
+        """Returns the resource group with the planned quotas, and the resources that clusters added to it."""
+        entries = {entry["name"]: entry for entry in before["flavors"] if entry["name"] not in self.gone}
+        resources = self._kept_resources(before, entries, added)
+        had = set(resources)
+        self._room_for(entries, resources, elsewhere)
+        flavors = [
+            {**entry, "resources": self._quotas(name, entry, resources)} for name, entry in entries.items()
+        ]
+        now_added = (added & set(resources)) | (set(resources) - had)
+        return {**before, "coveredResources": resources, "flavors": flavors}, frozenset(now_added)
+
+    def _kept_resources(
+        self, before: Mapping[str, Any], entries: Mapping[str, Mapping[str, Any]], added: frozenset[str]
+    ) -> list[str]:
+        """Returns the covered resources to keep.
+
+        A resource is dropped only if a cluster added it, no cluster has it now, and no other flavor has a
+        quota for it.
+        """
+        wanted = {self.prefix + short for cluster in self.clusters.values() for short in cluster.gpus}
+        wanted |= {SLOT_RESOURCE} if self.clusters else set()
+
+        def used(resource: str) -> bool:
+            others = (entry for name, entry in entries.items() if name not in self.clusters)
+            return any(_quota(entry, resource) for entry in others)
+
+        return [r for r in before["coveredResources"] if r in wanted or r not in added or used(r)]
+
+    def _room_for(self, entries: dict[str, Any], resources: list[str], elsewhere: set[str]) -> None:
+        """Adds missing flavors and resources within Kueue's limits.
+
+        Slots come before GPUs, and clusters that are already in the queue come before new ones.
+        """
+        order = sorted(self.clusters, key=lambda name: (name not in entries, name))
+        if order and SLOT_RESOURCE not in resources and fits(len(entries), len(resources) + 1):
+            resources.append(SLOT_RESOURCE)
+        for name in order:
+            if name in entries or fits(len(entries) + 1, len(resources)):
+                entries.setdefault(name, {"name": name, "resources": []})
+        for name in order:
+            if name not in entries:
+                continue
+            for resource in sorted(self.prefix + short for short in self.clusters[name].gpus):
+                known = resource in resources or resource in elsewhere
+                if not known and fits(len(entries), len(resources) + 1):
+                    resources.append(resource)
+
+    def _quotas(
+        self, name: str, entry: Mapping[str, Any], resources: Sequence[str]
+    ) -> list[Mapping[str, Any]]:
+        """Returns the quotas of one flavor, in the order of `resources`, as Kueue's webhook requires."""
+        old = {quota["name"]: quota for quota in entry["resources"]}
+        cluster = self.clusters.get(name)
+        result = []
+        for resource in resources:
+            quota = old.get(resource) or {"name": resource, "nominalQuota": "0"}
+            wanted = amount(cluster, resource, self.prefix) if cluster else None
+            if wanted is not None and number(quota["nominalQuota"]) != wanted:
+                quota = {**quota, "nominalQuota": str(wanted)}
+            result.append(quota)
+        return result
+
+
+def flavor_of(cluster: PlannerInput) -> Obj:
+    """Returns the ResourceFlavor of a cluster that has none yet."""
+    spec: dict[str, Any] = {"nodeLabels": {CLUSTER_NODE_LABEL: cluster.name}}
+    if cluster.closed:
+        spec["nodeTaints"] = closing_taints(cluster)
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ResourceFlavor",
+        "metadata": {
+            "name": cluster.name,
+            "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY, CLUSTER_NODE_LABEL: cluster.name},
+        },
+        "spec": spec,
+    }
+
+
+def _quota(entry: Mapping[str, Any], resource: str) -> bool:
+    """True if the flavor has a quota other than 0 for the resource."""
+    return any(quota["name"] == resource and number(quota["nominalQuota"]) for quota in entry["resources"])
+
+
+def _added_resources(queue: Obj) -> frozenset[str]:
+    """Returns the resources that the annotation of the ClusterQueue lists; empty if it cannot be parsed."""
+    text = (queue["metadata"].get("annotations") or {}).get(names.RESOURCES_ANNOTATION)
+    try:
+        found = json.loads(text) if text else []
+    except ValueError:
+        return frozenset()
+    return (
+        frozenset(name for name in found if isinstance(name, str)) if isinstance(found, list) else frozenset()
+    )

@@ -1,0 +1,137 @@
+"""The decision for an object of a configured kind.
+
+It checks what excludes the object from the queue, then reconciles the Workload, then starts a new attempt.
+
+(held) → Workload → admitted → released → ended → Workload finished
+                       evicted → held again, or ended and possibly recreated
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.resource import is_terminating
+from fournos.engine.queueing.ancestors import live_ancestor
+from fournos.engine.queueing.inputs import Ancestor, Outcome, Verdict
+from fournos.engine.queueing.managed import runs_elsewhere
+from fournos.engine.queueing.priority import NOT_FOUND, RESERVED
+from fournos.engine.queueing.reconcile import reconcile
+from fournos.engine.queueing.requests import RequestsError
+from fournos.engine.runtime.decision import Decision, EventRecord, Facts, Unknown
+from fournos.engine.runtime.failures import retried
+from fournos.systems.frameworks.confirm import confirmed
+from fournos.systems.frameworks.context import Context, Observed
+from fournos.systems.frameworks.kind_spec import Framework
+from fournos.systems.frameworks.leftovers import left_behind
+from fournos.systems.frameworks.queue_warning import (
+    CANNOT_BE_HELD,
+    HELD_BY_USER,
+    QueueWarning,
+    queued_twice,
+    set_warning,
+)
+from fournos.systems.frameworks.queued import EndedByStop
+from fournos.systems.frameworks.recreate import next_attempt, taken
+
+
+def decide(
+    observed: Observed, facts: Facts, now: datetime, *, framework: Framework, max_attempts: int
+) -> Decision:
+    """Returns the next steps for an object.  Pure; see `fournos.engine.runtime.decision`."""
+    if observed.obj is None:
+        return left_behind(observed, framework, facts)
+    ctx = Context(framework, observed.obj, observed.inputs, facts, now, max_attempts, observed.gated_pods)
+    if facts.failure is not None:
+        return taken(ctx) or _failed(ctx)
+    if is_terminating(ctx.obj):
+        return _done(reconcile(ctx.job, ctx.inputs, facts, now))
+    if ctx.inputs.ancestor is not None:
+        return _nested(ctx, ctx.inputs.ancestor)
+    if not runs_elsewhere(ctx.job) and ctx.job.finished() is None:
+        kept_out = _kept_out(ctx)
+        if kept_out is not None:
+            return kept_out
+    try:
+        outcome = confirmed(ctx)
+    except RequestsError as error:
+        return set_warning(ctx, QueueWarning("InvalidRequests", str(error)))
+    if outcome.steps or outcome.verdict is Verdict.ELSEWHERE:
+        return _done(outcome)
+    if outcome.verdict is Verdict.FINISHED:
+        return _hopeless(ctx) or next_attempt(ctx) or Decision()
+    warned = set_warning(ctx, _queue_warning(ctx, outcome))
+    return replace(warned, retry=warned.retry or outcome.retry)
+
+
+def _done(outcome: Outcome) -> Decision:
+    return Decision(steps=outcome.steps, events=outcome.events, retry=outcome.retry)
+
+
+def _kept_out(ctx: Context) -> Decision | None:
+    """Returns the decision for an object that must not be queued; None if it may be."""
+    hold, job = ctx.framework.hold, ctx.job
+    if job.is_suspended():
+        if hold.users_too and not ctx.held_by_queue and not ctx.prebuilt:
+            return set_warning(ctx, HELD_BY_USER)
+        return None
+    begun = ctx.held_by_queue or ctx.workloads or ctx.prebuilt
+    if not hold.only_at_creation or begun or (isinstance(job, EndedByStop) and job.is_stopped()):
+        return None
+    ancestor = live_ancestor(ctx.obj, ctx.facts)
+    if isinstance(ancestor, Ancestor):
+        return _nested(ctx, ancestor)
+    if isinstance(ancestor, Unknown):
+        return Decision(retry=True)
+    return set_warning(ctx, CANNOT_BE_HELD)
+
+
+def _nested(ctx: Context, ancestor: Ancestor) -> Decision:
+    """Handles an object that runs on its owner's quota.
+
+    The owner controls it.  Only the queue's own hold is released here, once the owner's Workload is admitted.
+    """
+    if ctx.job.is_suspended():
+        held = ancestor.workload
+        if not ctx.held_by_queue or held is None or not is_true(held, "Admitted"):
+            return Decision()
+        note = EventRecord("Normal", "Started", f"Runs on the quota of {ancestor.kind} {ancestor.key}")
+        return Decision(steps=(ctx.patch(ctx.job.released()),), events=(note,))
+    if ctx.framework.stop is not None:
+        return Decision()
+    return _done(reconcile(ctx.job, ctx.inputs, ctx.facts, ctx.now))
+
+
+def _hopeless(ctx: Context) -> Decision | None:
+    """Ends a suspended object whose Workload is finished: it would otherwise wait forever."""
+    job = ctx.job
+    if not job.is_suspended() or job.finished() is not None:
+        return None
+    over = next((one for one in ctx.workloads if is_true(one, "Finished")), None)
+    finished = condition(over, "Finished") if over is not None else None
+    if finished is None:
+        return None
+    reason, message = str(finished.get("reason") or "Finished"), str(finished.get("message") or "")
+    if not isinstance(job, EndedByStop):
+        return set_warning(ctx, QueueWarning(reason, message))
+    return Decision(steps=(job.ending(reason, message),), events=(EventRecord("Warning", reason, message),))
+
+
+def _queue_warning(ctx: Context, outcome: Outcome) -> QueueWarning | None:
+    if outcome.reason in (NOT_FOUND, RESERVED, "FlavorNotFound"):
+        return QueueWarning(outcome.reason, outcome.message)
+    return queued_twice(ctx.framework) if ctx.gated_pods else None
+
+
+def _failed(ctx: Context) -> Decision:
+    failure = ctx.facts.failure
+    assert failure is not None
+    if failure.error == "NotFoundError":
+        return Decision(retry=True)  # the cache does not show the deletion yet
+    if not failure.transient:
+        warned = set_warning(
+            ctx, QueueWarning(failure.error, f"{type(failure.step).__name__} was refused: {failure.message}")
+        )
+        return replace(warned, retry=True)
+    return retried(failure)

@@ -1,0 +1,159 @@
+"""Reads from the caches: watches, projections, indexes, and the mapping from events to keys to reconcile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.patches import only
+from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.queueing.ensure import prebuilt_name
+from fournos.engine.queueing.inputs import QueueInputs
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.observe import CONTROLLER, OWNERS, queue_inputs, queue_watches
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
+from fournos.engine.runtime.controller import Caches, Watch
+from fournos.engine.runtime.projection import controller_uid, metadata, of_owners, project_metadata
+from fournos.systems.frameworks import names
+from fournos.systems.frameworks.context import Observed
+from fournos.systems.frameworks.kind_spec import Framework
+
+KUEUE_MANAGED_LABEL = "kueue.x-k8s.io/managed"
+"""The label that Kueue's pod integration sets on each pod that it queues."""
+PREBUILT, POD_OF = "prebuilt", "pod-of"
+
+
+def watches(framework: Framework) -> tuple[Watch, ...]:
+    """Returns the watches, in all namespaces.
+
+    Of the kind, only objects with a queue name are watched.  Its CRD may be installed later.
+    """
+    pods = (
+        (
+            Watch(
+                POD,
+                selector=f"{KUEUE_MANAGED_LABEL}=true,{framework.pods_label}",
+                wakes=_pods_wake(framework.pods_label),
+                indexes={POD_OF: _value_of(framework.pods_label)},
+                project=project_metadata,
+            ),
+        )
+        if framework.pods_label
+        else ()
+    )
+    return (
+        Watch(
+            framework.resource,
+            selector=QUEUE_NAME_LABEL,
+            wakes=lambda obj, caches: (key_of(obj),),
+            indexes={CONTROLLER: controller_uid, PREBUILT: _prebuilt},
+            project=_projection(framework),
+            required=False,
+        ),
+        *pods,
+        *queue_watches(wakes=_workload_wakes(framework), owners=_owners),
+    )
+
+
+class Observer:
+    """Builds `Observed` from the caches."""
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+
+    def __call__(self, caches: Caches, key: Key) -> Observed | None:
+        resource = self._framework.resource
+        obj = caches[resource].get(key)
+        owner = _owner_key(resource.api_version, resource.kind, key)
+        if obj is None:
+            owned = caches[WORKLOAD].by(OWNERS, owner)
+            return Observed(key, None, QueueInputs(workloads=owned)) if owned else None
+        gated = len(caches[POD].by(POD_OF, str(key))) if POD in caches else 0
+        return Observed(key, obj, queue_inputs(caches, obj, owner), gated_pods=gated)
+
+
+def left_over(framework: Framework) -> Callable[[Caches], Iterable[Key]]:
+    """Returns a function that yields the keys of Workload owners that no longer exist.
+
+    Their deletion may have happened while no watch was running.
+    """
+    resource = framework.resource
+
+    def keys(caches: Caches) -> Iterable[Key]:
+        for workload in caches[WORKLOAD]:
+            for key in of_owners(workload, resource):
+                if caches[resource].get(key) is None:
+                    yield key
+
+    return keys
+
+
+# --- indexes -----------------------------------------------------------------------------------------
+
+
+def _owner_key(api_version: str, kind: str, key: Key) -> str:
+    return f"{api_version} {kind} {key}"
+
+
+def _owners(workload: Obj) -> Iterable[str]:
+    """Index by the owner's name, not UID, to find Workloads of an earlier object of the same name, too."""
+    namespace = workload["metadata"]["namespace"]
+    return tuple(
+        _owner_key(one["apiVersion"], one["kind"], Key(namespace, one["name"]))
+        for one in workload["metadata"].get("ownerReferences") or ()
+    )
+
+
+def _prebuilt(obj: Obj) -> Iterable[str]:
+    name = prebuilt_name(obj)
+    return (str(Key(key_of(obj).namespace, name)),) if name else ()
+
+
+def _value_of(label: str) -> Callable[[Obj], Iterable[str]]:
+    def keys(obj: Obj) -> Iterable[str]:
+        name = (obj["metadata"].get("labels") or {}).get(label)
+        return (str(Key(obj["metadata"]["namespace"], name)),) if name else ()
+
+    return keys
+
+
+# --- event mapping: which keys a change enqueues -----------------------------------------------------
+
+
+def _pods_wake(label: str) -> Callable[[Obj, Caches], Iterable[Key]]:
+    def wakes(pod: Obj, caches: Caches) -> Iterable[Key]:
+        name = (pod["metadata"].get("labels") or {}).get(label)
+        return (Key(pod["metadata"]["namespace"], name),) if name else ()
+
+    return wakes
+
+
+def _workload_wakes(framework: Framework) -> Callable[[Obj, Caches], Iterable[Key]]:
+    """Enqueues owners of this kind, objects that the Workload is prebuilt for, and those using its quota."""
+    resource = framework.resource
+
+    def wakes(workload: Obj, caches: Caches) -> Iterable[Key]:
+        yield from of_owners(workload, resource)
+        for obj in caches[resource].by(PREBUILT, str(key_of(workload))):
+            yield key_of(obj)
+        for uid in controller_uid(workload):
+            for obj in caches[resource].by(CONTROLLER, uid):
+                yield key_of(obj)
+
+    return wakes
+
+
+# --- projections: the fields that decisions read ------------------------------------------------------
+
+
+def _projection(framework: Framework) -> Callable[[Obj], Obj]:
+    paths = tuple(framework.paths())
+
+    def project(obj: Obj) -> Obj:
+        kept = metadata(obj)
+        annotations = obj["metadata"].get("annotations") or {}
+        own = {key: value for key, value in annotations.items() if key != names.LAST_APPLIED}
+        found = only(obj, paths)
+        return {"metadata": {**kept, "annotations": own}, "spec": {}, **found}
+
+    return project

@@ -1,0 +1,121 @@
+"""Garbage collection of objects whose labels name a FournosJob that does not exist.
+
+Kubernetes deletes objects that have an owner reference.  This controller deletes those that lost
+it.  An object is deleted only if it has both of our labels, has a minimum age, and a live read
+confirms that the job is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.api.times import creation_time
+from fournos.engine.kube.kinds import JOB
+from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.runtime.controller import Caches, Controller
+from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet
+from fournos.engine.runtime.projection import no_keys
+from fournos.engine.runtime.steps import Delete
+from fournos.systems.jobs import names
+from fournos.systems.jobs.kinds import PIPELINE_RUN
+from fournos.systems.jobs.observe import watches
+from fournos.systems.jobs.settings import JobSettings
+
+_MIN_AGE = timedelta(seconds=15)
+"""The minimum age; younger objects may belong to a deletion that Kubernetes has not finished."""
+_CHILDREN: tuple[Resource, ...] = (WORKLOAD, PIPELINE_RUN, JOB)
+_NAME = "job-name"
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """Objects whose labels name a job that is not in the cache."""
+
+    key: Key
+    """The key of the job that the labels name."""
+    children: tuple[tuple[Resource, Obj], ...]
+
+
+def observe(caches: Caches, key: Key) -> Orphans | None:
+    """Returns the objects whose labels name this job; None if the job is in the cache or there are none."""
+    if caches[FOURNOS_JOB].get(key) is not None:
+        return None
+    children = tuple(
+        (resource, obj)
+        for resource in _CHILDREN
+        for obj in caches[resource].by(_NAME, key.name)
+        if obj["metadata"]["namespace"] == key.namespace
+    )
+    return Orphans(key, children) if children else None
+
+
+def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision:
+    """Deletes objects of the minimum age, if a live read confirms that the job does not exist.  Pure."""
+    old = [(kind, obj) for kind, obj in observed.children if _old_enough(obj, now)]
+    if not old:
+        return Decision(wake_at=min(creation_time(obj) for _, obj in observed.children) + _MIN_AGE)
+    # A live read: the cache may not show a job that exists.
+    answer = facts.require(LiveGet(FOURNOS_JOB, observed.key))
+    if not isinstance(answer, Absent) or answer.no_kind:
+        return Decision()
+    why = f"garbage: FournosJob {observed.key.name} does not exist"
+    return Decision(steps=tuple(Delete(kind, key_of(obj), uid_of(obj), why=why) for kind, obj in old))
+
+
+def collect(caches: Caches) -> Iterable[Key]:
+    """Yields the keys of jobs that a child's label names and that are not in the cache."""
+    for resource in _CHILDREN:
+        for obj in caches[resource]:
+            for name in _named(obj):
+                key = Key(obj["metadata"]["namespace"], name)
+                if caches[FOURNOS_JOB].get(key) is None:
+                    yield key
+
+
+def orphans_controller(settings: JobSettings) -> Controller[Orphans]:
+    """Returns the controller of orphans.
+
+    No watch event enqueues a key: the periodic garbage collection finds them.
+    """
+    kept = (FOURNOS_JOB, *_CHILDREN)
+    return Controller(
+        name="orphans",
+        watches=tuple(
+            replace(
+                watch,
+                wakes=no_keys,
+                indexes={} if watch.resource is FOURNOS_JOB else {_NAME: _named},
+            )
+            for watch in watches(settings)
+            if watch.resource in kept
+        ),
+        observe=observe,
+        decide=decide,
+        primary=_absent_job,
+        collect=collect,
+    )
+
+
+def _absent_job(orphans: Orphans) -> Obj:
+    """Returns a placeholder for the missing job; it is never written to the API server."""
+    return {"metadata": {"namespace": orphans.key.namespace, "name": orphans.key.name, "uid": ""}}
+
+
+def _named(obj: Obj) -> Iterable[str]:
+    """Yields the job name of an object's labels, unless the object has a controller.
+
+    Kubernetes deletes an object with its controller, whatever the labels are.
+    """
+    labels = obj["metadata"].get("labels") or {}
+    if labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY or controller_of(obj):
+        return ()
+    name = labels.get(names.JOB_NAME_LABEL)
+    return (name,) if name else ()
+
+
+def _old_enough(obj: Obj, now: datetime) -> bool:
+    return now - creation_time(obj) >= _MIN_AGE

@@ -1,0 +1,202 @@
+"""Interruptions of a job: deletion, spec.shutdown, eviction by Kueue, a lost Workload, suspension.
+
+All follow one sequence: the run is ended within its time limit, then quota is released, then
+the status is written.  `status.stopRequestedAt` is written before the first step, so that the
+time limits survive a restart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from fournos.api.phase import HOLDING
+from fournos.engine.api.times import format_time
+from fournos.engine.queueing.release import release_quota
+from fournos.engine.queueing.state import QueueState, view
+from fournos.engine.runtime.decision import Decision
+from fournos.systems.jobs.cancel_run import IMMEDIATE, Ending, end_run
+from fournos.systems.jobs.context import Context, run_ended, run_succeeded
+from fournos.systems.jobs.finish import finish, release
+from fournos.systems.jobs.quota import granted
+from fournos.systems.jobs.takeover import finalizers_off
+
+
+class Kind(Enum):
+    """The cause of an interruption.
+
+    The value is the reason of its event, except for a shutdown or a deletion ("Stopping").
+    """
+
+    DELETED = "Deleted"
+    SHUTDOWN = "Shutdown"
+    EVICTED = "Evicted"
+    LOST = "WorkloadLost"
+    SUSPENDED = "Suspended"
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """The cause of an interruption and how the run is stopped."""
+
+    kind: Kind
+    graceful: bool
+    grace: float
+    """Seconds that finally tasks may take before the stop becomes immediate."""
+    message: str = ""
+
+
+def interrupt(ctx: Context) -> Interrupt | None:
+    """Returns the interruption of this job with the highest precedence, or None."""
+    settings, spec, phase = ctx.settings, ctx.spec, ctx.draft.phase
+    if ctx.deleting:
+        return Interrupt(Kind.DELETED, spec.shutdown != "Terminate", settings.deletion_grace_sec)
+    if spec.shutdown:
+        return Interrupt(Kind.SHUTDOWN, spec.shutdown == "Stop", settings.stop_grace_sec)
+    if phase not in HOLDING:
+        return None
+    under_way = ctx.draft.stop_requested_at is not None
+    if not under_way and ctx.run is not None and run_ended(ctx.run):
+        return None  # the run's result counts, and its end releases the Workload
+    if not spec.clusterless:
+        lost = _quota_lost(ctx)
+        if lost:
+            return lost
+    if spec.suspend:
+        return Interrupt(Kind.SUSPENDED, True, settings.stop_grace_sec, "Suspended by spec.suspend")
+    if under_way:  # the quota returned or the suspension was lifted while the run was being stopped
+        return Interrupt(Kind.EVICTED, True, settings.eviction_grace_sec, "Interrupted")
+    return None
+
+
+def _quota_lost(ctx: Context) -> Interrupt | None:
+    """Returns the interruption for lost or evicted quota, or None.
+
+    Also corrects `status.cluster` and the attempt's cluster to the one of the
+    admission, which is authoritative.
+    """
+    grace, found = ctx.settings.eviction_grace_sec, granted(ctx)
+    if found.lost:
+        return Interrupt(Kind.LOST, True, grace, found.lost)
+    if found.evicted is not None:
+        queue = view(found.evicted)
+        return Interrupt(Kind.EVICTED, True, grace, f"Evicted by Kueue ({queue.reason}): {queue.message}")
+    if found.cluster and found.cluster != ctx.draft.cluster:
+        ctx.draft.put(cluster=found.cluster).amend_attempt(cluster=found.cluster)
+    return None
+
+
+def carry_out(ctx: Context, cause: Interrupt) -> Decision:
+    """Performs the next step of the interruption: records it, ends the run, then settles the job."""
+    if ctx.draft.attempt == 0 or ctx.spec.lock_only or ctx.draft.phase not in HOLDING:
+        return _settle(ctx, cause)
+    # Claim before make: the start of the stop is recorded before the run is cancelled.
+    since = ctx.draft.stop_requested_at
+    if since is None:
+        return _claim(ctx, cause)
+    run, run_name = ctx.run, ctx.run_name
+    # A Stop that is raised to Terminate starts a new time limit.  A run that has ended is not cancelled any
+    # more: without the check, the limit for its last pods would start again at each pass.
+    live = run if run is not None and not run_ended(run) else None
+    raised = not cause.graceful and live is not None and live["spec"].get("status") != IMMEDIATE
+    since_when = ctx.now if raised else since
+    if raised:
+        ctx.draft.put(stopRequestedAt=format_time(ctx.now))
+    ending = end_run(ctx, run_name, since=since_when, graceful=cause.graceful, grace=cause.grace)
+    # Release before declare: quota is released only when no pod of the run is left.
+    if ending.ended:
+        return _settle(ctx, cause)
+    _report(ctx, cause, ending)
+    return ctx.decision(ending.steps, wake_at=ending.wake_at, retry=ending.retry)
+
+
+def _claim(ctx: Context, cause: Interrupt) -> Decision:
+    ctx.draft.put(stopRequestedAt=format_time(ctx.now))
+    if cause.kind is Kind.SHUTDOWN:
+        stop = ctx.spec.shutdown
+        waits = "PipelineRun cleanup" if cause.graceful else "PipelineRun to stop"
+        ctx.draft.enter("Stopping", f"Shutdown ({stop}) requested, waiting for {waits}")
+        ctx.draft.condition(
+            "PipelineRunReady",
+            "False",
+            "Stopping",
+            f"PipelineRun cancellation requested (graceful={cause.graceful})",
+        )
+        ctx.draft.event("Stopping", f"Shutdown ({stop}) requested")
+    elif cause.kind is Kind.DELETED:
+        ctx.draft.set_message("Deletion requested, waiting for the run to stop")
+        ctx.draft.event("Stopping", "Deletion requested, stopping the run first")
+    elif cause.message:
+        ctx.draft.set_message(f"{cause.message}. Stopping the run")
+        ctx.draft.event(cause.kind.value, cause.message, warning=True)
+    return ctx.decision()
+
+
+def _report(ctx: Context, cause: Interrupt, ending: Ending) -> None:
+    detail = ending.message or "waiting for PipelineRun cleanup"
+    if cause.kind is Kind.SHUTDOWN and not cause.graceful:
+        suffix = f": {ending.message}" if ending.message else ", waiting for PipelineRun to stop"
+        ctx.draft.enter("Stopping", f"Terminating{suffix}")
+    elif cause.kind is Kind.SHUTDOWN:
+        message = f"Stopping, waiting for cleanup: {ending.message}" if ending.message else ""
+        ctx.draft.enter("Stopping", message or "Stopping, waiting for PipelineRun cleanup")
+    elif cause.kind is not Kind.DELETED:
+        ctx.draft.set_message(f"{cause.message}. Stopping the run: {detail}")
+
+
+def _settle(ctx: Context, cause: Interrupt) -> Decision:
+    """Releases quota and records how the job ended, once nothing of it runs.
+
+    A run that succeeded in spite of the interruption counts as a success.
+    """
+    run = ctx.run
+    if run is not None and run_succeeded(run) and cause.kind is not Kind.DELETED:
+        ctx.draft.end_attempt("Succeeded")
+        ctx.draft.condition("PipelineRunReady", "True", "Succeeded", "Pipeline completed successfully")
+        return finish(ctx, "Succeeded", "Pipeline completed successfully")
+    return _SETTLE[cause.kind](ctx, cause)
+
+
+def _deleted(ctx: Context, cause: Interrupt) -> Decision:
+    return Decision(steps=(*release(ctx), *finalizers_off(ctx)))
+
+
+def _stopped(ctx: Context, cause: Interrupt) -> Decision:
+    ctx.draft.end_attempt("Stopped")
+    message = "Job stopped by user"
+    ctx.draft.condition("WorkloadAdmitted", "False", "Stopped", message)
+    if ctx.draft.attempt and not ctx.spec.lock_only:
+        ctx.draft.condition("PipelineRunReady", "False", "Stopped", message)
+    return finish(ctx, "Stopped", message)
+
+
+def _requeued(ctx: Context, cause: Interrupt) -> Decision:
+    """Returns the same Workload to the queue; Kueue decides its position there."""
+    workload = ctx.workload
+    ctx.draft.end_attempt("Lost" if cause.kind is Kind.LOST else "Evicted", cause.message)
+    _back_to_pending(ctx, f"{cause.message}. Waiting to be admitted again")
+    ctx.draft.condition("WorkloadAdmitted", "False", "Evicted", cause.message)
+    holds = workload is not None and view(workload).state is QueueState.EVICTED
+    return ctx.decision([release_quota(workload, ctx.now)] if workload is not None and holds else ())
+
+
+def _suspended(ctx: Context, cause: Interrupt) -> Decision:
+    ctx.draft.end_attempt("Stopped", cause.message)
+    message = "Suspended: set spec.suspend to false to queue the job"
+    _back_to_pending(ctx, message)
+    ctx.draft.condition("Suspended", "True", "Suspended", message)
+    ctx.draft.condition("WorkloadAdmitted", "False", "Suspended", message)
+    return ctx.decision(release(ctx))
+
+
+def _back_to_pending(ctx: Context, message: str) -> None:
+    ctx.draft.enter("Pending", message).put(stopRequestedAt=None, cluster=None)
+
+
+_SETTLE = {
+    Kind.DELETED: _deleted,
+    Kind.SHUTDOWN: _stopped,
+    Kind.EVICTED: _requeued,
+    Kind.LOST: _requeued,
+    Kind.SUSPENDED: _suspended,
+}

@@ -1,0 +1,224 @@
+"""The Pending phase: the job's Workload waits in Kueue's queue until a cluster is assigned."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fournos.engine.api.durations import parse_duration
+from fournos.engine.kube.resource import Key, Obj, controller_of, controls, uid_of
+from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
+from fournos.engine.queueing.inputs import Ancestor, Verdict
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.priority import NOT_FOUND, RESERVED
+from fournos.engine.queueing.state import QueueState, QueueView, view
+from fournos.engine.runtime.decision import Absent, Decision, LiveGet, Present, Unknown
+from fournos.engine.runtime.steps import Create
+from fournos.systems.jobs import names
+from fournos.systems.jobs.context import Context
+from fournos.systems.jobs.finish import fail, release
+from fournos.systems.jobs.queued import class_question, name_is_taken, queue
+from fournos.systems.jobs.quota import own_cluster, shared_cluster
+from fournos.systems.jobs.waiting import admission_message, wait, wait_if_curable
+
+QUEUED = "Workload created, waiting for Kueue admission"
+
+
+def pending(ctx: Context) -> Decision:
+    """The policy of the Pending phase.
+
+    Waits while the job is suspended or its retry backoff lasts, fails it at the deadline of
+    `spec.timeouts.pending`, and otherwise keeps it in the queue.
+    """
+    failure = ctx.facts.failure
+    if failure and isinstance(failure.step, Create) and not name_is_taken(ctx):
+        return wait_if_curable(ctx, failure, "WorkloadAdmitted", engine="Kueue") or fail(
+            ctx,
+            f"Failed to create Workload: {failure.message}",
+            type_="WorkloadAdmitted",
+            reason="WorkloadFailed",
+            detail=f"Workload creation failed: {failure.message}",
+        )
+    if ctx.spec.suspend:
+        message = "Suspended: set spec.suspend to false to queue the job"
+        ctx.draft.set_message(message).condition("Suspended", "True", "Suspended", message)
+        return ctx.decision(release(ctx))
+    if ctx.holds_finalizer:  # left by the attempt before, which has ended
+        return ctx.decision(ctx.finalizer(on=False))
+    if ctx.draft.reason_of("Suspended") == "Suspended":
+        ctx.draft.condition("Suspended", "False", "Resumed", "")
+    deadline = _pending_deadline(ctx)
+    if deadline and ctx.now >= deadline:
+        assert ctx.spec.timeouts is not None
+        return fail(
+            ctx,
+            f"Not admitted within spec.timeouts.pending ({ctx.spec.timeouts.pending}): {ctx.draft.message}",
+            type_="WorkloadAdmitted",
+            reason="PendingTimeout",
+        )
+    retry_at = ctx.draft.retry_at
+    if ctx.workload is None and retry_at and ctx.now < retry_at:
+        return ctx.decision(wake_at=retry_at)
+    return in_queue(ctx, "Cluster lock pending admission" if ctx.spec.lock_only else QUEUED)
+
+
+def in_queue(ctx: Context, message: str) -> Decision:
+    """Ensures the job's Workload and acts on its state: waits, fails, or claims the assigned cluster."""
+    outcome = queue(ctx)
+    if outcome.reason == NOT_FOUND:
+        return _without_class(ctx)
+    if outcome.reason == RESERVED:
+        ctx.draft.enter("Pending", ctx.draft.message)
+        return wait(ctx, "WorkloadAdmitted", RESERVED, f"Waiting: {outcome.message}")
+    if outcome.ancestor is not None:
+        return _on_quota_of(ctx, outcome.ancestor)
+    if outcome.reason == "OwnerUnknown":
+        ctx.draft.enter("Pending", ctx.draft.message)
+        text = f"Waiting: cannot read the Workload of its owner: {outcome.message}"
+        return wait(ctx, "WorkloadAdmitted", "OwnerUnknown", text)
+    if outcome.reason == OUT_OF_SYNC:
+        return _out_of_sync(ctx)
+    if outcome.verdict is Verdict.BLOCKED:
+        return _prebuilt_missing(ctx)
+    workload = ctx.workload
+    if workload is None or not ctx.draft.phase:
+        ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
+        ctx.draft.put(retryAt=None)
+    elif outcome.workload is not None:
+        return _admitted(ctx, outcome.workload)
+    elif not outcome.steps and not outcome.retry:
+        _record_reason(ctx, view(workload))
+    made = workload is None and bool(outcome.steps)  # Kueue's verdict on it is an event
+    return ctx.decision(outcome.steps, wake_at=_pending_deadline(ctx), retry=outcome.retry, settled=made)
+
+
+def adopt(ctx: Context) -> Decision:
+    """On a worker cluster, makes the job the controller of its prebuilt Workload, which MultiKueue created.
+
+    This comes before everything else, because the job, however it ends, ends by that Workload.
+    """
+    outcome = queue(ctx)
+    taken_over = outcome.steps and outcome.reason != OUT_OF_SYNC
+    return Decision(outcome.steps) if taken_over else _prebuilt_missing(ctx)
+
+
+def _prebuilt_missing(ctx: Context) -> Decision:
+    """Waits for a missing prebuilt Workload, or fails if it belongs to another owner.
+
+    A live read confirms its absence, because the cache may lag.
+    """
+    name = prebuilt_name(ctx.job)
+    answer = ctx.facts.require(LiveGet(WORKLOAD, Key(ctx.namespace, name)))
+    if not isinstance(answer, Present):
+        missing = isinstance(answer, Absent)
+        text = f"Waiting: its Workload '{name}' {'is not there' if missing else 'cannot be read'}"
+        return wait(ctx, "WorkloadAdmitted", "PrebuiltMissing", text)
+    owner = controller_of(answer.value)
+    if owner is None or controls(ctx.job, answer.value):
+        return Decision(retry=True)  # the cache does not show it yet
+    text = f"Workload '{name}' belongs to {owner['kind']} {owner['name']}"
+    return fail(ctx, text, type_="WorkloadAdmitted", reason="PrebuiltTaken")
+
+
+def _out_of_sync(ctx: Context) -> Decision:
+    """Fails a job that does not match its prebuilt Workload.
+
+    The Workload is finished after the status has been written.  Its end is the signal to the manager cluster.
+    """
+    text = "The prebuilt workload is out of sync with its user job"
+    advice = "write the GPUs that it needs into spec.hardware where it is submitted"
+    return fail(ctx, f"{text}: {advice}", type_="WorkloadAdmitted", reason=OUT_OF_SYNC)
+
+
+def _on_quota_of(ctx: Context, ancestor: Ancestor) -> Decision:
+    """Runs the job on the quota of an ancestor's Workload, such as an AppWrapper's.
+
+    The job has no Workload of its own.  Its cluster is the one that the ancestor's Workload reserves for it.
+    """
+    ctx.draft.enter("Pending", ctx.draft.message)
+    owner = f"{ancestor.kind} {ancestor.key.name}"
+    held = ancestor.workload
+    if held is None or view(held).state is not QueueState.ADMITTED:
+        return wait(ctx, "WorkloadAdmitted", "OwnerNotAdmitted", f"Waiting for {owner} to be admitted")
+    cluster, missing = shared_cluster(ctx, held)
+    if not cluster:
+        text = f"Runs on the quota of {owner}, {missing}"
+        return fail(ctx, text, type_="WorkloadAdmitted", reason="NoFlavorAssigned")
+    return _claim(ctx, held, cluster)
+
+
+def _without_class(ctx: Context) -> Decision:
+    """Waits for the job's WorkloadPriorityClass.
+
+    A class that the live read finds does not come here: `queue` uses the answer.
+    """
+    answer = ctx.facts.require(class_question(ctx))
+    ctx.draft.enter("Pending", ctx.draft.message)
+    name = ctx.spec.priority
+    if isinstance(answer, Unknown):
+        text = f"Waiting: cannot read WorkloadPriorityClass '{name}': {answer.reason}"
+        return wait(ctx, "WorkloadAdmitted", "PriorityClassUnknown", text)
+    if isinstance(answer, Absent) and answer.no_kind:
+        return wait(ctx, "WorkloadAdmitted", "KueueNotInstalled", "Waiting: Kueue is not installed")
+    text = f"Waiting: WorkloadPriorityClass '{name}' not found; create it or submit without priority"
+    return wait(ctx, "WorkloadAdmitted", NOT_FOUND, text)
+
+
+def _record_reason(ctx: Context, queue: QueueView) -> None:
+    if queue.state is QueueState.WAITING and not queue.message:
+        return  # Kueue has not evaluated the Workload yet
+    if queue.state is QueueState.RELEASED and not queue.active:
+        message = f"Deactivated: {queue.message}. Set spec.active to true on the Workload to queue it again"
+    elif queue.state is QueueState.RELEASED:
+        message = f"Evicted by Kueue ({queue.reason}): {queue.message}. Waiting to be admitted again"
+    else:
+        message = admission_message(ctx, queue.message)
+    ctx.draft.set_message(message).condition("WorkloadAdmitted", "False", queue.reason, message)
+
+
+def _admitted(ctx: Context, workload: Obj) -> Decision:
+    cluster = own_cluster(workload)
+    if not cluster:
+        return fail(
+            ctx,
+            "Workload admitted but no flavor assigned",
+            type_="WorkloadAdmitted",
+            reason="NoFlavorAssigned",
+            detail="Workload was admitted but no ResourceFlavor was assigned",
+        )
+    return _claim(ctx, workload, cluster)
+
+
+def _claim(ctx: Context, workload: Obj, cluster: str) -> Decision:
+    """Starts an attempt in the status.
+
+    Claim before make: the attempt's number and cluster are written before its first object is created, so
+    that a restarted operator finds the run that it owns.
+    """
+    ctx.draft.begin_attempt(
+        cluster=cluster,
+        workload=workload["metadata"]["name"],
+        run=None if ctx.spec.lock_only else _run_name(ctx, workload["metadata"]["name"]),
+    )
+    ctx.draft.put(cluster=cluster)
+    message = (
+        f"Cluster lock held on {cluster}"
+        if ctx.spec.lock_only
+        else f"Workload admitted, assigned to cluster {cluster}"
+    )
+    ctx.draft.enter("Admitted", message)
+    ctx.draft.condition("WorkloadAdmitted", "True", "Admitted", f"Assigned to cluster {cluster}")
+    ctx.draft.event("Admitted", f"Assigned to cluster {cluster}")
+    return ctx.decision()
+
+
+def _run_name(ctx: Context, workload: str) -> str:
+    """Returns the run's name: that of its Workload, unless another client created the Workload."""
+    possible = names.attempt_names(ctx.name, ctx.draft.attempt + 1, uid_of(ctx.job))
+    return workload if workload in possible else possible[0]
+
+
+def _pending_deadline(ctx: Context) -> datetime | None:
+    limit = ctx.spec.timeouts and ctx.spec.timeouts.pending
+    if not limit:
+        return None
+    return (ctx.draft.phase_times.pending or ctx.now) + parse_duration(limit)

@@ -1,0 +1,241 @@
+"""The Admitted and Running phases: copies Secrets, creates the PipelineRun and follows it to its end."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.api.times import creation_time, parse_time
+from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
+from fournos.engine.queueing.report import pods_ready_patch
+from fournos.engine.runtime.decision import (
+    Absent,
+    Decision,
+    LiveGet,
+    Present,
+    SecretShape,
+    StepFailure,
+    Unknown,
+)
+from fournos.engine.runtime.finalizer import switched
+from fournos.engine.runtime.steps import CopySecret, Create, Patch, Step
+from fournos.systems.jobs import build, names
+from fournos.systems.jobs.allow import secret_consumer
+from fournos.systems.jobs.cancel_run import pods_gone
+from fournos.systems.jobs.context import Context, run_ended, run_succeeded, succeeded_condition
+from fournos.systems.jobs.finish import fail, fail_attempt, finish
+from fournos.systems.jobs.kinds import PIPELINE_RUN
+from fournos.systems.jobs.waiting import wait, wait_if_curable
+
+_STARTED_WITHIN = timedelta(seconds=2)
+"""The maximum delay of the Running phase after the run's creation.
+
+Running is written with Tekton's first condition of the run, or after this time without one.
+"""
+
+
+def admitted(ctx: Context) -> Decision:
+    """The policy of the Admitted phase: creates the attempt's objects, or holds the cluster for a lock."""
+    if ctx.facts.failure:
+        return _launch_failed(ctx, ctx.facts.failure)
+    if ctx.spec.lock_only:
+        return ctx.decision([*_mark(ctx), *_ready(ctx)])
+    if ctx.run is not None:
+        return running(ctx)
+    return _leftovers(ctx) or _launch(ctx)
+
+
+def _mark(ctx: Context) -> list[Step]:
+    """Returns one patch with the finalizer and the label of an exclusively held cluster, or nothing.
+
+    It precedes every other object of the attempt, so that a job is never deleted while its run is live.
+    """
+    meta = ctx.job["metadata"]
+    labels = meta.get("labels") or {}
+    wanted: dict[str, object] = {}
+    if not ctx.spec.lock_only and not ctx.holds_finalizer:
+        wanted |= switched(ctx.job, names.FINALIZER, on=True)
+    exclusive = ctx.spec.cluster if ctx.spec.exclusive or ctx.spec.lock_only else None
+    if exclusive and labels.get(names.EXCLUSIVE_CLUSTER_LABEL) != exclusive:
+        wanted["labels"] = {names.EXCLUSIVE_CLUSTER_LABEL: exclusive}
+    if not wanted:
+        return []
+    # resourceVersion is a precondition: the metadata must not be written from a stale view.
+    body = {"metadata": {"resourceVersion": meta["resourceVersion"], **wanted}}
+    return [Patch(FOURNOS_JOB, key_of(ctx.job), body)]
+
+
+def _leftovers(ctx: Context) -> Decision | None:
+    """Waits for pods of a run that does not exist any more, if the finalizer is present.
+
+    The operator was restarted in between, or the run was deleted.  The run's pods may still be running, and a
+    second run must not start beside them.
+    """
+    if not ctx.holds_finalizer:
+        return None
+    pods = pods_gone(ctx, ctx.run_name, force_at=None)
+    if pods.ended:
+        return None
+    ctx.draft.set_message(f"The PipelineRun is gone, {pods.message}")
+    return ctx.decision(retry=True)
+
+
+def _launch(ctx: Context) -> Decision:
+    namespace = ctx.settings.secrets_namespace
+    shapes = {
+        ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in ctx.spec.secret_refs
+    }
+    answers = ctx.facts.require_all(shapes.values())
+    steps, may = _mark(ctx), secret_consumer(ctx.job, ctx.settings.secret_policy)
+    cluster = ctx.draft.cluster
+    if not ctx.spec.clusterless:
+        steps.append(
+            CopySecret(
+                Key(namespace, ctx.settings.kubeconfig_secret(cluster)),
+                build.secret_copy(ctx.job, name=names.kubeconfig_copy_name(ctx.name), vault_entry=False),
+                may,
+            )
+        )
+    keys: dict[str, tuple[str, ...]] = {}
+    for (ref, question), answer in zip(shapes.items(), answers, strict=True):
+        if isinstance(answer, Unknown):
+            text = f"Waiting: cannot read Secret '{question.key.name}': {answer.reason}"
+            return wait(ctx, "PipelineRunReady", "SecretUnknown", text)
+        if isinstance(answer, Absent):
+            return fail(
+                ctx,
+                f"Secret '{question.key.name}' (ref '{ref}') not found in namespace {namespace}",
+                type_="PipelineRunReady",
+                reason="SecretRefNotFound",
+            )
+        keys[ref] = answer.value.keys
+        copy = names.copy_name(ctx.name, question.key.name)
+        steps.append(CopySecret(question.key, build.secret_copy(ctx.job, name=copy, vault_entry=True), may))
+    run = build.pipeline_run(
+        ctx.job,
+        ctx.spec,
+        cluster=cluster,
+        name=ctx.run_name,
+        attempt=max(1, ctx.draft.attempt),
+        secret_keys=keys,
+        pipeline=ctx.observed.pipeline or {},
+        settings=ctx.settings,
+    )
+    steps.append(Create(PIPELINE_RUN, run))
+    return ctx.decision(steps, wake_at=ctx.now + _STARTED_WITHIN, settled=True)
+
+
+def _launch_failed(ctx: Context, failure: StepFailure) -> Decision:
+    step = failure.step
+    if waiting := wait_if_curable(ctx, failure, "PipelineRunReady", engine="Tekton"):
+        return waiting
+    if isinstance(step, CopySecret):
+        entry = step.metadata["labels"].get(names.VAULT_ENTRY_LABEL)
+        problem = (
+            f"Secret '{step.source.name}' not found in namespace {step.source.namespace}"
+            if failure.error == "NotFoundError"
+            else failure.message
+        )
+        reason = "SecretRefNotFound" if entry else "KubeconfigNotFound"
+        return fail(
+            ctx,
+            f"Failed to copy {'secret' if entry else 'kubeconfig'}: {problem}",
+            type_="PipelineRunReady",
+            reason="SecretNotAllowed" if failure.error == "NotAllowed" else reason,
+        )
+    if isinstance(step, Create):
+        other = names.attempt_name(ctx.name, max(1, ctx.draft.attempt), uid_of(ctx.job))
+        if failure.error == "ForeignObject" and ctx.run_name != other:  # written before it is created
+            ctx.draft.amend_attempt(pipelineRun=other)
+            return ctx.decision(retry=True)
+        return fail(
+            ctx,
+            f"Failed to create PipelineRun: {failure.message}",
+            type_="PipelineRunReady",
+            reason="CreateFailed",
+        )
+    return wait(ctx, "PipelineRunReady", failure.error, f"Waiting: {failure.message}")
+
+
+def running(ctx: Context) -> Decision:
+    """The policy of the Running phase: follows the PipelineRun and ends the attempt with it."""
+    run = ctx.run
+    if run is None:
+        return _run_missing(ctx)
+    if run_ended(run):
+        return _ended(ctx, run)
+    found = succeeded_condition(run)
+    if not found and not _overdue(ctx, run):
+        return ctx.decision(wake_at=creation_time(run) + _STARTED_WITHIN)
+    reported = str(found.get("message") or "")
+    message = f"Pipeline running: {reported}" if reported else "PipelineRun created, waiting for execution"
+    reason = "Running" if reported else "Started"
+    ctx.draft.enter("Running", message).condition("PipelineRunReady", "Unknown", reason, message)
+    _name_run(ctx, run)
+    return ctx.decision(_ready(ctx))
+
+
+def _ready(ctx: Context) -> tuple[Step, ...]:
+    """Returns the PodsReady patch, once per attempt.
+
+    With waitForPodsReady, Kueue evicts a Workload without this condition.
+    """
+    workload = ctx.workload
+    patch = pods_ready_patch(workload, True, ctx.now) if workload is not None else None
+    return (patch,) if patch is not None else ()
+
+
+def _name_run(ctx: Context, run: Obj) -> None:
+    ctx.draft.put(pipelineRun=run["metadata"]["name"])
+    if url := build.dashboard_url(run, ctx.settings):
+        ctx.draft.put(dashboardURL=url)
+
+
+def _ended(ctx: Context, run: Obj) -> Decision:
+    _name_run(ctx, run)
+    found = succeeded_condition(run)
+    reported = str(found.get("message") or "")
+    if run_succeeded(run):
+        message = "Pipeline completed successfully"
+        ctx.draft.end_attempt("Succeeded").condition(
+            "PipelineRunReady", "True", "Succeeded", reported or message
+        )
+        _complete_times(ctx, run)
+        return finish(ctx, "Succeeded", message)
+    completed = parse_time(run["status"]["completionTime"])
+    force_at = completed + timedelta(seconds=ctx.settings.terminate_grace_sec)
+    # Release before declare: fail_attempt releases the quota, so no pod of the run may be left.
+    pods = pods_gone(ctx, run["metadata"]["name"], force_at=force_at)
+    if not pods.ended:
+        ctx.draft.set_message(f"PipelineRun failed, {pods.message}")
+        return ctx.decision(pods.steps, wake_at=pods.wake_at, retry=pods.retry)
+    message = reported or "PipelineRun failed"
+    ctx.draft.condition("PipelineRunReady", "False", "Failed", message)
+    _complete_times(ctx, run)
+    return fail_attempt(ctx, message)
+
+
+def _complete_times(ctx: Context, run: Obj) -> None:
+    started = (run.get("status") or {}).get("startTime")
+    if started:
+        ctx.draft.started_running(parse_time(started))
+
+
+def _run_missing(ctx: Context) -> Decision:
+    """Fails the attempt if a live read confirms that the run does not exist and no pod of it is left."""
+    name = ctx.run_name
+    answer = ctx.facts.require(LiveGet(PIPELINE_RUN, Key(ctx.namespace, name)))
+    if isinstance(answer, Present):
+        return Decision(retry=True)
+    if isinstance(answer, Unknown) or answer.no_kind:
+        return wait(ctx, "PipelineRunReady", "PipelineRunUnknown", "Waiting: cannot read the PipelineRun")
+    pods = pods_gone(ctx, name, force_at=None)
+    if not pods.ended:
+        ctx.draft.set_message(f"PipelineRun not found, {pods.message}")
+        return ctx.decision(retry=True)
+    ctx.draft.condition("PipelineRunReady", "False", "NotFound", "PipelineRun not found")
+    return fail_attempt(ctx, "PipelineRun not found")
+
+
+def _overdue(ctx: Context, run: Obj) -> bool:
+    return ctx.now >= creation_time(run) + _STARTED_WITHIN

@@ -1,0 +1,154 @@
+"""Settings of the job system, read from FOURNOS_… environment variables (the Fournos README's table)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from fournos.api.fournosjob import MAX_REPEATS
+from fournos.engine.api.durations import parse_duration
+
+SecretPolicy = Literal["open", "listed"]
+
+
+def _duration(text: str) -> str:
+    parse_duration(text)
+    return text
+
+
+class JobSettings(BaseSettings):
+    """Every field is one variable: `FOURNOS_` + the field's name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="FOURNOS_", extra="ignore", populate_by_name=True)
+
+    namespace: str = Field(
+        min_length=1,
+        validation_alias=AliasChoices("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE"),
+        description="Kubernetes namespace of the jobs (required). FOURNOS_WORKLOAD_NAMESPACE is the same.",
+    )
+    controller_namespace: str = Field(
+        "",
+        description="Namespace of the operator itself: of its Services and their certificates. Empty: that "
+        "of the jobs, where its Lease is in any case",
+    )
+    secrets_namespace: str = Field(
+        "psap-secrets", description="Namespace where kubeconfig and vault-synced secrets are stored"
+    )
+    tekton_dashboard_url: str = Field("", description="Tekton Dashboard base URL")
+    kubeconfig_secret_pattern: str = Field(
+        "kubeconfig-{cluster}", description="Pattern for resolving cluster names to Secret names"
+    )
+    vault_secret_pattern: str = Field("vault-{entry}", description="Pattern for naming vault-synced Secrets")
+    kueue_local_queue_name: str = Field("fournos-queue", description="Kueue LocalQueue name")
+    gpu_resource_prefix: str = Field("fournos/gpu-", description="Resource name prefix for GPU types")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
+        "INFO", description="Logging level"
+    )
+    gc_interval_sec: Annotated[float, Field(gt=0)] = Field(
+        300.0, description="Resource GC interval (seconds)"
+    )
+    resolve_deadline_sec: Annotated[int, Field(gt=0)] = Field(
+        300, description="Deadline for the resolve Job (seconds)"
+    )
+    resolve_job_template: str = Field(
+        "config/forge/resolve_job.yaml",
+        description="Path (relative to project root) to the Job YAML template for the resolve step. "
+        "Override with dev/mock-resolve/resolve_job.yaml for local development.",
+    )
+    artifact_pvc_size: str = Field(
+        "1Gi",
+        description="Size of the per-PipelineRun PVC used for shared artifact storage across tasks",
+    )
+    pipeline_timeout: str = Field("25h0m0s", description="Timeout of a whole PipelineRun")
+    pipeline_tasks_timeout: str = Field("24h0m0s", description="Timeout of a PipelineRun's tasks")
+    pipeline_finally_timeout: str = Field("1h0m0s", description="Timeout of a PipelineRun's finally tasks")
+    stop_grace_sec: Annotated[float, Field(gt=0)] = Field(
+        3900.0,
+        description="How long a graceful stop may run finally tasks before it is made immediate (seconds)",
+    )
+    eviction_grace_sec: Annotated[float, Field(gt=0)] = Field(
+        300.0,
+        description="The same for a run that Kueue evicted: another job waits for its quota (seconds)",
+    )
+    deletion_grace_sec: Annotated[float, Field(gt=0)] = Field(
+        300.0, description="The same for a run whose FournosJob is deleted (seconds)"
+    )
+    terminate_grace_sec: Annotated[float, Field(gt=0)] = Field(
+        120.0,
+        description="How long an immediate stop may take before the PipelineRun and its pods are deleted "
+        "by force (seconds)",
+    )
+    retry_backoff_sec: Annotated[float, Field(ge=0)] = Field(
+        10.0, description="Wait before the first retry of a failed run; doubles each time (seconds)"
+    )
+    validation_image: str = Field(
+        "",
+        description="An image with kubectl for the connectivity check; Pipelines get it as the parameter "
+        "`validation-image`. Empty: the one that config/fournos-validation names",
+    )
+    hardware_required: bool = Field(
+        True,
+        description="Whether a job with exclusive: false fails when neither its author nor its resolver "
+        "names GPUs; false: it runs without GPUs, on one slot of a cluster",
+    )
+    secrets_kept: Literal["job", "run"] = Field(
+        "job",
+        description="How long copies of secrets stay: until the job is deleted, or until its run ends",
+    )
+    history_enabled: bool = Field(
+        False,
+        description="Whether a history records the jobs (`fournos run --enable history`): the deletion after "
+        "spec.ttl then waits until the end of the job is recorded",
+    )
+    archive_deadline_sec: Annotated[float, Field(ge=0)] = Field(
+        600.0,
+        description="How long that deletion waits at most, counted from the end of spec.ttl (seconds)",
+    )
+    confirm_repeats: Annotated[int, Field(ge=0, le=MAX_REPEATS)] = Field(
+        0,
+        description="How many reruns a job without spec.confirm is worth whose results the history suspects "
+        "to be a regression; 0: none. Needs FOURNOS_HISTORY_ENABLED",
+    )
+    confirm_priority: str = Field(
+        "",
+        description="WorkloadPriorityClass of those reruns; empty: none, so that they come after all jobs "
+        "that have one",
+    )
+    secret_policy: SecretPolicy = Field(
+        "open",
+        description="Which jobs may use a Secret of the secrets namespace that has no list of its own "
+        "(annotations fournos.dev/allowed-namespaces, -owners, -labels): all (open), or none (listed)",
+    )
+
+    @field_validator("pipeline_timeout", "pipeline_tasks_timeout", "pipeline_finally_timeout")
+    @classmethod
+    def _is_duration(cls, value: str) -> str:
+        return _duration(value)
+
+    @field_validator("kubeconfig_secret_pattern")
+    @classmethod
+    def _names_cluster(cls, value: str) -> str:
+        return _with_placeholder(value, "cluster")
+
+    @field_validator("vault_secret_pattern")
+    @classmethod
+    def _names_entry(cls, value: str) -> str:
+        return _with_placeholder(value, "entry")
+
+    def kubeconfig_secret(self, cluster: str) -> str:
+        return self.kubeconfig_secret_pattern.replace("{cluster}", cluster)
+
+    def vault_secret(self, ref: str) -> str:
+        """Returns the Secret's name for a `secretRefs` entry; `my-creds` and `vault-my-creds` are equal."""
+        prefix, _, suffix = self.vault_secret_pattern.partition("{entry}")
+        if ref.startswith(prefix) and ref.endswith(suffix) and len(ref) > len(prefix) + len(suffix) > 0:
+            return ref
+        return self.vault_secret_pattern.replace("{entry}", ref)
+
+
+def _with_placeholder(pattern: str, name: str) -> str:
+    if pattern.count(f"{{{name}}}") != 1:
+        raise ValueError(f"must contain {{{name}}} exactly once, like 'prefix-{{{name}}}'")
+    return pattern

@@ -1,0 +1,177 @@
+"""The status draft of a FournosJob: collects the changes of one pass, which are written once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self
+
+from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT, Attempt, FournosJobStatus, PhaseTimes
+from fournos.api.phase import TERMINAL
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.resource import Obj
+from fournos.engine.runtime.status_draft import Draft, read
+from fournos.systems.jobs.names import display_name
+
+MESSAGE_MAX = 4096
+PHASE_TIME = {
+    **{phase: phase.lower() for phase in ("Resolving", "Pending", "Admitted", "Running", "Stopping")},
+    **dict.fromkeys(TERMINAL, "finished"),
+}
+
+
+_EMPTY = FournosJobStatus()
+"""What is read of a field that is absent."""
+
+
+class StatusDraft(Draft):
+    """A copy of a FournosJob's status with the changes and events of this pass."""
+
+    def __init__(self, job: Obj, now: datetime) -> None:
+        super().__init__(job, now)
+        self._parsed: dict[str, tuple[Any, FournosJobStatus]] = {}
+        """Field → its JSON value and the parsed status, because a pass reads a field often."""
+        self._display_name = display_name(job)
+
+    # --- reading: each field by its own type, so that an invalid field does not affect the others ---
+
+    def _read(self, name: str) -> FournosJobStatus:
+        value = self._status.get(name)
+        if value is None:
+            return _EMPTY
+        found = self._parsed.get(name)
+        if found is None or found[0] is not value:  # a changed field is a new object
+            found = self._parsed[name] = (value, read(FournosJobStatus, self._status, name))
+        return found[1]
+
+    @property
+    def attempt(self) -> int:
+        """The number of the current attempt; 0 before the first."""
+        return self._read("attempt").attempt or 0
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """The most recent attempts, oldest first."""
+        return self._read("attempts").attempts
+
+    @property
+    def last_attempt(self) -> Attempt:
+        """The last attempt; before the first, an empty one with number 0."""
+        return next(reversed(self.attempts), Attempt(number=0))
+
+    @property
+    def cluster(self) -> str:
+        """The cluster that Kueue assigned; "" before that."""
+        return self._read("cluster").cluster or ""
+
+    @property
+    def phase_times(self) -> PhaseTimes:
+        return self._read("phaseTimes").phase_times or PhaseTimes()
+
+    @property
+    def is_resolved(self) -> bool:
+        return self._read("resolved").resolved is not None
+
+    @property
+    def retry_at(self) -> datetime | None:
+        return self._read("retryAt").retry_at
+
+    @property
+    def stop_requested_at(self) -> datetime | None:
+        return self._read("stopRequestedAt").stop_requested_at
+
+    @property
+    def archived_at(self) -> datetime | None:
+        return self._read("archivedAt").archived_at
+
+    @property
+    def suspected_at(self) -> datetime | None:
+        return self._read("suspectedAt").suspected_at
+
+    @property
+    def observed_generation(self) -> int | None:
+        return self._read("observedGeneration").observed_generation
+
+    @property
+    def resolved_hardware(self) -> Mapping[str, Any]:
+        """The hardware that resolving came to, as JSON; empty if there is none."""
+        return (self._status.get("resolved") or {}).get("hardware") or {}
+
+    # --- changing ---
+
+    def enter(self, phase: str, message: str) -> Self:
+        """Sets the phase and the time of entering it; a phase that repeats keeps the last time."""
+        if phase != self.phase:
+            times = dict(self._status.get("phaseTimes") or {})
+            times[PHASE_TIME[phase]] = format_time(self._now)
+            self._status["phaseTimes"] = times
+            self._status["phase"] = phase
+            # What was recorded before is not the end that this phase leads to, or is.
+            self._status.pop("archivedAt", None)
+            self._status.pop("suspectedAt", None)
+        return self.set_message(message)
+
+    def started_running(self, at: datetime) -> Self:
+        """Sets the start time of a run that was too short for a Running phase; an existing time is kept."""
+        if self.phase_times.running is None:
+            times = self._status.get("phaseTimes") or {}
+            self._status["phaseTimes"] = {**times, "running": format_time(at)}
+        return self
+
+    def set_message(self, message: str) -> Self:
+        """Sets the message, cut to MESSAGE_MAX characters."""
+        self._status["message"] = message[:MESSAGE_MAX]
+        return self
+
+    def begin_attempt(self, *, cluster: str, workload: str | None, run: str | None) -> Self:
+        """Adds the next attempt; its number, cluster and object names are the claim.
+
+        Only the last MAX_ATTEMPTS_KEPT attempts are kept.
+        """
+        number = self.attempt + 1
+        entry: dict[str, Any] = {
+            "number": number,
+            "cluster": cluster,
+            "startedAt": format_time(self._now),
+        }
+        if workload:
+            entry["workload"] = workload
+        if run:
+            entry["pipelineRun"] = run
+        self._status["attempt"] = number
+        self._status["attempts"] = [*(self._status.get("attempts") or ()), entry][-MAX_ATTEMPTS_KEPT:]
+        return self
+
+    def restore_attempt(self, number: int, *, run: str, cluster: str) -> Self:
+        """Makes the attempt whose run is live the current one again, without an outcome."""
+        attempts = [one for one in self._status.get("attempts") or () if one.get("number", 0) < number]
+        found = (one for one in self._status.get("attempts") or () if one.get("number") == number)
+        entry = next(found, {"number": number, "startedAt": format_time(self._now)})
+        ended = ("outcome", "finishedAt", "message")
+        kept = {key: value for key, value in entry.items() if key not in ended}
+        attempts.append({**kept, "pipelineRun": run, "cluster": cluster})
+        return self.put(attempt=number, attempts=attempts, cluster=cluster, pipelineRun=run, retryAt=None)
+
+    def amend_attempt(self, **fields: Any) -> Self:
+        """Changes fields of the current attempt's entry."""
+        attempts = list(self._status.get("attempts") or ())
+        if attempts and attempts[-1].get("number") == self.attempt:
+            attempts[-1] = {**attempts[-1], **fields}
+            self._status["attempts"] = attempts
+        return self
+
+    def end_attempt(self, outcome: str, message: str = "") -> Self:
+        """Records how the current attempt ended; an existing outcome is kept."""
+        if self.last_attempt.outcome is not None:
+            return self
+        ended: dict[str, Any] = {"outcome": outcome, "finishedAt": format_time(self._now)}
+        if message:
+            ended["message"] = message[:1024]
+        return self.amend_attempt(**ended)
+
+    def render(self) -> Mapping[str, Any]:
+        """Returns the status to write, with observedGeneration and displayName unless it is empty."""
+        status = super().render()
+        if self._generation is None or not status:
+            return status
+        return {**status, "observedGeneration": self._generation, "displayName": self._display_name}

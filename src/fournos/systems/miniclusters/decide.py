@@ -1,0 +1,236 @@
+"""Decides the next writes for a MiniCluster: first for Kueue, then for its own objects.
+
+The phases are Waiting → Running → Ready → Finished. A suspended MiniCluster returns to Waiting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import is_terminating, key_of
+from fournos.engine.queueing.inputs import Outcome, Verdict
+from fournos.engine.queueing.managed import managed_elsewhere
+from fournos.engine.queueing.managed_by import send_elsewhere
+from fournos.engine.queueing.podsets import queue_name
+from fournos.engine.queueing.reconcile import reconcile
+from fournos.engine.runtime.decision import Decision, Facts, StepFailure
+from fournos.engine.runtime.failures import lasts, retried
+from fournos.engine.runtime.steps import Create, Patch, Step
+from fournos.systems.miniclusters import names, resize
+from fournos.systems.miniclusters.admission import refusal
+from fournos.systems.miniclusters.build import index_label
+from fournos.systems.miniclusters.causes import cause
+from fournos.systems.miniclusters.cluster import spec_of
+from fournos.systems.miniclusters.context import Context, Observed, index_of
+from fournos.systems.miniclusters.finish import End, confirmed, end_of, finished, finishing
+from fournos.systems.miniclusters.health import report_sidecars, survey
+from fournos.systems.miniclusters.queued import QueuedMiniCluster
+from fournos.systems.miniclusters.restart import begin_again, due
+from fournos.systems.miniclusters.rules import check
+from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters.start import claim, missing, waits
+from fournos.systems.miniclusters.start import confirmed as may_start
+from fournos.systems.miniclusters.status import FINISHED, READY, REQUESTED, RUNNING, WAITING
+from fournos.systems.miniclusters.teardown import remove
+
+_MAY_RUN = frozenset({Verdict.NOT_QUEUED, Verdict.NESTED, Verdict.ADMITTED})
+_REPORTED_AT_ONCE = frozenset({"ForeignObject", "InvalidError", "ForbiddenError", "AlreadyExistsError"})
+"""Errors of a creation that last until a person changes something. They are reported at once."""
+
+
+def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClusterSettings) -> Decision:
+    """Returns the decision of one pass. A pure function; see `fournos.engine.runtime.decision`."""
+    ctx = Context(observed, facts, now, settings)
+    elsewhere = managed_elsewhere(ctx.spec)
+    if ctx.spec.get("managedBy") not in names.MANAGED_BY_US and not elsewhere:
+        return Decision()
+    if facts.failure is not None:
+        return _failed(ctx, facts.failure)
+    if not ctx.deleting and not ctx.draft.begun and (problem := _unreadable(ctx)):
+        return waits(ctx, "Invalid", problem, retry=False)
+    # What another cluster runs is refused, too: there the operator's account makes it, whoever its author is.
+    refused = "" if ctx.deleting or ctx.draft.begun or ctx.draft.finished else refusal(ctx)
+    if refused and not observed.inputs.workloads:
+        return waits(ctx, "NotPermitted", refused)
+    back = resize.given_back(ctx)
+    if not (ctx.draft.phase or ctx.deleting or refused):
+        sent = send_elsewhere(ctx.resource, ctx.minicluster, queue_name(ctx.minicluster), facts)
+        if sent is not None:
+            return sent
+    queued = bool(queue_name(ctx.minicluster))
+    # The finalizer comes before the Workload: its quota must not be released while pods still run.
+    if queued and not ctx.deleting and not ctx.holds_finalizer:
+        return Decision(steps=ctx.finalizer(on=True))
+    job = QueuedMiniCluster(ctx.minicluster, settings, back, bool(refused))
+    queue = reconcile(job, observed.inputs, facts, now)
+    if queue.steps:
+        return Decision(steps=queue.steps, events=queue.events, retry=queue.retry)
+    if refused:
+        return waits(ctx, "NotPermitted", refused)
+    if elsewhere:
+        done = ctx.deleting and queue.verdict is Verdict.ELSEWHERE
+        return Decision(steps=ctx.finalizer(on=False) if done else (), retry=queue.retry)
+    decision = _act(ctx, queue)
+    return replace(decision, retry=True) if queue.retry else decision
+
+
+def _unreadable(ctx: Context) -> str:
+    """Returns why the spec cannot be used, or "" if it can.
+
+    The rules are checked here too, for objects that the API server did not check.
+    """
+    broken = check(dict(ctx.minicluster))
+    if broken:
+        return "; ".join(map(str, broken))
+    try:
+        spec_of(ctx.minicluster)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"spec.{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ""
+
+
+def _act(ctx: Context, queue: Outcome) -> Decision:
+    """Returns the decision for the MiniCluster's own objects."""
+    if ctx.deleting:
+        return _deleted(ctx)
+    if ctx.draft.finished:
+        return finished(ctx)
+    if ctx.draft.ended:
+        return finishing(ctx)
+    if ctx.suspended:
+        return _suspended(ctx, queue)
+    # The claim is written to the status before the first object is created.
+    if not ctx.draft.begun:
+        return claim(ctx) if queue.verdict in _MAY_RUN else Decision(retry=queue.retry)
+    return _living(ctx)
+
+
+def _deleted(ctx: Context) -> Decision:
+    """Handles a MiniCluster with a deletionTimestamp.
+
+    Without our finalizer, Kubernetes garbage-collects the objects. With the finalizer, the quota is released
+    only after all pods are gone.
+    """
+    if not ctx.holds_finalizer:
+        return Decision()
+    if ctx.draft.begun and not ctx.draft.finished:
+        removal = remove(ctx)
+        if not removal.done:
+            return Decision(steps=removal.steps, retry=removal.unsure)
+        ctx.draft.unclaim().phased("Waiting", "Deleted")
+        return ctx.decision()
+    return Decision(steps=ctx.finalizer(on=False))
+
+
+def _suspended(ctx: Context, queue: Outcome) -> Decision:
+    """Takes the objects down and sets the phase Waiting."""
+    reason = queue.message if queue.verdict is not Verdict.NOT_QUEUED else ""
+    message = reason or "Suspended"
+    if not ctx.draft.begun:
+        reason = queue.reason or "Suspended"
+        ctx.draft.condition(REQUESTED, False, reason, message)
+        ctx.draft.condition(WAITING, True, reason, message)
+        for type_ in (RUNNING, READY, FINISHED):
+            ctx.draft.condition(type_, False, "Suspended")
+        ctx.draft.phased("Waiting", message).put(selector=names.selector(ctx.name), size=0)
+        return ctx.decision()
+    removal = remove(ctx)
+    if not removal.done:
+        if removal.steps:
+            ctx.draft.event("Suspended", "Suspended: the pods are taken down")
+        return ctx.decision(removal.steps, retry=removal.unsure)
+    ctx.draft.unclaim()
+    for type_ in (REQUESTED, RUNNING, READY):
+        ctx.draft.condition(type_, False, "Suspended", message)
+    ctx.draft.condition(WAITING, True, "Suspended", message).phased("Waiting", message)
+    return ctx.decision()
+
+
+def _living(ctx: Context) -> Decision:
+    """Handles a MiniCluster that should run: its end, missing objects, its size and its health."""
+    job = ctx.job
+    until = None
+    if job is not None:
+        end = end_of(ctx, job)
+        if isinstance(end, End):
+            return _ended(ctx, end)
+        again = None if end is not None else due(ctx)
+        if again is not None and ctx.now >= again:
+            return begin_again(ctx)
+        until = end or again
+    made = missing(ctx)
+    if isinstance(made, Decision):
+        return made
+    if job is None:
+        return _make(ctx, made)
+    why = cause(ctx, job)
+    wanted = resize.allowed(ctx, job)
+    now = int(job["spec"].get("parallelism", 1))
+    # The quorum is patched first. If the lead broker restarts between the two writes, it does not wait for
+    # pods that are gone.
+    changes = (*resize.quorum(ctx, wanted), *resize.steps(ctx, job, wanted))
+    if changes and wanted.size != now:
+        ctx.draft.event("Resized", f"From {now} to {wanted.size} pods")
+    if wanted.refused and wanted.refused not in ctx.draft.message:
+        ctx.draft.event("ResizeRefused", wanted.refused, warning=True)
+    if not resize.leaving(ctx, now):
+        ctx.draft.put(size=now)
+    survey(ctx, job, wanted.refused, why.text)
+    wakes = [at for at in (until, why.look_at) if at is not None]
+    return ctx.decision((*made, *changes, *_labels(ctx)), wake_at=min(wakes, default=None))
+
+
+def _make(ctx: Context, steps: tuple[Step, ...]) -> Decision:
+    """Creates the missing objects, once no pod of an earlier Job is left."""
+    if any(index_of(pod) is not None for pod in ctx.alive):
+        # These pods have the same host names as the new ones.
+        ctx.draft.phased("Waiting", "Waiting for the pods of the Job before this one to end").put(ready=0)
+        return ctx.decision()
+    if not may_start(ctx):
+        return Decision(retry=True)
+    ctx.draft.phased("Waiting", "Waiting for the pods").put(ready=0)
+    ctx.draft.event("Created", f"Made {', '.join(_made(step) for step in steps)}")
+    return ctx.decision(steps)
+
+
+def _made(step: Step) -> str:
+    if isinstance(step, Create):
+        return f"{step.resource.kind} {step.body['metadata']['name']}"
+    return f"{step.resource.kind} {step.key.name}" if isinstance(step, Patch) else "the certificate"
+
+
+def _labels(ctx: Context) -> tuple[Step, ...]:
+    """Returns the patches that set `job-index` on the pods of our own Job."""
+    return tuple(
+        Patch(POD, key_of(pod), label)
+        for pod in ctx.pods
+        if not is_terminating(pod) and (label := index_label(pod)) is not None
+    )
+
+
+def _ended(ctx: Context, end: End) -> Decision:
+    """Writes the result, after Job and pods have been read live."""
+    known = confirmed(ctx)
+    if not known:
+        return ctx.decision(retry=True)
+    job = ctx.job
+    again = end_of(ctx, job) if job is not None else None
+    if not isinstance(again, End):
+        return Decision(retry=True)  # the live read contradicts the cache; the next pass reads both again
+    report_sidecars(ctx)
+    ctx.draft.end(again.exit_code, again.reason, again.message)
+    return ctx.decision()
+
+
+def _failed(ctx: Context, failure: StepFailure) -> Decision:
+    """Reports the failure of a creation that will last; otherwise retries."""
+    made = not isinstance(failure.step, Patch)
+    shown = failure.error in _REPORTED_AT_ONCE and (ctx.draft.begun or lasts(failure))
+    if made and shown and not ctx.deleting:
+        return waits(ctx, failure.error, failure.message)
+    return retried(failure)

@@ -1,0 +1,88 @@
+"""Decides the conditions of an AdmissionCheck: Active, and one per worker with the time of its last change.
+
+Kueue admits nothing through a check that is not Active.  The conditions of the workers define when a lost
+worker's jobs are dispatched again.  They survive a restart of this process.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from fournos.engine.api.conditions import Condition, condition, upsert
+from fournos.engine.runtime.decision import Decision, EventRecord, Facts
+from fournos.systems.multikueue import names
+from fournos.systems.multikueue.admissioncheck.observe import Observed, Worker
+
+
+def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
+    """Returns the status with all conditions, and an event if Active changes.  Pure."""
+    if facts.failure is not None:
+        return Decision(retry=True)
+    wanted = [_condition_of(worker) for worker in observed.workers]
+    known = {
+        worker.name: condition(observed.check, f"{names.WORKER_CONDITION}{worker.name}")
+        for worker in observed.workers
+    }
+    # Right after a start no worker has been probed: the condition written before is kept.
+    shown = [
+        new
+        for worker, new in zip(observed.workers, wanted, strict=True)
+        if worker.probed or not known[worker.name]
+    ]
+    types = {f"{names.WORKER_CONDITION}{worker.name}" for worker in observed.workers}
+    conditions: list[Any] = [
+        one
+        for one in (observed.check.get("status") or {}).get("conditions") or ()
+        if one["type"] in types or not one["type"].startswith(names.WORKER_CONDITION)
+    ]
+    generation = observed.check["metadata"].get("generation")
+    for new in shown:
+        conditions = upsert(conditions, new, now=now, generation=generation)
+    active = _active(observed, {one["type"]: one["status"] for one in conditions})
+    conditions = upsert(conditions, active, now=now, generation=generation)
+    before = condition(observed.check, "Active") or {}
+    changed = (before.get("status"), before.get("reason")) != (active.status, active.reason)
+    kind = "Normal" if active.status == "True" else "Warning"
+    events = (EventRecord(kind, active.reason, active.message),) if changed else ()  # type: ignore[arg-type]
+    return Decision(status={"conditions": conditions}, events=events)
+
+
+def _condition_of(worker: Worker) -> Condition:
+    type_ = f"{names.WORKER_CONDITION}{worker.name}"
+    if not worker.exists:
+        return Condition(
+            type_, "False", "NoMultiKueueCluster", f"there is no MultiKueueCluster {worker.name}"
+        )
+    if not worker.probed:
+        return Condition(type_, "Unknown", "NotProbed", "not connected yet")
+    if worker.unusable_reason:
+        return Condition(type_, "False", "Unusable", worker.unusable_reason[:1024])
+    if worker.missing:
+        text = f"cannot take {', '.join(worker.missing)}: install the CRDs there, grant the rights"
+        return Condition(type_, "True", "SomeKinds", text[:1024])
+    return Condition(type_, "True", "Connected", "Connected")
+
+
+def _active(observed: Observed, status: dict[str, str]) -> Condition:
+    if observed.problem:
+        return Condition(
+            "Active", "False", "BadConfig", f"Cannot load the AdmissionChecks parameters: {observed.problem}"
+        )
+    missing = [worker.name for worker in observed.workers if not worker.exists]
+    good = [
+        one.name for one in observed.workers if status.get(f"{names.WORKER_CONDITION}{one.name}") == "True"
+    ]
+    inactive = [one.name for one in observed.workers if one.exists and one.name not in good]
+    text = ", ".join(
+        f"{what} clusters: [{' '.join(found)}]"
+        for what, found in (("Missing", missing), ("Inactive", inactive))
+        if found
+    )
+    if not good:
+        return Condition(
+            "Active", "False", "NoUsableClusters", text or "the MultiKueueConfig names no cluster"
+        )
+    if text:
+        return Condition("Active", "True", "SomeActiveClusters", text)
+    return Condition("Active", "True", "Active", "The admission check is active")

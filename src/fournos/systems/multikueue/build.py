@@ -1,0 +1,120 @@
+"""Builders of the objects on a worker, as pure functions.
+
+Only name, namespace, labels, annotations and spec are copied.  An ownerReference would name an owner that
+does not exist on the worker, whose garbage collector would delete the copy.  A finalizer would wait for a
+controller that does not run there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fournos.engine.kube.resource import Obj, Resource, uid_of
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import JOB_UID_LABEL
+from fournos.systems.multikueue import names
+from fournos.systems.multikueue.kinds import held_back
+
+_STAYS = (
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "fournos.dev/on-eviction",  # the manager cluster decides where an evicted job continues, not the worker
+)
+_CONFIRMS = "fournos.dev/confirms"
+"""Label of a rerun: the UID of a job of the manager cluster, where its results count, not on the worker."""
+_RECORDED = ("archivedAt", "suspectedAt")
+"""Fields of a FournosJob's status that the recorder of a history writes: each cluster has its own."""
+_HELD = ("fournos.dev/held", "queue")
+"""Annotation of a copy that the queue holds back.
+
+It is for kinds whose users hold a job in the same field: the queue may release this hold.
+"""
+
+
+def remote_workload(workload: Obj, *, worker: str, origin: str, attempt: str) -> Obj:
+    """Returns the copy of a Workload for a worker.
+
+    The copy is active, even if the Workload has been deactivated in the meantime.
+    """
+    meta = workload["metadata"]
+    labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != JOB_UID_LABEL}
+    spec = {name: value for name, value in workload["spec"].items() if name != "active"}
+    return {
+        "apiVersion": WORKLOAD.api_version,
+        "kind": WORKLOAD.kind,
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "labels": {**labels, names.ORIGIN_LABEL: origin},
+            "annotations": {
+                **_annotations(meta),
+                names.WORKER: worker,
+                names.WORKLOAD_UID: uid_of(workload),
+                names.ATTEMPT: attempt,
+            },
+        },
+        "spec": spec,
+    }
+
+
+def mirror(job: Obj, kind: Resource, *, workload: str, worker: str, origin: str, attempt: str) -> Obj:
+    """Returns the copy of a job for a worker: without managedBy, bound to the Workload that exists there."""
+    meta = job["metadata"]
+    spec: dict[str, Any] = {
+        name: value for name, value in (job.get("spec") or {}).items() if name != "managedBy"
+    }
+    hold = held_back(kind, spec)
+    labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != _CONFIRMS}
+    held = dict([_HELD]) if any(spec.get(field) != value for field, value in hold.items()) else {}
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "labels": {**labels, names.PREBUILT: workload, names.ORIGIN_LABEL: origin},
+            "annotations": {
+                **_annotations(meta),
+                **held,
+                names.PREBUILT: workload,
+                names.WORKER: worker,
+                names.JOB_UID: uid_of(job),
+                names.ATTEMPT: attempt,
+            },
+        },
+        "spec": {**spec, **hold},
+    }
+
+
+def _annotations(meta: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in (meta.get("annotations") or {}).items() if name not in _STAYS}
+
+
+def mirrored_status(job: Obj, remote: Obj) -> dict[str, Any]:
+    """Returns the status to write to the manager cluster's object: the worker's, with local values kept.
+
+    Each API server counts generations separately: an observedGeneration that is current on the worker is
+    replaced by the current generation here.  Conditions with a qualified type (`example.com/Audited`) that
+    the worker does not have are kept, and so is what the history of this cluster writes.
+    """
+    found = {name: value for name, value in (remote.get("status") or {}).items() if name not in _RECORDED}
+    found |= {name: value for name, value in (job.get("status") or {}).items() if name in _RECORDED}
+    seen, current = remote["metadata"].get("generation"), job["metadata"].get("generation")
+
+    def translated(part: Mapping[str, Any]) -> dict[str, Any]:
+        if "observedGeneration" not in part:
+            return dict(part)
+        rest = {name: value for name, value in part.items() if name != "observedGeneration"}
+        return {**rest, "observedGeneration": current} if part["observedGeneration"] == seen else rest
+
+    found = translated(found)
+    conditions = [translated(one) for one in found.get("conditions") or ()]
+    types = {one.get("type") for one in conditions}
+    conditions += [
+        one
+        for one in (job.get("status") or {}).get("conditions") or ()
+        if "/" in str(one.get("type")) and one["type"] not in types
+    ]
+    if conditions:
+        found["conditions"] = conditions
+    return found

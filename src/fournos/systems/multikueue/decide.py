@@ -1,0 +1,148 @@
+"""The decision for a Workload that is dispatched to a worker.
+
+no quota, evicted, over, gone      →  withdraw: its objects on workers are deleted
+quota, no winner                   →  nominate: copies of the Workload on workers; the first admitted wins
+quota, a winner                    →  follow: the job's copy runs there, its status is copied back
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.resource import controller_of, is_terminating, uid_of
+from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet, StepFailure
+from fournos.engine.runtime.steps import Patch
+from fournos.systems.multikueue import names
+from fournos.systems.multikueue.context import Context, Observed, Remote
+from fournos.systems.multikueue.job_status import follow
+from fournos.systems.multikueue.nominate import leftover, nominate
+from fournos.systems.multikueue.settings import MultiKueueSettings
+from fournos.systems.multikueue.withdraw import Withdrawal, clear, over, withdraw
+
+
+def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MultiKueueSettings) -> Decision:
+    """Returns the next steps and status of a Workload.  Pure; see `fournos.engine.runtime.decision`."""
+    if facts.failure is not None and facts.failure.transient:
+        return Decision(retry=True)
+    ctx = Context(observed, facts, now, settings)
+    decision = _next(ctx)
+    if facts.failure is None:
+        return decision
+    plain = _without_subresource(ctx, facts.failure)
+    if plain is not None:
+        steps = tuple(plain if step == facts.failure.step else step for step in decision.steps)
+        return Decision(steps, decision.status, tuple(ctx.draft.events), decision.wake_at)
+    # The API server refused the job's status, because its schema differs from the worker's.
+    if facts.failure.count == 1:
+        ctx.draft.event(
+            "StatusRefused", f"the worker's status cannot be written: {facts.failure.message}", warning=True
+        )
+    steps = tuple(step for step in decision.steps if step != facts.failure.step)
+    return Decision(steps, decision.status, tuple(ctx.draft.events), decision.wake_at, retry=True)
+
+
+def _without_subresource(ctx: Context, failure: StepFailure) -> Patch | None:
+    """Returns the same status patch without the subresource, or None if that is not the cause of the failure.
+
+    The kind's CRD may have no status subresource, such as Argo's Workflow.
+    """
+    step = failure.step
+    # The API server answers 404 for a missing subresource, as for a missing object.
+    missing = failure.error == NotFoundError.__name__
+    if (
+        not missing
+        or not isinstance(step, Patch)
+        or (step.resource, step.subresource)
+        != (
+            ctx.observed.kind,
+            "status",
+        )
+    ):
+        return None
+    return replace(step, subresource=None)
+
+
+def _next(ctx: Context) -> Decision:
+    withdrawal = over(ctx.observed)
+    if withdrawal is not None:
+        return withdraw(ctx, withdrawal)
+    if ctx.draft.check_state in ("Retry", "Rejected"):
+        return ctx.decision()  # Kueue evicts it next
+    if not ctx.draft.other_checks_ready:
+        return ctx.decision()  # another check may still reject the Workload
+    unfit = _unfit(ctx)
+    if unfit is not None:
+        return unfit
+    earlier = [remote for remote in ctx.observed.remotes if _has_earlier(ctx, remote)]
+    for remote in earlier:
+        clear(ctx, remote, Withdrawal(hard=not _is_ours(ctx, remote), at=ctx.reserved_at))
+    if ctx.draft.cluster_name:
+        return follow(ctx)
+    left = [remote for remote in earlier if remote.usable]
+    if left and not _waited(ctx, left):
+        return ctx.decision()  # the job must not run twice
+    return nominate(ctx, left)
+
+
+def _waited(ctx: Context, left: list[Remote]) -> bool:
+    """Returns True if the leftovers of an earlier attempt had enough time to stop and to be deleted.
+
+    An object that stays longer, for example because the controller of its finalizer is gone, excludes only
+    its own worker from the nomination.
+    """
+    grace = timedelta(seconds=ctx.settings.stop_grace_sec)
+    slow = parse_time(ctx.reserved_at) + grace
+    if ctx.now < slow:
+        ctx.wake(slow)
+        return False
+    if ctx.now < slow + grace:
+        ctx.wake(slow + grace)
+        ctx.draft.check("Pending", "; ".join(["waits for an earlier attempt to go", *map(leftover, left)]))
+        return False
+    return True
+
+
+def _has_earlier(ctx: Context, remote: Remote) -> bool:
+    """Returns True if the worker has objects of another attempt, or a deactivated remote Workload."""
+    twin = remote.workload
+    if twin is not None and (not ctx.is_current(twin) or twin["spec"].get("active", True) is False):
+        return True
+    return any(not ctx.is_current(job) for _, job in remote.jobs)
+
+
+def _is_ours(ctx: Context, remote: Remote) -> bool:
+    """Returns True if the remote Workload belongs to this Workload (by UID), possibly to an earlier attempt.
+
+    An earlier attempt of this Workload is stopped gracefully; objects of another
+    Workload are deleted at once.
+    """
+    found = (remote.workload or {"metadata": {}})["metadata"].get("annotations") or {}
+    return bool(found.get(names.WORKLOAD_UID) == uid_of(ctx.workload))
+
+
+def _unfit(ctx: Context) -> Decision | None:
+    """Rejects or delays a job that cannot be dispatched; None if it can."""
+    owner, kind, job = controller_of(ctx.workload), ctx.observed.kind, ctx.observed.job
+    if owner is None or kind is None:
+        whose = f"{owner['apiVersion']}, Kind={owner['kind']}" if owner else "none"
+        ctx.draft.check("Rejected", f"No multikueue adapter found for owner kind {whose}")
+        return ctx.decision()
+    if job is None:
+        # A live read, because the caches of jobs and Workloads are not in step.
+        live = ctx.facts.require(LiveGet(kind, ctx.observed.key._replace(name=str(owner["name"]))))
+        # Absent: Kubernetes deletes the Workload with it.  Present: the cache does not show it yet.
+        return Decision(retry=not isinstance(live, Absent))
+    if uid_of(job) != str(owner["uid"]) or is_terminating(job):
+        return Decision()
+    managed_by = (job.get("spec") or {}).get("managedBy")
+    if managed_by != names.MULTIKUEUE:
+        ctx.draft.check(
+            "Rejected",
+            "The owner is not managed by Kueue: "
+            f'Expecting .spec.managedBy to be "{names.MULTIKUEUE}" not "{managed_by or ""}"',
+        )
+        return ctx.decision()
+    return None

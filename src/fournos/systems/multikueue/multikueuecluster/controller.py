@@ -1,0 +1,29 @@
+"""The controller of the connections to workers."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fournos.engine.kube.resource import Obj
+from fournos.engine.runtime.controller import Controller
+from fournos.systems.multikueue.multikueuecluster.decide import decide
+from fournos.systems.multikueue.multikueuecluster.observe import Observed, observe, watches
+from fournos.systems.multikueue.multikueuecluster.steps import executors
+from fournos.systems.multikueue.settings import MultiKueueSettings
+from fournos.systems.multikueue.workers import Workers
+
+
+def multikueueclusters(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
+    """Returns the controller that connects to the workers of MultiKueueClusters."""
+    return Controller(
+        name="multikueue-workers",
+        watches=watches(settings),
+        observe=partial(observe, settings=settings, workers=workers),
+        decide=partial(decide, namespace=settings.kueue_namespace),
+        primary=_primary,
+        executors=executors(workers),
+    )
+
+
+def _primary(observed: Observed) -> Obj:
+    return observed.cluster or {"metadata": {"name": observed.name, "uid": ""}}

@@ -1,0 +1,302 @@
+"""Reads from the caches and workers: watches, indexes, projections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from fournos.engine.api.conditions import condition
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.fleet import FleetWatch
+from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.engine.runtime.controller import Caches, Watch
+from fournos.engine.runtime.projection import controller_uid, metadata, own_key, pick
+from fournos.systems.multikueue import names
+from fournos.systems.multikueue.context import Observed, Remote
+from fournos.systems.multikueue.kinds import MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.settings import MultiKueueSettings
+from fournos.systems.multikueue.workers import Workers
+
+CHECK, CONFIG, OF_WORKLOAD, OWNER = "check", "config", "workload", "owner"
+
+
+def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
+    """Returns the watches of the controller whose keys are Workloads of the manager cluster."""
+    controller = settings.controller_name
+    return (
+        Watch(
+            WORKLOAD,
+            wakes=own_key,
+            project=project_workload,
+            indexes={CHECK: _checks, OWNER: controller_uid},
+        ),
+        Watch(
+            ADMISSION_CHECK,
+            wakes=partial(_wakes_of_check, controller),
+            project=project_check,
+            indexes={CONFIG: config_of},
+        ),
+        Watch(MULTIKUEUE_CONFIG, wakes=partial(_wakes_of_config, controller)),
+        *(Watch(kind, wakes=_wakes_of_job, project=project_job, required=False) for kind in settings.kinds),
+    )
+
+
+def _wakes_of_check(controller: str, check: Obj, caches: Caches) -> Iterable[Key]:
+    if check["spec"].get("controllerName") != controller:
+        return ()
+    return tuple(key_of(one) for one in caches[WORKLOAD].by(CHECK, check["metadata"]["name"]))
+
+
+def _wakes_of_config(controller: str, config: Obj, caches: Caches) -> Iterable[Key]:
+    return tuple(
+        key
+        for check in caches[ADMISSION_CHECK].by(CONFIG, config["metadata"]["name"])
+        for key in _wakes_of_check(controller, check, caches)
+    )
+
+
+def _wakes_of_job(job: Obj, caches: Caches) -> Iterable[Key]:
+    return tuple(key_of(one) for one in caches[WORKLOAD].by(OWNER, str(job["metadata"]["uid"])))
+
+
+def fleet_watches(settings: MultiKueueSettings) -> tuple[FleetWatch, ...]:
+    """Returns the watches on every worker: only objects with this manager cluster's origin label."""
+    selector = f"{names.ORIGIN_LABEL}={settings.the_origin}"
+    return (
+        FleetWatch(WORKLOAD, selector=selector, project=project_remote_workload),
+        *(
+            FleetWatch(
+                kind, selector=selector, project=project_remote_job, indexes={OF_WORKLOAD: of_workload}
+            )
+            for kind in settings.kinds
+        ),
+    )
+
+
+def workload_of(obj: Obj) -> Key:
+    """Returns the key of the manager cluster's Workload that an object on a worker belongs to."""
+    if name := prebuilt(obj):
+        return Key(key_of(obj).namespace, name)
+    return key_of(obj)
+
+
+def prebuilt(obj: Obj) -> str:
+    """Returns the name of the prebuilt Workload of an object, or ""."""
+    meta = obj["metadata"]
+    found = (meta.get("annotations") or {}).get(names.PREBUILT) or (meta.get("labels") or {}).get(
+        names.PREBUILT
+    )
+    return str(found or "")
+
+
+def of_workload(job: Obj) -> Iterable[str]:
+    return (str(workload_of(job)),)
+
+
+def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: Workers) -> Observed | None:
+    """Returns the Workload with its job, and their objects on each worker; None if there is nothing to do."""
+    workload = caches[WORKLOAD].get(key)
+    check = _check_of(caches, workload, settings) if workload is not None else None
+    listed = _listed(caches, check)
+    kind = _kind_of(workload, settings)
+    remotes = tuple(
+        _remote(name, key, kind, check, settings=settings, workers=workers, listed=name in listed)
+        for name in dict.fromkeys((*listed, *workers.names()))
+    )
+    if check is None and not any(remote.workload or remote.jobs for remote in remotes):
+        return None
+    owner = controller_of(workload) if workload is not None else None
+    job = caches[kind].get(Key(key.namespace, str(owner["name"]))) if kind and owner else None
+    return Observed(key=key, workload=workload, check=check, kind=kind, job=job, remotes=remotes)
+
+
+def _check_of(caches: Caches, workload: Obj, settings: MultiKueueSettings) -> Obj | None:
+    for name in _checks(workload):
+        check = caches[ADMISSION_CHECK].get(Key("", name))
+        if check is not None and check["spec"].get("controllerName") == settings.controller_name:
+            return check
+    return None
+
+
+def _kind_of(workload: Obj | None, settings: MultiKueueSettings) -> Resource | None:
+    owner = controller_of(workload) if workload is not None else None
+    if owner is None:
+        return None
+    group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+    kinds = settings.kinds
+    return next((one for one in kinds if (one.group, one.kind) == (group, owner.get("kind"))), None)
+
+
+def _remote(
+    name: str,
+    key: Key,
+    kind: Resource | None,
+    check: Obj | None,
+    *,
+    settings: MultiKueueSettings,
+    workers: Workers,
+    listed: bool,
+) -> Remote:
+    store = workers.store(name, WORKLOAD)
+    jobs: list[tuple[Resource, Obj]] = []
+    for resource in settings.kinds:
+        found = workers.store(name, resource)
+        if found is not None:
+            there = (job for job in found.by(OF_WORKLOAD, str(key)) if _is_through(name, job, workers))
+            jobs += [(resource, _seen(name, job, workers)) for job in there]
+    workload = store.get(key) if store is not None else None
+    if workload is not None and not _is_through(name, workload, workers):
+        workload = None
+    unusable_reason = workers.unusable_reason(name, kind)
+    return Remote(
+        name=name,
+        listed=listed,
+        usable=workers.probed(name) and not unusable_reason,
+        unusable_reason=unusable_reason,
+        workload=_seen(name, workload, workers) if workload is not None else None,
+        jobs=tuple(jobs),
+        busy=workers.busy(name, key),
+        failure=workers.failure(name, key),
+        last_read=workers.last_read(name, key),
+        lost_since=_lost_since(check, name),
+    )
+
+
+def _is_through(name: str, obj: Obj, workers: Workers) -> bool:
+    """Returns True if the object was created through this connection, or through one that is gone."""
+    made = (obj["metadata"].get("annotations") or {}).get(names.WORKER)
+    return made in (None, name) or made not in workers.names()
+
+
+def _seen(name: str, obj: Obj, workers: Workers) -> Obj:
+    """Returns the object, marked as terminating if its deletion was already accepted.
+
+    Under load a pass often precedes the watch event.  The mark prevents a second deletion.
+    """
+    if not workers.deleted(name, uid_of(obj)):
+        return obj
+    return {**obj, "metadata": {"deletionTimestamp": "accepted", **obj["metadata"]}}
+
+
+def remote_keys(settings: MultiKueueSettings, workers: Workers) -> Iterable[Key]:
+    """Returns the keys of Workloads that own objects on workers, including Workloads that are gone."""
+    found: dict[Key, None] = {}
+    for name in workers.names():
+        for resource in (WORKLOAD, *settings.kinds):
+            store = workers.store(name, resource)
+            found |= dict.fromkeys(workload_of(obj) for obj in store) if store is not None else {}
+    return tuple(found)
+
+
+def _listed(caches: Caches, check: Obj | None) -> tuple[str, ...]:
+    if check is None:
+        return ()
+    config = next((caches[MULTIKUEUE_CONFIG].get(Key("", name)) for name in config_of(check)), None)
+    return clusters_of(config)
+
+
+def clusters_of(config: Obj | None) -> tuple[str, ...]:
+    """Returns the clusters of a MultiKueueConfig, at most MAX_WORKERS."""
+    found = ((config or {}).get("spec") or {}).get("clusters") or ()
+    return tuple(map(str, found))[: names.MAX_WORKERS]
+
+
+def _lost_since(check: Obj | None, worker: str) -> datetime | None:
+    found = condition(check, f"{names.WORKER_CONDITION}{worker}") if check is not None else None
+    if found is None or found.get("status") != "False":
+        return None
+    return parse_time(str(found["lastTransitionTime"]))
+
+
+# --- indexes -----------------------------------------------------------------------------------------
+
+
+def config_of(check: Obj) -> Iterable[str]:
+    parameters = check["spec"].get("parameters") or {}
+    return (str(parameters["name"]),) if parameters.get("kind") == MULTIKUEUE_CONFIG.kind else ()
+
+
+def _checks(workload: Obj) -> Iterable[str]:
+    return tuple(str(one["name"]) for one in (workload.get("status") or {}).get("admissionChecks") or ())
+
+
+# --- projections -------------------------------------------------------------------------------------
+
+
+def project_workload(workload: Obj) -> Obj:
+    """Keeps the whole spec, which is copied to workers, and the whole status.
+
+    A status field that is not kept would appear to be removed by the next write.
+    """
+    return {
+        "metadata": metadata(workload, "finalizers", "annotations"),
+        "spec": workload["spec"],
+        "status": workload.get("status") or {},
+    }
+
+
+def project_check(check: Obj) -> Obj:
+    return {
+        "metadata": metadata(check, "finalizers", "annotations"),
+        "spec": check["spec"],
+        "status": pick(check.get("status"), ("conditions",)),
+    }
+
+
+def project_job(job: Obj) -> Obj:
+    """Returns the full object when it is dispatched, otherwise only its metadata and managedBy."""
+    managed_by = (job.get("spec") or {}).get("managedBy")
+    if managed_by == names.MULTIKUEUE:
+        return job
+    return {
+        "metadata": pick(job["metadata"], ("name", "namespace", "uid", "resourceVersion")),
+        "spec": {"managedBy": managed_by},
+    }
+
+
+def project_remote_workload(workload: Obj) -> Obj:
+    return {
+        "metadata": metadata(workload, "finalizers", "annotations"),
+        "spec": pick(workload.get("spec"), ("active", "priority", "priorityClassRef")),
+        "status": {"conditions": _conditions(workload.get("status") or {})},
+    }
+
+
+def project_remote_job(job: Obj) -> Obj:
+    """Keeps the status and the annotations that identify the owner on the manager cluster."""
+    annotations = pick(
+        job["metadata"].get("annotations"), (names.PREBUILT, names.JOB_UID, names.ATTEMPT, names.WORKER)
+    )
+    status = dict(job.get("status") or {})
+    if "conditions" in status:
+        found = _list_of(status, "conditions")
+        typed = [one for one in found if isinstance(one, Mapping) and isinstance(one.get("type", ""), str)]
+        status["conditions"] = typed
+    return {
+        "metadata": {**metadata(job, "finalizers", "annotations"), "annotations": annotations},
+        "status": status,
+    }
+
+
+def _conditions(status: Obj) -> list[Obj]:
+    """Returns the well-formed conditions, so that decisions need not validate the answers of a worker."""
+    return [one for one in _list_of(status, "conditions") if _is_condition(one)]
+
+
+def _list_of(status: Obj, name: str) -> list[Any]:
+    found = status.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _is_condition(one: Any) -> bool:
+    texts = ("type", "status", "lastTransitionTime")
+    if not isinstance(one, Mapping) or not all(isinstance(one.get(name), str) for name in texts):
+        return False
+    try:
+        parse_time(one["lastTransitionTime"])
+    except ValueError:
+        return False
+    return True

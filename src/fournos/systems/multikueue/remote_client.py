@@ -1,0 +1,234 @@
+"""Client of one worker cluster: a work queue with Workloads of the manager cluster as keys, and their steps.
+
+Nothing is persisted.  Steps that are lost with the process are decided again, from the state of the manager
+cluster and the workers.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import ConnectionLostError, KubeError, NotFoundError
+from fournos.engine.kube.fleet import ClusterApi, Fleet
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.runtime.act import Acted, StepExecutor, Waiting
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.controller import Caches, Executor
+from fournos.engine.runtime.decision import StepFailure
+from fournos.engine.runtime.failures import REPORTED_AFTER
+from fournos.engine.runtime.queue import Queue, QueueClosedError
+from fournos.engine.runtime.steps import Create, Custom, Step
+from fournos.systems.multikueue import names
+from fournos.systems.multikueue.remote_api import remote_api
+from fournos.systems.multikueue.workers import Read, RemoteFailure, RemoteStep
+
+log = logging.getLogger(__name__)
+
+_TASKS: Final = 16
+"""The maximum number of Workloads whose steps run concurrently on one worker."""
+_BACKOFF: Final = (0.2, 60.0)
+"""Backoff in seconds: the first wait after a failure, and the maximum.
+
+Each wait is twice the previous one.
+"""
+_REMEMBERED: Final = 10_000
+"""The maximum number of entries per table.  Older entries, whose Workloads may be gone, are removed first."""
+
+_Value = TypeVar("_Value")
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], None]
+"""Starts a coroutine as a task with this name."""
+
+
+class RemoteClient:
+    """The work queue and state of one worker.
+
+    `wake` is called with the key of a Workload when its steps, or its backoff, have ended.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fleet: Fleet,
+        *,
+        resources: tuple[Resource, ...],
+        origin: str,
+        clock: Clock,
+        wake: Callable[[Key], None],
+        spawn: Spawn,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._name = name
+        self._fleet = fleet
+        self._resources = resources
+        self._origin = origin
+        self._wake = wake
+        self._spawn = spawn
+        self._started = False
+        base, limit = _BACKOFF
+        self._queue = Queue(clock, base=base, limit=limit, jitter=jitter)
+        self._steps: dict[Key, deque[RemoteStep]] = {}
+        self._failures: dict[Key, RemoteFailure] = {}
+        self._reads: dict[Key, str] = {}
+        self._connected: tuple[ClusterApi, StepExecutor] | None = None
+
+    # --- state ----------------------------------------------------------------------------------------
+
+    def busy(self, workload: Key) -> bool:
+        return workload in self._queue
+
+    def failure(self, workload: Key) -> RemoteFailure | None:
+        return self._failures.get(workload)
+
+    def last_read(self, workload: Key) -> str:
+        return self._reads.get(workload, "")
+
+    def deleted(self, uid: str) -> bool:
+        executor = self._step_executor()
+        return executor is not None and executor.deleted_recently(uid)
+
+    # --- steps ----------------------------------------------------------------------------------------
+
+    def send(self, workload: Key, step: RemoteStep) -> None:
+        """Appends a step to those that the Workload has queued here; the first failure discards the rest."""
+        if not self._started:
+            self._started = True
+            for _ in range(_TASKS):
+                self._spawn(self._work(), f"worker {self._name}")
+        if workload in self._steps:
+            self._steps[workload].append(step)
+            return
+        self._steps[workload] = deque([step])
+        self._queue.add(workload)
+
+    def usable(self) -> None:
+        """Ends all backoffs, because the worker is usable again."""
+        self._queue.hurry(0.0)
+
+    def stop(self) -> None:
+        """Stops the queue: no further steps are started."""
+        self._queue.shutdown()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self._queue.get()
+            except QueueClosedError:
+                return
+            try:
+                if key in self._steps:
+                    await self._carry_out(key)
+                elif key not in self._failures:
+                    self._queue.forget(key)
+            finally:
+                self._steps.pop(key, None)
+                self._queue.done(key)
+                # The Workload is not busy any more: its next reconcile pass decides the next
+                # step, or the same one again.
+                self._wake(key)
+
+    async def _carry_out(self, key: Key) -> None:
+        steps = self._steps[key]
+        retry_after = 0.0
+        try:
+            acted = await self._act(key, _each(steps))
+            retry_after = acted.retry_after
+            failed = _failed(acted)
+        except KubeError as error:
+            failed = type(error).__name__, error.message
+        except Exception as error:  # an answer of an unexpected form must affect this worker only
+            log.exception("worker %s: unexpected failure", self._name, extra={"key": key})
+            failed = ConnectionLostError.__name__, f"unexpected {type(error).__name__}"
+        if failed is None:
+            self._succeeded(key)
+        else:
+            self._retry(key, steps[0], RemoteFailure(*failed, attempt=_attempt(steps[0])), retry_after)
+
+    async def _act(self, key: Key, steps: Iterator[Step]) -> Acted:
+        executor = self._step_executor()
+        if executor is None:
+            raise ConnectionLostError(f"{self._name} is not connected")
+        caches = self._caches()
+        executors: dict[type[Custom], Executor] = {Read: partial(self._read, key, caches)}
+        return await executor.act(steps, caches, failures=self._queue.failures(key), executors=executors)
+
+    async def _read(self, workload: Key, caches: Caches, step: Read, api: Api) -> None:
+        with suppress(NotFoundError):
+            caches.assume(step.resource, await api.get(step.resource, step.key))
+        _remember(self._reads, workload, step.since)
+
+    def _succeeded(self, key: Key) -> None:
+        self._queue.forget(key)
+        failure = self._failures.get(key)
+        if failure is not None and not failure.permanent:
+            del self._failures[key]
+
+    def _retry(self, key: Key, step: RemoteStep, failure: RemoteFailure, retry_after: float) -> None:
+        for forgotten in _remember(self._failures, key, failure):
+            if forgotten not in self._queue:
+                self._queue.forget(forgotten)
+        if failure.permanent and isinstance(step, Create):
+            return  # another step is decided again with the next pass, so it needs the backoff
+        self._queue.retry(key, at_least=retry_after)
+        if self._queue.failures(key) == REPORTED_AFTER:
+            what = type(step).__name__
+            log.warning("worker %s: %s fails: %s", self._name, what, failure.message, extra={"key": key})
+
+    def _step_executor(self) -> StepExecutor | None:
+        """Returns the executor of the current connection; it remembers the deletions accepted there."""
+        api = self._fleet.api(self._name)
+        if api is None:
+            return None
+        if self._connected is None or self._connected[0] is not api:
+            self._connected = api, StepExecutor(remote_api(api))
+        return self._connected[1]
+
+    def _caches(self) -> Caches:
+        """Returns the current caches; a kubeconfig for another server creates new stores."""
+        found = {resource: self._fleet.store(self._name, resource) for resource in self._resources}
+        stores = {resource: store for resource, store in found.items() if store is not None}
+        return Caches(stores, covers=dict.fromkeys(stores, self._is_ours))
+
+    def _is_ours(self, obj: Obj) -> bool:
+        return (obj["metadata"].get("labels") or {}).get(names.ORIGIN_LABEL) == self._origin
+
+
+def _each(steps: deque[RemoteStep]) -> Iterator[RemoteStep]:
+    """Yields steps, including those appended meanwhile; a failed step stays at the head."""
+    while steps:
+        yield steps[0]
+        steps.popleft()
+
+
+def _failed(acted: Acted) -> tuple[str, str] | None:
+    """Returns error and message of the step that failed, or None."""
+    match acted.stopped:
+        case StepFailure(error=error, message=message):
+            return error, message
+        case Waiting(reason=reason):
+            return Waiting.__name__, reason
+    return None
+
+
+def _attempt(step: RemoteStep) -> str:
+    if not isinstance(step, Create):
+        return ""
+    return str((step.body["metadata"].get("annotations") or {}).get(names.ATTEMPT) or "")
+
+
+def _remember(table: dict[Key, _Value], key: Key, value: _Value) -> list[Key]:
+    """Stores an entry and returns the keys that were removed to make room for it."""
+    table.pop(key, None)
+    table[key] = value
+    gone = []
+    while len(table) > _REMEMBERED:
+        gone.append(next(iter(table)))
+        del table[gone[-1]]
+    return gone

@@ -1,0 +1,201 @@
+"""Client of all worker clusters: one connection and one work queue each."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any
+
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import TransientError
+from fournos.engine.kube.fleet import Dial, Fleet, KubeconfigRefusedError
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.store import Store
+from fournos.engine.kube.transport import Observer
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.runtime.clock import Clock
+from fournos.systems.multikueue.observe import fleet_watches, workload_of
+from fournos.systems.multikueue.remote_client import RemoteClient
+from fournos.systems.multikueue.settings import MultiKueueSettings
+from fournos.systems.multikueue.workers import RemoteFailure, Send
+
+
+class RemoteClients:
+    """Implements `Workers` with a fleet of connections.
+
+    `wake` is called with the key of a Workload whose objects on a worker changed.  `changed` is called with
+    the name of a worker that became usable or unusable.
+    """
+
+    def __init__(
+        self,
+        settings: MultiKueueSettings,
+        *,
+        wake: Callable[[Key], None],
+        changed: Callable[[str], None],
+        clock: Clock,
+        observer: Observer | None = None,
+        dial: Dial | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._wake = wake
+        self._changed = changed
+        self._settings = settings
+        self._clock = clock
+        self._jitter = jitter
+        self._resources = (WORKLOAD, *settings.kinds)
+        self._clients: dict[str, RemoteClient] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refused: dict[str, tuple[str, str]] = {}
+        self._verdicts: dict[str, tuple[str, ...] | None] = {}
+        self.fleet = Fleet(
+            watches=fleet_watches(settings),
+            on_change=self._on_change,
+            on_object=self._on_object,
+            now=clock.now,
+            monotonic=clock.monotonic,
+            probe_interval=settings.probe_interval_sec,
+            timeout=settings.probe_timeout_sec,
+            qps=settings.requests_per_second,
+            observer=observer,
+            dial=dial,
+        )
+
+    async def run(self) -> None:
+        """Runs the connections until cancelled."""
+        try:
+            await self.fleet.run()
+        finally:
+            for client in self._clients.values():
+                client.stop()
+            for task in tuple(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        # Tasks outlive the pass that sends the first step to a worker, so they must not inherit its context.
+        task = asyncio.get_running_loop().create_task(work, name=name, context=Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- connections ---------------------------------------------------------------------------------
+
+    def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None:
+        """Connects to a worker.  Raises KubeconfigRefusedError."""
+        try:
+            self.fleet.connect(name, kubeconfig, version=version)
+        except KubeconfigRefusedError as error:
+            self.refuse(name, version, error.message)
+            raise
+        self._refused.pop(name, None)
+        self._on_change(name)
+
+    def disconnect(self, name: str) -> None:
+        self.fleet.disconnect(name)
+        self._refused.pop(name, None)
+        self._verdicts.pop(name, None)
+        client = self._clients.pop(name, None)
+        if client is not None:
+            client.stop()
+        self._changed(name)
+
+    def refuse(self, name: str, version: str, text: str) -> None:
+        self.fleet.disconnect(name)
+        self._refused[name] = (version, text)
+        self._on_change(name)
+
+    def refused(self, name: str) -> str | None:
+        found = self._refused.get(name)
+        return found[0] if found else None
+
+    def names(self) -> tuple[str, ...]:
+        return self.fleet.names()
+
+    def version_of(self, name: str) -> str | None:
+        return self.fleet.version_of(name)
+
+    # --- state ---------------------------------------------------------------------------------------
+
+    def probed(self, name: str) -> bool:
+        if name in self._refused:
+            return True
+        probe = self.fleet.probe(name)
+        if probe is None:
+            return False
+        return not probe.reachable or all(self._listed(name, resource) for resource in self._resources)
+
+    def unusable_reason(self, name: str, kind: Resource | None = None) -> str:
+        if name in self._refused:
+            return self._refused[name][1]
+        probe = self.fleet.probe(name)
+        if probe is not None and not probe.reachable:
+            return probe.error or "it cannot be reached"
+        for resource in (WORKLOAD, *((kind,) if kind else ())):
+            store = self.fleet.store(name, resource)
+            if store is not None and not store.served:
+                return f"it does not serve {resource} in {resource.version}: install its CRD"
+            error = self.fleet.watch_error(name, resource)
+            if error is not None and not (isinstance(error, TransientError) and store and store.synced):
+                return f"{resource} cannot be watched: {error.message}"
+        return ""
+
+    def _listed(self, name: str, resource: Resource) -> bool:
+        """Returns True if the first list of this type has been answered, with objects or an error."""
+        store = self.fleet.store(name, resource)
+        if store is None:
+            return False
+        return store.synced or not store.served or self.fleet.watch_error(name, resource) is not None
+
+    def store(self, name: str, resource: Resource) -> Store | None:
+        return self.fleet.store(name, resource)
+
+    def _on_change(self, name: str) -> None:
+        """Calls `changed` if the worker's usability has changed; the fleet reports every change."""
+        kinds = (None, *self._settings.kinds)
+        verdict = tuple(self.unusable_reason(name, kind) for kind in kinds) if self.probed(name) else None
+        if name in self._verdicts and self._verdicts[name] == verdict:
+            return
+        self._verdicts[name] = verdict
+        if verdict and not verdict[0] and name in self._clients:
+            self._clients[name].usable()
+        self._changed(name)
+
+    def _on_object(self, name: str, old: Obj | None, new: Obj | None) -> None:
+        for obj in (old, new):
+            if obj is not None:
+                self._wake(workload_of(obj))
+
+    # --- steps ---------------------------------------------------------------------------------------
+
+    def busy(self, name: str, workload: Key) -> bool:
+        client = self._clients.get(name)
+        return client is not None and client.busy(workload)
+
+    def failure(self, name: str, workload: Key) -> RemoteFailure | None:
+        client = self._clients.get(name)
+        return client.failure(workload) if client is not None else None
+
+    def last_read(self, name: str, workload: Key) -> str:
+        client = self._clients.get(name)
+        return client.last_read(workload) if client is not None else ""
+
+    def deleted(self, name: str, uid: str) -> bool:
+        client = self._clients.get(name)
+        return client is not None and client.deleted(uid)
+
+    async def send(self, step: Send, api: Api) -> None:
+        client = self._clients.get(step.worker)
+        if client is None:
+            client = self._clients[step.worker] = RemoteClient(
+                step.worker,
+                self.fleet,
+                resources=self._resources,
+                origin=self._settings.the_origin,
+                clock=self._clock,
+                wake=self._wake,
+                spawn=self._spawn,
+                jitter=self._jitter,
+            )
+        client.send(step.workload, step.step)

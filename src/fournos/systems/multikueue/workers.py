@@ -1,0 +1,141 @@
+"""The interface between decisions and worker clusters.
+
+A decision never waits for a worker.  A step for a worker is added to that worker's work queue, and its effect
+arrives as a watch event.  Until then, and while a failed step waits for its backoff, the Workload is busy on
+that worker.  A worker that does not answer therefore delays only the Workloads on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, key_of
+from fournos.engine.kube.store import Store
+from fournos.engine.runtime.controller import Executor
+from fournos.engine.runtime.steps import Create, Custom, Delete, NameTaken, Patch
+from fournos.systems.multikueue import names
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Custom):
+    """Reads an object live into its store.
+
+    `since` identifies the event that requires the read, so that it happens once per event.
+    """
+
+    resource: Resource
+    key: Key
+    since: str
+
+
+RemoteStep: TypeAlias = Create | Patch | Delete | Read
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Custom):
+    """Runs a step on a worker, for a Workload of the manager cluster."""
+
+    worker: str
+    workload: Key
+    step: RemoteStep
+
+
+def create(resource: Resource, body: Obj) -> Create:
+    """Creates an object on a worker, or accepts the one that an earlier try has created."""
+    return Create(resource, body, name_taken=_name_taken)
+
+
+def _name_taken(step: Create, live: Obj) -> NameTaken | None:
+    """Decides on an existing object of the same name, by labels and annotations.
+
+    Its controller reference cannot be used, because it belongs to the worker cluster.
+    """
+    found, wanted = live["metadata"], step.body["metadata"]
+    same = all(
+        (found.get(part) or {}).get(name) == (wanted.get(part) or {}).get(name)
+        for part, name in (
+            ("labels", names.ORIGIN_LABEL),
+            ("annotations", names.ATTEMPT),
+            ("annotations", names.WORKER),
+        )
+    )
+    if same and not is_terminating(live):
+        return None
+    if (found.get("labels") or {}).get(names.ORIGIN_LABEL) == wanted["labels"][names.ORIGIN_LABEL]:
+        text = f"{step.resource} {key_of(live)} is of an earlier attempt, or of another worker's name"
+        return NameTaken(text, waits=True)
+    return NameTaken(f"{step.resource} {key_of(live)} exists already and was not made by this manager")
+
+
+_PERMANENT = frozenset({"ForeignObject", "InvalidError"})
+"""Errors that no retry resolves: this worker cannot accept this object."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFailure:
+    """The failure of the last step for a Workload on a worker."""
+
+    error: str
+    """The error class, as in `StepFailure`."""
+    message: str
+    attempt: str = ""
+    """The attempt of the object that was to be created, else ""."""
+
+    @property
+    def permanent(self) -> bool:
+        return self.error in _PERMANENT
+
+
+class Workers(Protocol):
+    """The connections to worker clusters, as the adapter's controllers use them."""
+
+    def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None:
+        """Connects to a worker.  Raises KubeconfigRefusedError."""
+        ...
+
+    def disconnect(self, name: str) -> None: ...
+    def names(self) -> tuple[str, ...]: ...
+    def version_of(self, name: str) -> str | None: ...
+    def probed(self, name: str) -> bool:
+        """Returns False until the worker is known to be usable or unusable."""
+        ...
+
+    def store(self, name: str, resource: Resource) -> Store | None: ...
+    def unusable_reason(self, name: str, kind: Resource | None = None) -> str:
+        """Returns why the worker is not usable (for this kind if one is given), or "".
+
+        Causes are its kubeconfig, its API server, a missing CRD, or a refused watch.
+        """
+        ...
+
+    def refuse(self, name: str, version: str, text: str) -> None:
+        """Drops the connection and stores the reason: this version of the kubeconfig cannot be used."""
+        ...
+
+    def refused(self, name: str) -> str | None:
+        """Returns the version of the kubeconfig that `refuse` or `connect` refused, or None."""
+        ...
+
+    def busy(self, name: str, workload: Key) -> bool:
+        """Returns True if a step for this Workload is running on the worker, or waits for its backoff."""
+        ...
+
+    def failure(self, name: str, workload: Key) -> RemoteFailure | None: ...
+    def last_read(self, name: str, workload: Key) -> str:
+        """Returns `since` of the last `Read` that was answered, or ""."""
+        ...
+
+    def deleted(self, name: str, uid: str) -> bool:
+        """Returns True if the deletion was accepted recently and its watch event may not have arrived yet."""
+        ...
+
+    async def send(self, step: Send, api: Api) -> None:
+        """Queues the step without waiting for the worker.  `api` is the manager cluster's."""
+        ...
+
+
+def executors(workers: Workers) -> Mapping[type[Custom], Executor]:
+    return {Send: workers.send}

@@ -1,0 +1,236 @@
+"""Where credentials come from, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fournos.engine.kube import credentials
+from fournos.engine.kube.credentials import Credentials, from_access, in_cluster, load
+from fournos.engine.kube.errors import CredentialsError, ForbiddenError
+from fournos.engine.kube.kubeconfig import access, parse
+from tests.unit.engine.kube.client_identity import AUTHORITY, PAIR
+
+
+def b64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def config(*, user: dict[str, Any] | None = None, server: str = "https://api.example:6443",
+           cluster: dict[str, Any] | None = None) -> dict[str, Any]:  # fmt: skip
+    base = {"server": server, "certificate-authority-data": b64(AUTHORITY.certificate)}
+    return {
+        "clusters": [{"name": "c", "cluster": {**base, **(cluster or {})}}],
+        "users": [{"name": "u", "user": user if user is not None else {"token": "t0ken"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "ns"}}],
+        "current-context": "x",
+    }
+
+
+def written(path: Path, content: dict[str, Any]) -> Path:
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def entries(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+async def token_of(found: credentials.Credentials) -> str | None:
+    headers, _ = await found.proof()
+    return headers.get("Authorization")
+
+
+@pytest.fixture(autouse=True)
+def nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No credentials of the machine that runs the tests."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path / "none")
+
+
+# --- where they come from ----------------------------------------------------------------------------
+
+
+async def test_the_order_is_named_file_then_kubeconfig_then_pod_then_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CredentialsError, match="name a kubeconfig"):
+        load()
+    home = tmp_path / "home" / ".kube"
+    home.mkdir(parents=True)
+    written(home / "config", config(user={"token": "home"}))
+    assert await token_of(load()) == "Bearer home"
+
+    account = tmp_path / "account"
+    account.mkdir()
+    (account / "ca.crt").write_bytes(AUTHORITY.certificate)
+    (account / "namespace").write_text("operators\n")
+    (account / "token").write_text("pod\n")
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", account)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    found = load()
+    assert await token_of(found) == "Bearer pod"
+    assert (found.server, found.namespace) == ("https://[fd00::1]:443", "operators")
+    assert await token_of(load(context="x")) == "Bearer home", "a context is one of a kubeconfig"
+
+    monkeypatch.setenv("KUBECONFIG", str(written(tmp_path / "env", config(user={"token": "env"}))))
+    assert await token_of(load()) == "Bearer env"
+    assert (
+        await token_of(load(written(tmp_path / "named", config(user={"token": "named"})))) == "Bearer named"
+    )
+
+
+async def test_kubeconfig_may_name_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = config()
+    del first["users"], first["current-context"]
+    second = config(user={"token": "second"}, server="https://other.example")
+    files = [written(tmp_path / "one", first), tmp_path / "missing", written(tmp_path / "two", second)]
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(map(str, files)))
+    found = load()
+    assert found.server == "https://api.example:6443"
+    assert await token_of(found) == "Bearer second"
+
+
+async def test_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(AUTHORITY.certificate)
+    (tmp_path / "tls.crt").write_bytes(PAIR.certificate)
+    (tmp_path / "tls.key").write_bytes(PAIR.key)
+    (tmp_path / "token").write_text("from-file")
+    user = {"client-certificate": "tls.crt", "client-key": "tls.key", "tokenFile": "token"}
+    content = config(user=user)
+    content["clusters"][0]["cluster"] = {"server": "https://api.example/", "certificate-authority": "ca.pem"}
+    found = load(written(tmp_path / "config", content))
+    assert await token_of(found) == "Bearer from-file"
+    assert found.server == "https://api.example"
+
+
+async def test_another_context_by_name(tmp_path: Path) -> None:
+    content = config()
+    content["users"].append({"name": "v", "user": {"token": "other"}})
+    content["contexts"].append({"name": "y", "context": {"cluster": "c", "user": "v"}})
+    found = load(written(tmp_path / "config", content), "y")
+    assert await token_of(found) == "Bearer other"
+    assert found.namespace == "default"
+
+
+def inline(content: dict[str, Any]) -> Credentials:
+    """A kubeconfig that a user brings: inline data alone."""
+    text = yaml.safe_dump(content)
+    return from_access(access(parse(text, source="Secret a/b"), source="Secret a/b", inline_only=True))
+
+
+async def test_a_client_certificate_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    user = {"client-certificate-data": b64(PAIR.certificate), "client-key-data": b64(PAIR.key)}
+    before = entries(Path("/proc/self/fd"))
+    _, tls = await inline(config(user=user)).proof()
+    assert tls is not None
+    assert entries(tmp_path / "tmp") == set()
+    assert entries(Path("/proc/self/fd")) == before
+
+
+async def test_without_memory_files_the_private_file_goes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    user = {"client-certificate-data": b64(PAIR.certificate), "client-key-data": b64(PAIR.key)}
+    await inline(config(user=user)).proof()
+    assert entries(tmp_path) == set()
+
+
+# --- what is refused ---------------------------------------------------------------------------------
+
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login"}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (config(cluster={"proxy-url": "http://p"}), "proxy-url is not supported"),
+        (config(server="api.example"), "https:// URL"),
+        (config(user={"username": "u", "password": "p"}), "basic authentication"),
+        (config(user={"auth-provider": {"name": "gcp"}}), "auth providers"),
+        (config(user={"token": "t", "as": "root"}), "impersonation"),
+        (config(user={"client-certificate-data": b64(PAIR.certificate)}), "given together"),
+        (config(user={"client-key-data": "?"}), "client-key-data is not base64"),
+        (config(user={"exec": {**EXEC, "apiVersion": "v1alpha1"}}), "exec apiVersion"),
+        (config(user={"exec": {**EXEC, "interactiveMode": "Always"}}), "needs a terminal"),
+        (config(user={"exec": {**EXEC, "command": ""}}), "names no command"),
+        (config(cluster={"certificate-authority-data": b64(b"junk")}), "not a PEM"),
+        (config(user={"client-certificate-data": b64(PAIR.certificate), "client-key-data": b64(b"junk")}),
+         "do not belong together"),
+        ({**config(), "current-context": None}, "no current-context"),
+        ({**config(), "current-context": "z"}, "has no context 'z'; it has: x"),
+        ({**config(), "users": []}, "has no user 'u'; it has: none"),
+        ({**config(), "clusters": "c"}, "clusters must be a list"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_with_its_reason(
+    tmp_path: Path, content: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CredentialsError, match=message) as caught:
+        load(written(tmp_path / "config", content))
+    assert isinstance(caught.value, ForbiddenError)
+
+
+def test_missing_and_malformed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CredentialsError, match="No such file"):
+        load(tmp_path / "none")
+    (tmp_path / "bad").write_text("token: 'hunter2\n  x: [")
+    with pytest.raises(CredentialsError, match="not YAML, line") as caught:
+        load(tmp_path / "bad")
+    assert "hunter2" not in str(caught.value)
+    (tmp_path / "list").write_text("- a")
+    with pytest.raises(CredentialsError, match="not a kubeconfig"):
+        load(tmp_path / "list")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(CredentialsError, match="correct or unset it"):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (config(user={"exec": EXEC}), "exec plugins are not allowed"),
+        (config(user={"tokenFile": "/etc/passwd"}), "tokenFile names a file.*use token"),
+        (config(user={"client-certificate": "/x", "client-key": "/y"}), "use client-certificate-data"),
+        (config(cluster={"certificate-authority": "/x"}), "use certificate-authority-data"),
+        (config(cluster={"insecure-skip-tls-verify": True}), "insecure-skip-tls-verify is refused"),
+        (config(server="http://api.example"), "https:// URL"),
+        (config(cluster={"proxy-url": "http://p"}), "proxy-url"),
+        (config(user={"username": "u", "password": "p"}), "basic authentication"),
+    ],
+)
+def test_a_strangers_kubeconfig_may_hold_inline_data_only(content: dict[str, Any], message: str) -> None:
+    with pytest.raises(CredentialsError, match=message):
+        inline(content)
+
+
+def test_exec_can_be_forbidden_in_our_own(tmp_path: Path) -> None:
+    path = written(tmp_path / "config", config(user={"exec": EXEC}))
+    load(path)
+    with pytest.raises(CredentialsError, match="not allowed"):
+        load(path, allow_exec=False)
+
+
+def test_a_pod_without_token_names_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    with pytest.raises(CredentialsError, match="automountServiceAccountToken"):
+        load()
+    with pytest.raises(CredentialsError):
+        in_cluster()
+
+
+def test_nothing_secret_in_a_repr() -> None:
+    found = inline(config())
+    assert repr(found) == "Credentials('https://api.example:6443')"

@@ -1,0 +1,112 @@
+"""Jobs that another cluster runs, and jobs inside jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.inputs import Outcome, QueueInputs, Verdict
+from fournos.engine.queueing.job import Ended
+from fournos.engine.queueing.managed import managed_elsewhere
+from fournos.engine.queueing.reconcile import reconcile
+from fournos.engine.runtime.decision import Answer, Facts, LiveList, Need, Present, Unknown, attempt
+from fournos.engine.runtime.steps import Create
+from tests.unit.engine.queueing.test_reconcile import (
+    ADMITTED,
+    EVICTED,
+    FLAVOR,
+    NOW,
+    QUOTA,
+    Toy,
+    go,
+    made,
+    patch_of,
+)
+
+
+@dataclass
+class Managed(Toy):
+    by: str | None = "kueue.x-k8s.io/multikueue"
+
+    def managed_by(self) -> str | None:
+        return self.by
+
+
+def test_the_field() -> None:
+    assert managed_elsewhere({"managedBy": "kueue.x-k8s.io/multikueue"})
+    assert not managed_elsewhere({"managedBy": "example.com/other"})
+    assert not managed_elsewhere({})
+
+
+def test_it_gets_a_workload_that_needs_no_release_here() -> None:
+    found = go(Managed())
+    assert found.verdict is Verdict.ELSEWHERE
+    (step,) = found.steps
+    assert isinstance(step, Create)
+    assert "finalizers" not in step.body["metadata"]
+
+
+def test_its_admission_starts_nothing() -> None:
+    found = go(Managed(), made(Managed(), QUOTA, ADMITTED))
+    assert (found.verdict, len(found.steps)) == (Verdict.ELSEWHERE, 1)
+    assert patch_of(found).subresource == "status"  # PodsReady, as the mirrored status has it
+
+
+@pytest.mark.parametrize("suspended", [True, False])
+def test_evicted_its_quota_goes_back_whatever_the_mirrored_status_is(suspended: bool) -> None:
+    job = Managed(active=True, suspended=suspended, ready=False)
+    workload = made(job, QUOTA, ADMITTED, EVICTED)
+    assert patch_of(go(job, workload)).body["status"]["admission"] is None
+
+
+def test_the_mirrored_end_is_declared() -> None:
+    found = go(Managed(ended=Ended(True, "done")), made(Managed(), QUOTA, ADMITTED))
+    assert found.verdict is Verdict.ELSEWHERE
+    assert patch_of(found).body["status"]["conditions"][-1]["reason"] == "Succeeded"
+
+
+def test_on_the_worker_it_is_a_job_like_any_other() -> None:
+    assert go(Managed(by=None)).verdict is Verdict.WAITING
+
+
+# --- inside another job ------------------------------------------------------------------------------------
+
+OWNER = {"apiVersion": "example.com/v1", "kind": "Box", "name": "box", "uid": "b1", "controller": True}
+
+
+def owned() -> Toy:
+    return Toy(meta={"ownerReferences": [OWNER]})
+
+
+def workload_of_owner(*, admitted: bool) -> Obj:
+    flags = [{"type": "Admitted", "status": str(admitted)}]
+    return {"metadata": {"name": "box", "ownerReferences": [OWNER]}, "status": {"conditions": flags}}
+
+
+def asked(job: Toy, answer: Answer) -> Any:
+    """Runs a pass with an empty cache; the Workloads of the owner are read live."""
+    inputs = QueueInputs(flavors={"f": FLAVOR})
+    need = attempt(reconcile, job, inputs, Facts(), NOW)
+    assert isinstance(need, Need)
+    (question,) = need.questions
+    assert question == LiveList(question.resource, "ns", "kueue.x-k8s.io/job-uid=b1")  # type: ignore[union-attr]
+    return reconcile(job, inputs, Facts({question: answer}), NOW)
+
+
+def test_a_cache_that_lags_makes_no_second_workload() -> None:
+    found = asked(owned(), Present((workload_of_owner(admitted=True),)))
+    assert isinstance(found, Outcome)
+    assert (found.verdict, found.steps) == (Verdict.NESTED, ())
+
+
+def test_an_owner_that_is_not_queued_does_not_count() -> None:
+    (step,) = asked(owned(), Present(())).steps
+    assert isinstance(step, Create)
+
+
+def test_while_that_is_unknown_nothing_is_made() -> None:
+    found = asked(owned(), Unknown("no answer"))
+    assert (found.verdict, found.steps, found.retry) == (Verdict.BLOCKED, (), True)

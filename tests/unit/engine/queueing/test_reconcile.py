@@ -1,0 +1,387 @@
+"""The job framework, table by table, over a job kind that has everything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fournos.engine.api.conditions import Condition, condition, upsert
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.queueing.inputs import Ancestor, Outcome, QueueInputs, Verdict
+from fournos.engine.queueing.job import Ended, Options
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError, infos_of, placed
+from fournos.engine.queueing.reconcile import reconcile
+from fournos.engine.queueing.workload import IN_USE, PodSet, generic_name
+from fournos.engine.runtime.decision import Facts, LiveGet, Need, Present, attempt
+from fournos.engine.runtime.steps import Create, Delete, Patch
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+TOY = Resource("example.com", "v1", "Toy", "toys")
+FLAVOR = {
+    "metadata": {"name": "f"},
+    "spec": {"nodeLabels": {"pool": "a"}, "tolerations": [{"key": "t", "operator": "Exists"}]},
+}
+QUOTA = Condition("QuotaReserved", "True", "QuotaReserved", "")
+ADMITTED = Condition("Admitted", "True", "Admitted", "")
+EVICTED = Condition("Evicted", "True", "Preempted", "make room")
+READY = Condition("PodsReady", "True", "Started", "")
+
+
+@dataclass
+class Toy:
+    suspended: bool = True
+    active: bool = False
+    ended: Ended | None = None
+    ready: bool = True
+    refuses: bool = False
+    cpu: str = "1"
+    count: int = 2
+    min_count: int | None = None
+    pod_class: str = ""
+    reclaimed: dict[str, int] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=lambda: {"kueue.x-k8s.io/queue-name": "lq"})
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def resource(self) -> Resource:
+        return TOY
+
+    @property
+    def obj(self) -> Obj:
+        return {
+            "metadata": {
+                "name": "toy",
+                "namespace": "ns",
+                "uid": "u1",
+                "resourceVersion": "7",
+                "labels": self.labels,
+                **self.meta,
+            }
+        }
+
+    def pod_sets(self) -> Sequence[PodSet]:
+        requests = {"cpu": self.cpu}
+        spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]}
+        return [PodSet("main", self.count, {"spec": spec}, min_count=self.min_count)]
+
+    def is_suspended(self) -> bool:
+        return self.suspended
+
+    def is_active(self) -> bool:
+        return self.active
+
+    def finished(self) -> Ended | None:
+        return self.ended
+
+    def pods_ready(self) -> bool:
+        return self.ready
+
+    def start(self, infos: Sequence[PodSetInfo]) -> Obj:
+        if self.refuses:
+            raise PodSetInfoError("no")
+        return {"spec": {"suspend": False, "pools": [dict(info.node_selector) for info in infos]}}
+
+    def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:
+        return {"spec": {"suspend": True, "known": infos is not None}}
+
+    def reclaimable_pods(self) -> Mapping[str, int]:
+        return self.reclaimed
+
+    def priority_class(self) -> str:
+        return self.pod_class
+
+
+def go(job: Toy, *workloads: Obj, options: Options | None = None, **inputs: Any) -> Outcome:
+    """Runs a pass; its questions are answered from the cache."""
+    queue_inputs = QueueInputs(workloads=workloads, flavors={"f": FLAVOR}, **inputs)
+    facts = Facts()
+    for _ in range(3):
+        found = attempt(reconcile, job, queue_inputs, facts, NOW, options=options or Options())
+        if isinstance(found, Outcome):
+            return found
+        live = {key_of(one): one for one in (*workloads, job.obj)}
+        facts = Facts({**facts.answers, **{q: Present(live[q.key]) for q in found.questions}})
+    raise AssertionError("asks for ever")
+
+
+def made(job: Toy, *conditions: Condition, **changes: Any) -> dict[str, Any]:
+    """The Workload that the job gets, with these conditions."""
+    (step,) = go(job_like(job)).steps
+    assert isinstance(step, Create)
+    workload: dict[str, Any] = {**step.body, "status": {}}
+    workload["metadata"] = {**workload["metadata"], "uid": "w1", "resourceVersion": "3", **changes}
+    held: list[Any] = []
+    for one in conditions:
+        held = upsert(held, one, now=NOW)
+    workload["status"]["conditions"] = held
+    if QUOTA in conditions:
+        assigned = [{"name": "main", "count": job.count, "flavors": {"cpu": "f"}}]
+        workload["status"]["admission"] = {"clusterQueue": "cq", "podSetAssignments": assigned}
+    return workload
+
+
+def job_like(job: Toy) -> Toy:
+    return Toy(cpu=job.cpu, count=job.count, min_count=job.min_count, labels=job.labels)
+
+
+def patch_of(outcome: Outcome) -> Patch:
+    (step,) = outcome.steps
+    assert isinstance(step, Patch)
+    return step
+
+
+def test_without_a_queue_name_kueue_does_not_decide() -> None:
+    assert go(Toy(labels={})).verdict is Verdict.NOT_QUEUED
+    assert go(Toy(labels={}), options=Options(without_queue_name=True)).steps
+
+
+def test_the_workload_that_is_made() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/max-exec-time-seconds": "60", "team": "x"}
+    (step,) = go(Toy(labels=labels, min_count=1), options=Options(labels_to_copy=("team",))).steps
+    assert isinstance(step, Create)
+    meta, spec = step.body["metadata"], step.body["spec"]
+    assert meta["name"] == generic_name(kind="Toy", group="example.com", name="toy", uid="u1")
+    assert meta["labels"]["kueue.x-k8s.io/job-uid"] == "u1" and meta["labels"]["team"] == "x"
+    assert meta["finalizers"] == [IN_USE]
+    assert meta["ownerReferences"][0]["controller"] is True
+    assert spec["maximumExecutionTimeSeconds"] == 60
+    assert spec["podSets"][0]["minCount"] == 1
+
+
+def test_a_job_that_runs_without_a_workload_is_stopped_first() -> None:
+    outcome = go(Toy(suspended=False, active=True))
+    assert patch_of(outcome).body["spec"] == {"suspend": True, "known": False}
+    assert patch_of(outcome).body["metadata"]["resourceVersion"] == "7"
+    waiting = go(Toy(active=True))
+    assert waiting.verdict is Verdict.STOPPING and not waiting.steps
+
+
+def test_admission_starts_it_with_what_the_flavors_have() -> None:
+    job = Toy()
+    outcome = go(job, made(job, QUOTA, ADMITTED, READY))
+    assert outcome.verdict is Verdict.STARTING
+    assert patch_of(outcome).body["spec"] == {"suspend": False, "pools": [{"pool": "a"}]}
+    missing = reconcile(
+        job,
+        QueueInputs(workloads=(made(job, QUOTA, ADMITTED, READY),)),
+        Facts({LiveGet(WORKLOAD, key_of(made(job))): Present(made(job, QUOTA, ADMITTED, READY))}),
+        NOW,
+    )
+    assert isinstance(missing, Outcome) and missing.reason == "FlavorNotFound" and missing.retry
+
+
+def test_an_admission_is_confirmed_before_the_start() -> None:
+    job = Toy()
+    cached, live = made(job, QUOTA, ADMITTED, READY), made(job)
+    first = attempt(reconcile, job, QueueInputs(workloads=(cached,)), Facts(), NOW)
+    assert isinstance(first, Need)
+    second = reconcile(job, QueueInputs(workloads=(cached,)), Facts({first.questions[0]: Present(live)}), NOW)
+    assert isinstance(second, Outcome) and not second.steps and second.retry
+
+
+def test_infos_that_do_not_fit_end_it() -> None:
+    job = Toy(refuses=True)
+    found = condition(patch_of(go(job, made(job, QUOTA, ADMITTED, READY))).body, "Finished")
+    assert found is not None and found["reason"] == "FailedToStart"
+
+
+def test_not_admitted_means_stopped() -> None:
+    job = Toy(suspended=False)
+    outcome = go(job, made(job))
+    assert (outcome.verdict, outcome.reason) == (Verdict.STOPPING, "NotAdmitted")
+    assert patch_of(outcome).body["spec"] == {"suspend": True, "known": True}
+
+
+def test_an_eviction_stops_waits_and_releases() -> None:
+    options = Options(pods_ready=False)
+    running = Toy(suspended=False, active=True)
+    assert go(running, made(running, QUOTA, ADMITTED, EVICTED, READY), options=options).steps
+    stopping = Toy(active=True)
+    held = go(stopping, made(stopping, QUOTA, ADMITTED, EVICTED), options=options)
+    assert held.verdict is Verdict.STOPPING and not held.steps
+    stopped = Toy()
+    released = patch_of(go(stopped, made(stopped, QUOTA, ADMITTED, EVICTED), options=options))
+    assert released.body["status"]["admission"] is None
+    assert condition(released.body, "Requeued")["status"] == "True"  # type: ignore[index]
+
+
+def test_a_released_one_is_left_alone() -> None:
+    job = Toy()
+    assert not go(job, made(job, EVICTED)).steps
+
+
+@pytest.mark.parametrize(("succeeded", "reason"), [(True, "Succeeded"), (False, "Failed")])
+def test_the_end_is_written_into_the_workload(succeeded: bool, reason: str) -> None:
+    job = Toy(ended=Ended(succeeded, "over"))
+    workload = made(job, QUOTA, ADMITTED)
+    shown = condition(patch_of(go(job, workload)).body, "Finished")
+    assert shown is not None and (shown["reason"], shown["message"]) == (reason, "over")
+    own = condition(patch_of(go(Toy(ended=Ended(succeeded, "over", "Own")), workload)).body, "Finished")
+    assert own is not None and own["reason"] == "Own"
+    done = made(job, QUOTA, ADMITTED, Condition("Finished", "True", reason, "over"))
+    assert patch_of(go(job, done)).body["metadata"]["finalizers"] is None
+
+
+def test_a_deleted_workload_is_held_until_the_job_has_stopped() -> None:
+    deleted = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
+    running = Toy(suspended=False, active=True)
+    assert patch_of(go(running, made(running, QUOTA, ADMITTED, **deleted))).resource == TOY
+    stopping = Toy(active=True)
+    assert go(stopping, made(stopping, QUOTA, ADMITTED, **deleted)).steps == ()
+    stopped = Toy()
+    patch = patch_of(go(stopped, made(stopped, QUOTA, ADMITTED, **deleted)))
+    assert patch.resource == WORKLOAD and patch.body["metadata"]["finalizers"] is None
+
+
+def test_a_deleted_job_lets_its_workload_go_when_nothing_runs() -> None:
+    deleted = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
+    job = Toy(meta=deleted)
+    assert patch_of(go(job, made(job))).body["metadata"]["finalizers"] is None
+    busy = Toy(meta=deleted, active=True)
+    assert go(busy, made(busy)).steps == ()
+
+
+def test_a_waiting_workload_follows_the_job_and_one_with_quota_is_replaced() -> None:
+    before, after = Toy(), Toy(cpu="2")
+    assert not go(Toy(cpu="1000m"), made(before)).steps  # quantities by value
+    rewritten = patch_of(go(after, made(before)))
+    container = rewritten.body["spec"]["podSets"][0]["template"]["spec"]["containers"][0]
+    assert container["resources"]["requests"]["cpu"] == "2"
+    running = Toy(cpu="2", suspended=False, active=True)
+    held = made(before, QUOTA, ADMITTED)
+    assert patch_of(go(running, held)).body["spec"]["suspend"] is True
+    (step,) = go(after, held).steps
+    assert isinstance(step, Delete)
+
+
+def test_fewer_pods_than_asked_for_still_fit() -> None:
+    job = Toy(count=4, min_count=1)
+    workload = made(job, QUOTA, ADMITTED, READY)
+    workload["status"]["admission"]["podSetAssignments"][0]["count"] = 2
+    assert go(Toy(count=2, min_count=1, suspended=False, active=True), workload).verdict is Verdict.ADMITTED
+    assert infos_of(workload, {"f": FLAVOR})[0].count == 2
+
+
+def test_two_workloads_become_one() -> None:
+    job = Toy()
+    extra = made(job, name="extra", uid="w2")
+    (step,) = go(job, made(job), extra).steps
+    assert isinstance(step, Delete) and step.key == Key("ns", "extra")
+
+
+def test_queue_and_priority_follow_the_labels() -> None:
+    classes = {"high": {"metadata": {"name": "high"}, "value": 100}}
+    pod_classes = {"p": {"metadata": {"name": "p"}, "value": 5}, "d": {"metadata": {"name": "d"}, "value": 1}}
+    pod_classes["d"]["globalDefault"] = True
+    before = Toy()
+    labels = {"kueue.x-k8s.io/queue-name": "other", "kueue.x-k8s.io/priority-class": "high"}
+    spec = patch_of(go(Toy(labels=labels), made(before), workload_classes=classes)).body["spec"]
+    assert (spec["queueName"], spec["priority"], spec["priorityClassRef"]["name"]) == ("other", 100, "high")
+    missing = go(Toy(labels=labels))
+    assert (missing.verdict, missing.retry) == (
+        Verdict.BLOCKED,
+        True,
+    ) and "'high' not found" in missing.message
+    (pods,) = go(Toy(pod_class="p"), pod_classes=pod_classes).steps
+    assert isinstance(pods, Create) and pods.body["spec"]["priorityClassRef"]["kind"] == "PriorityClass"
+    (default,) = go(Toy(), pod_classes=pod_classes).steps
+    assert isinstance(default, Create) and default.body["spec"]["priority"] == 1
+
+
+def test_a_prebuilt_workload_is_taken_over_or_out_of_sync() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/prebuilt-workload-name": "pre"}
+    job = Toy(labels=labels)
+    assert go(job).reason == "PrebuiltWorkloadNotFound"
+    free = made(Toy(), ownerReferences=[], name="pre")
+    taken = patch_of(go(job, prebuilt=free))
+    assert taken.body["metadata"]["ownerReferences"][0]["uid"] == "u1"
+    own = made(Toy(), name="pre")
+    assert not go(job, prebuilt=own).steps
+    other = Toy(labels=labels, cpu="9")
+    shown = condition(patch_of(go(other, prebuilt=own)).body, "Finished")
+    assert shown is not None and shown["reason"] == "OutOfSync"
+
+
+def test_a_prebuilt_workload_of_another_owner_is_never_written() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/prebuilt-workload-name": "pre"}
+    owner = {"apiVersion": "example.com/v1", "kind": "Toy", "name": "other", "uid": "u2", "controller": True}
+    for job in (Toy(labels=labels), Toy(labels=labels, cpu="9"), Toy(labels=labels, ended=Ended(True, ""))):
+        for conditions in ((), (QUOTA, ADMITTED)):
+            foreign = made(Toy(), *conditions, name="pre", ownerReferences=[owner])
+            outcome = go(job, prebuilt=foreign)
+            assert not [step for step in outcome.steps if getattr(step, "resource", None) == WORKLOAD]
+            assert outcome.verdict is not Verdict.STARTING
+
+
+def test_a_finished_prebuilt_workload_is_not_finished_again() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/prebuilt-workload-name": "pre"}
+    over = made(Toy(), Condition("Finished", "True", "Succeeded", "done"), name="pre")
+    outcome = go(Toy(labels=labels, cpu="9"), prebuilt=over)
+    assert not [step for step in outcome.steps if "status" in getattr(step, "body", {})]
+
+
+def test_a_nested_job_runs_while_its_ancestor_is_admitted() -> None:
+    held = made(Toy(), QUOTA, ADMITTED)
+    child = Toy(suspended=False, labels={})
+    admitted = Ancestor(Key("ns", "parent"), "Parent", held)
+    assert go(child, ancestor=admitted).steps == ()
+    stopped = go(child, ancestor=Ancestor(Key("ns", "parent"), "Parent"))
+    assert stopped.verdict is Verdict.NESTED and patch_of(stopped).body["spec"]["suspend"] is True
+
+
+def test_readiness_is_reported_with_the_reasons_that_kueue_reads() -> None:
+    def reported(job: Toy, *conditions: Condition) -> tuple[str, str]:
+        patch = patch_of(go(job, made(job, QUOTA, ADMITTED, *conditions)))
+        found = condition(patch.body, "PodsReady")
+        assert found is not None
+        return found["status"], found["reason"]
+
+    running = {"suspended": False, "active": True}
+    waiting = Toy(ready=False, **running)
+    assert go(waiting, made(waiting, QUOTA, ADMITTED)).steps == ()  # to Kueue it has not started
+    assert reported(Toy(ready=True, **running)) == ("True", "Started")
+    assert reported(Toy(ready=False, **running), READY) == ("False", "WaitForRecovery")
+    lost = Condition("PodsReady", "False", "WaitForRecovery", "")
+    assert reported(Toy(ready=True, **running), lost) == ("True", "Recovered")
+    again = patch_of(go(Toy(ready=True), made(Toy(), READY)))
+    assert (condition(again.body, "PodsReady") or {})["reason"] == "WaitForStart", "of the next admission"
+
+
+def test_reclaimable_pods_only_grow() -> None:
+    job = Toy(suspended=False, active=True, reclaimed={"main": 1, "unknown": 3})
+    workload = made(job, QUOTA, ADMITTED, READY)
+    assert patch_of(go(job, workload)).body["status"]["reclaimablePods"] == [{"name": "main", "count": 1}]
+    workload["status"]["reclaimablePods"] = [{"name": "main", "count": 2}]
+    assert go(job, workload).steps == ()
+
+
+def test_a_template_with_another_value_conflicts() -> None:
+    info = PodSetInfo("main", 1, node_selector={"pool": "a"}, scheduling_gates=("g",))
+    template = {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [], "nodeSelector": {"pool": "a"}}}
+    result = placed(template, info)
+    assert result["spec"]["schedulingGates"] == [{"name": "g"}] and result["metadata"] == {
+        "labels": {"x": "y"}
+    }
+    with pytest.raises(PodSetInfoError, match="pool"):
+        placed({"spec": {"nodeSelector": {"pool": "b"}}}, info)
+
+
+def test_a_variable_that_is_there_twice_is_sent_once_and_still_fits() -> None:
+    @dataclass
+    class Twice(Toy):
+        def pod_sets(self) -> Sequence[PodSet]:
+            variables = [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}]
+            container = {"name": "c", "image": "i", "env": variables}
+            return [PodSet("main", 2, {"spec": {"containers": [container]}})]
+
+    (step,) = go(Twice()).steps
+    assert isinstance(step, Create)
+    (container,) = step.body["spec"]["podSets"][0]["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": "A", "value": "2"}, {"name": "B"}]
+    stored = {**step.body, "metadata": {**step.body["metadata"], "uid": "w", "resourceVersion": "1"}}
+    assert not go(Twice(), stored).steps

@@ -1,0 +1,220 @@
+"""Leadership in virtual time: two candidates, paused ones, lost answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fournos.engine.kube.errors import ConnectionLostError, NotLeaderError, ServerError
+from fournos.engine.kube.kinds import LEASE
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.runtime.lease import Lease
+from tests.unit.engine.runtime.loop import LoopClock
+from tests.world.server import Connection, Server
+
+pytestmark = pytest.mark.looptime
+
+KEY = Key("fournos", "fournos")
+
+
+class Unreliable(Connection):
+    """`down`: no request gets through; `lose`: the next write is stored and its answer lost."""
+
+    down = False
+    lose = False
+
+    async def get(self, resource: Resource, key: Key) -> Obj:
+        if self.down:
+            raise ServerError("down", status=503)
+        return await super().get(resource, key)
+
+    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
+        if self.down:
+            await asyncio.sleep(3600)
+        answer = await super().patch(resource, key, body, subresource=subresource)
+        if self.lose:
+            self.lose = False
+            raise ConnectionLostError("reset")
+        return answer
+
+
+class Candidate:
+    def __init__(self, server: Server, name: str, clock: LoopClock) -> None:
+        self.api = Unreliable(server)
+        self.lease = Lease(self.api, KEY, name, clock, jitter=lambda: 0.5)
+
+
+@pytest.fixture
+async def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+async def clock() -> LoopClock:
+    return LoopClock()
+
+
+@pytest.fixture
+async def one(server: Server, clock: LoopClock) -> Candidate:
+    return Candidate(server, "one", clock)
+
+
+@pytest.fixture
+async def two(server: Server, clock: LoopClock) -> Candidate:
+    return Candidate(server, "two", clock)
+
+
+def holder(server: Server) -> str | None:
+    found: str | None = server.get(LEASE, KEY)["spec"].get("holderIdentity")
+    return found
+
+
+async def test_the_first_leads_and_the_second_waits(one: Candidate, two: Candidate, server: Server) -> None:
+    await one.lease.acquire()
+    one.lease.check()
+    holding = asyncio.create_task(one.lease.hold())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(two.lease.acquire(), 300)
+    with pytest.raises(NotLeaderError):
+        two.lease.check()
+    one.lease.check()
+    assert holder(server) == "one"
+    holding.cancel()
+
+
+async def test_at_most_one_of_two_may_write_at_any_time(one: Candidate, two: Candidate) -> None:
+    """The leader's connection breaks: it stops at its renew deadline, the other starts after the duration."""
+    await one.lease.acquire()
+    holding = asyncio.create_task(one.lease.hold())
+    other = asyncio.create_task(two.lease.acquire())
+    await asyncio.sleep(5)
+    loop = asyncio.get_running_loop()
+    one.api.down = True
+    broken = loop.time()
+    stopped = started = None
+    while started is None:
+        await asyncio.sleep(0.1)
+        assert not (one.lease.is_leader and two.lease.is_leader)
+        if stopped is None and not one.lease.is_leader:
+            stopped = loop.time() - broken
+        if two.lease.is_leader:
+            started = loop.time() - broken
+    assert stopped is not None
+    assert 8 <= stopped <= 10.1
+    assert 13 <= started <= 18
+    with pytest.raises(NotLeaderError):
+        await holding
+    await other
+
+
+async def test_a_paused_leader_may_not_write_when_it_resumes(one: Candidate, two: Candidate) -> None:
+    await one.lease.acquire()  # and nobody renews: the process stands still
+    await two.lease.acquire()
+    with pytest.raises(NotLeaderError):
+        one.lease.check()
+    with pytest.raises(NotLeaderError):
+        await one.lease.hold()
+    two.lease.check()
+
+
+async def test_timestamps_of_others_are_not_trusted(one: Candidate, server: Server, clock: LoopClock) -> None:
+    """A lease whose renewTime is long past, by a clock that is wrong, is respected while it changes."""
+    spec = {"holderIdentity": "three", "leaseDurationSeconds": 15, "renewTime": "2001-01-01T00:00:00.0Z"}
+    server.create(LEASE, {"metadata": {"namespace": "fournos", "name": "fournos"}, "spec": spec})
+    waiting = asyncio.create_task(one.lease.acquire())
+    for second in range(60):
+        await asyncio.sleep(1)
+        if second % 5 == 0:
+            server.patch(LEASE, KEY, {"spec": {"renewTime": f"2001-01-01T00:00:{second:02d}.0Z"}})
+        assert not waiting.done()
+    silent = clock.monotonic()
+    await waiting
+    assert 10 <= clock.monotonic() - silent <= 18
+    assert server.get(LEASE, KEY)["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_lost_answer_does_not_cost_the_lease(one: Candidate) -> None:
+    await one.lease.acquire()
+    holding = asyncio.create_task(one.lease.hold())
+    for _ in range(5):
+        one.api.lose = True
+        await asyncio.sleep(4)
+        one.lease.check()
+    assert not holding.done()
+    holding.cancel()
+
+
+class Slow(Connection):
+    """A write is stored at once, its answer takes `delay` seconds."""
+
+    delay = 0.0
+
+    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
+        answer = await super().patch(resource, key, body, subresource=subresource)
+        await asyncio.sleep(self.delay)
+        return answer
+
+
+async def test_leadership_counts_from_before_the_request(server: Server, clock: LoopClock) -> None:
+    """Another process may count from the moment the write is stored, which is before the answer comes."""
+    api = Slow(server)
+    lease = Lease(api, KEY, "slow", clock, jitter=lambda: 0.5)
+    await lease.acquire()
+    holding = asyncio.create_task(lease.hold())
+    api.delay = 5.0
+    await asyncio.sleep(1.9)
+    renewed = clock.monotonic() + 0.1  # it renews every 2 s
+    await asyncio.sleep(5.2)  # the answer is here; no further renewal is
+    api.delay = 3600.0
+    await asyncio.sleep(renewed + 9.9 - clock.monotonic())
+    assert lease.is_leader
+    await asyncio.sleep(0.2)
+    assert not lease.is_leader, "its time ends 10 s after the request was sent, not after the answer"
+    with pytest.raises(NotLeaderError):
+        await holding
+
+
+async def test_a_taken_lease_ends_leadership_at_once(one: Candidate, server: Server) -> None:
+    await one.lease.acquire()
+    holding = asyncio.create_task(one.lease.hold())
+    server.patch(LEASE, KEY, {"spec": {"holderIdentity": "thief"}})
+    with pytest.raises(NotLeaderError, match="another process took the lease"):
+        await holding
+    with pytest.raises(NotLeaderError):
+        one.lease.check()
+
+
+async def test_a_deleted_lease_is_made_again(one: Candidate, server: Server) -> None:
+    await one.lease.acquire()
+    holding = asyncio.create_task(one.lease.hold())
+    server.delete(LEASE, KEY)
+    await asyncio.sleep(5)
+    one.lease.check()
+    assert holder(server) == "one"
+    holding.cancel()
+
+
+async def test_a_released_lease_is_free_at_once(
+    one: Candidate, two: Candidate, server: Server, clock: LoopClock
+) -> None:
+    await one.lease.acquire()
+    await one.lease.release()
+    with pytest.raises(NotLeaderError):
+        one.lease.check()
+    assert holder(server) is None
+    before = clock.monotonic()
+    await two.lease.acquire()
+    assert clock.monotonic() - before < 1
+
+
+async def test_what_is_not_held_is_not_released(one: Candidate, two: Candidate, server: Server) -> None:
+    await one.lease.acquire()
+    await two.lease.acquire()
+    await one.lease.release()
+    assert holder(server) == "two"
+
+
+def test_times_that_allow_two_leaders_are_refused(server: Server) -> None:
+    with pytest.raises(ValueError, match="duration > renew_deadline"):
+        Lease(Connection(server), KEY, "x", LoopClock(), duration=10, renew_deadline=10)

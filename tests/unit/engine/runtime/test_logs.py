@@ -1,0 +1,212 @@
+"""Logs: fields, forms, and what must never be in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import random
+import time
+import timeit
+from collections.abc import Iterator
+
+import pytest
+
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.logs import bind, configure
+from fournos.engine.runtime.redact import _PATTERNS, HIDDEN, redact
+
+log = logging.getLogger("fournos.test")
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_a_json_line_names_the_object() -> None:
+    stream = io.StringIO()
+    configure("info", stream=stream)
+    with bind(system="jobs", kind="FournosJob", namespace="ns", name="a", uid="u"):
+        log.info("phase is %s", "Running")
+    log.warning("other", extra={"key": Key("ns", "b")})
+    log.debug("too quiet")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert first.pop("time")
+    assert first == {
+        "level": "info",
+        "logger": "fournos.test",
+        "message": "phase is Running",
+        "system": "jobs",
+        "kind": "FournosJob",
+        "namespace": "ns",
+        "name": "a",
+        "uid": "u",
+    }
+    assert (second["namespace"], second["name"]) == ("ns", "b")
+    assert "uid" not in second
+
+
+def test_a_terminal_gets_a_short_line() -> None:
+    stream = io.StringIO()
+    configure("INFO", human=True, stream=stream)
+    with bind(namespace="ns", name="a"):
+        log.warning("careful")
+    assert "ns/a: careful" in stream.getvalue()
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="LOUD"):
+        configure("loud", stream=io.StringIO())
+
+
+@pytest.mark.parametrize("human", [True, False])
+def test_no_secret_in_message_arguments_or_traceback(human: bool) -> None:
+    stream = io.StringIO()
+    configure("INFO", human=human, stream=stream)
+    try:
+        raise ValueError("password=hunter2hunter2")
+    except ValueError:
+        log.exception("with %s", {"token": "abcdef123456"})
+    assert "hunter2" not in stream.getvalue()
+    assert "abcdef123456" not in stream.getvalue()
+    assert "ValueError" in stream.getvalue()
+
+
+JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (f"Authorization: Bearer {JWT}", JWT),
+        (f"got {JWT} back", JWT),
+        ("Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"),
+        ("https://me:s3cret@vault.example/v1", "s3cret"),
+        ("VAULT_TOKEN=hvs.abcdef", "hvs.abcdef"),
+        ('{"password": "s3 cr\\"et", "user": "me"}', "s3 cr"),
+        ("aws_secret_access_key: abc/def+1", "abc/def+1"),
+        ("client-key-data: LS0tLS1CRUdJTg==", "LS0tLS1CRUdJTg=="),
+        ("'data': {'kubeconfig': 'YXBpVmVyc2lvbg=='}", "YXBpVmVyc2lvbg=="),
+        ("kubeconfig: " + "QUJD" * 20, "QUJDQUJD"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----", "abc"),
+        ("-----BEGIN PRIVATE KEY-----\ncut off", "cut off"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nlQOYBF\n-----END PGP PRIVATE KEY BLOCK-----", "lQOYBF"),
+        ("MIIEowIBAAKCAQEA7vTq0s\nq83Jd8==\n-----END RSA PRIVATE KEY-----\nmore", "MIIEow"),
+        ("export GH=ghp_16C7e42F292c6912E7710c838347Ae178B4a", "ghp_16C7"),
+        ("github_pat_11ABCDEFG0abcdefghijkl_xyz", "11ABCDEFG0"),
+        ("vault login hvs.CAESIJlU9JMYEhOPYv4igdhm9PnZDr", "CAESIJ"),
+        ("AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE"),
+        ("oc login --token sha256~abcdefghijklmnopqrstuvw", "sha256~abc"),
+        ("mysql --password hunter2 -h db", "hunter2"),
+        ("tool --vault-token 'a b' run", "a b"),
+        ("curl -u admin:hunter2 https://x", "hunter2"),
+        ("curl -uadmin:hunter2 https://x", "hunter2"),
+        ("curl --user admin:hunter2 https://x", "hunter2"),
+        ("the password is hunter2", "hunter2"),
+        ('{"auths": {"quay.io": {"auth": "dXNlcjpwYXNz"}}}', "dXNlcjpwYXNz"),
+    ],
+)
+def test_what_looks_secret_is_hidden(text: str, secret: str) -> None:
+    assert secret not in redact(text)
+    assert HIDDEN in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Secret ns/job-kubeconfig copied",
+        "kubeconfig Secret 'kubeconfig-cluster-01' not found",
+        "secretRefs: my-creds is missing",
+        "phase: Running, data set: large",
+        'secrets "vault-my-creds" not found',
+        "1 token bucket",
+        "the password is missing: set --password --force",
+        "sk-1, hf_ and ghp_ begin tokens",
+        "docker run -u root image",
+        "-----END of the log-----",
+    ],
+)
+def test_what_is_not_secret_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+PIECES = (
+    *("eyJ-", "eyJaaaaaaaa.", "-----BEGIN CERTIFICATE"),
+    *("x", "token", "eyJ", "a.b-", "://a:", "data={", "'", "--", "-u a", "password is ", "ABCD\n"),
+    *("-----BEGIN PRIVATE KEY-----", '"auth":"', "--password"),
+)
+
+
+def test_a_pattern_that_is_left_out_would_have_changed_nothing() -> None:
+    words = (
+        "gh",
+        "p_",
+        "github_pat_",
+        "glpat-",
+        "hvs.",
+        "AKIA",
+        "xoxb-",
+        "sha256~",
+        "hf_",
+        "sk-",
+        "eyJ",
+        ".",
+    )
+    words += (
+        "Bearer ",
+        "basic ",
+        "--",
+        "-u ",
+        "--user=",
+        "passwd",
+        "Passphrase",
+        " is ",
+        '"auth"',
+        "://",
+        "@",
+    )
+    words += (
+        "token",
+        "credentials",
+        "secret-id",
+        "API_KEY",
+        "client-key-data",
+        "Data",
+        "{",
+        "}",
+        "kubeconfig",
+    )
+    words += (": ", "=", '"', "'", " ", "\n", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----")
+    words += (
+        "abcdefghijklmnop0123",
+        "ABCDEFGHIJKLMNOP",
+        "hunter2hunter2" * 4,
+        "a:b",
+        "\u017f",
+        "\u212a",
+        "\u0131",
+    )
+    source = random.Random(1)
+    changed = 0
+    for _ in range(20_000):
+        text = "".join(source.choices(words, k=source.randint(1, 8)))
+        whole = text
+        for _hints, pattern, replacement in _PATTERNS:
+            whole = pattern.sub(replacement, whole)
+        assert redact(text) == whole, text
+        changed += whole != text
+    assert changed > 3_000
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_long_line_costs_no_more_than_its_length(piece: str) -> None:
+    def cost(size: int) -> float:
+        text = (piece * size)[:size]
+        return min(timeit.repeat(lambda: redact(text), timer=time.process_time, number=1, repeat=3))
+
+    assert cost(40_000) < 60 * cost(4_000) + 0.01  # quadratic would be 100 times

@@ -1,0 +1,127 @@
+"""Each variable of the webhooks has its effect on the server or on the registered configuration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from fournos.app.webhooks import Offer, Served, served
+from fournos.engine.kube.kinds import SECRET, VALIDATING_WEBHOOKS
+from fournos.engine.kube.resource import Key, key_of
+from fournos.engine.kube.tls import client_context
+from fournos.engine.runtime.clock import Clock, SystemClock
+from fournos.engine.runtime.lease import Lease
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.webhook.certificates import Kept, read
+from fournos.engine.runtime.webhook.server import WebhookServer
+from fournos.engine.runtime.webhook.settings import WebhookSettings
+from tests.fakes.pki import Authority
+from tests.unit.engine.runtime.loop import START, LoopClock
+from tests.unit.engine.runtime.webhook.toy import webhook
+from tests.waiting import free_port, until
+from tests.world.server import Connection, Server
+
+PREFIX = "FOURNOS_WEBHOOK_"
+HOUR = 3600.0
+
+
+@asynccontextmanager
+async def running(clock: Clock, *tasks: str) -> AsyncIterator[tuple[Server, Served]]:
+    """These tasks, by the settings of the environment; it leads."""
+    server = Server()
+    api = Connection(server)
+    lease = Lease(api, Key("ns", "part"), "me", clock)
+    offers = [Offer((webhook(),), "ns", lease)]
+    found = served(api, offers, WebhookSettings(), clock=clock, metrics=Metrics())
+    going = [asyncio.ensure_future(found.background[name]()) for name in tasks]
+    await lease.acquire()
+    try:
+        yield server, found
+    finally:
+        for task in going:
+            task.cancel()
+        await asyncio.gather(*going, return_exceptions=True)
+
+
+def client_config(server: Server) -> Any:
+    (configuration,) = server.list(VALIDATING_WEBHOOKS)
+    (one,) = configuration["webhooks"]
+    return one["clientConfig"]
+
+
+@pytest.mark.looptime
+async def test_the_service_and_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}SERVICE", "doors")
+    monkeypatch.setenv(f"{PREFIX}SECRET", "doors-cert")
+    async with running(LoopClock(), "webhook-certificates") as (server, _):
+        await asyncio.sleep(5)
+        found = client_config(server)["service"]
+        assert (found["namespace"], found["name"]) == ("ns", "doors")
+        assert [key_of(one) for one in server.list(SECRET)] == [Key("ns", "doors-cert")]
+
+
+@pytest.mark.looptime
+async def test_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}URL", "https://192.0.2.9:7443")
+    async with running(LoopClock(), "webhook-certificates") as (server, _):
+        await asyncio.sleep(5)
+        assert client_config(server)["url"].startswith("https://192.0.2.9:7443/")
+
+
+@pytest.mark.looptime
+async def test_the_terms_of_the_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}SERVICE", "doors")
+    monkeypatch.setenv(f"{PREFIX}CERTIFICATE_LIFETIME", "100h")
+    monkeypatch.setenv(f"{PREFIX}CERTIFICATE_RENEWAL", "40h")
+    monkeypatch.setenv(f"{PREFIX}CERTIFICATE_SETTLING", "30m")
+    async with running(LoopClock(), "webhook-certificates") as (server, _):
+
+        async def after(hours: float) -> Kept:
+            await asyncio.sleep(hours * HOUR - asyncio.get_running_loop().time())
+            return read(server.list(SECRET)[0]["data"])
+
+        first = (await after(0.1)).current
+        assert first is not None
+        assert abs(first.ends - START - timedelta(hours=100)) < timedelta(minutes=1)
+        assert (await after(59.8)).next is None
+        renewed = await after(60.3)
+        assert renewed.current == first and renewed.next is not None
+        assert (await after(60.7)).current == renewed.next
+
+
+async def test_its_address_and_its_accepted_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this port of this host alone, to those with a certificate of client_authorities alone."""
+    host, port, ours = "127.0.0.2", free_port(), Authority("api-server")
+    file = tmp_path / "ca.pem"
+    file.write_bytes(ours.certificate)
+    monkeypatch.setenv(f"{PREFIX}URL", f"https://{host}:{port}")
+    monkeypatch.setenv(f"{PREFIX}HOST", host)
+    monkeypatch.setenv(f"{PREFIX}PORT", str(port))
+    monkeypatch.setenv(f"{PREFIX}CLIENT_AUTHORITIES", str(file))
+    monkeypatch.setitem(WebhookServer.__init__.__kwdefaults__, "linger", 0)
+    async with running(SystemClock(), "webhooks", "webhook-certificates") as (server, found):
+        await until(lambda: not list(found.problems()), "webhooks are not served", limit=60, pause=0.01)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        kept = read(server.list(SECRET)[0]["data"])
+        for authority, taken in ((ours, True), (Authority("other"), False), (None, False)):
+            own = authority.issue("client") if authority is not None else None
+            context = client_context(
+                ca=kept.bundle,
+                certificate=own.certificate if own else None,
+                key=own.key if own else None,
+            )
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+                if taken:
+                    async with session.get(f"https://{host}:{port}/") as answer:
+                        assert answer.status == 404
+                else:
+                    with pytest.raises((aiohttp.ClientError, OSError)):
+                        await session.get(f"https://{host}:{port}/")

@@ -1,0 +1,44 @@
+"""Workloads without a FournosJob: observed, reported, waited for, and never changed."""
+
+from __future__ import annotations
+
+from fournos.engine.api.conditions import is_true
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
+from tests.unit.systems.clusters import actors
+from tests.unit.systems.clusters.actors import QUEUE, SLOT, cluster, condition_of, foreign, hub, quotas
+from tests.unit.systems.clusters.test_lifecycle import FOREIGN, deleted, one, owned, scenario
+from tests.world.harness import Scenario, run
+from tests.world.server import Server
+
+
+async def test_a_foreign_workload_keeps_a_deleted_cluster_and_is_named_and_left_alone() -> None:
+    server = (await run(scenario(one, foreign, owned(drain="Stop"), deleted))).server
+    assert is_true(server.get(WORKLOAD, FOREIGN), "Admitted")
+    assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
+    assert condition_of(server, "Draining") == ("True", "Waiting")
+    (shown,) = [c for c in cluster(server)["status"]["conditions"] if c["type"] == "Draining"]
+    assert shown["message"].endswith("end or delete them: test-blocked-job")
+
+
+async def test_quota_that_kueue_counts_for_another_namespace_keeps_a_deleted_cluster() -> None:
+    def used(server: Server) -> None:
+        """Kueue counts a Workload in a namespace that is not watched."""
+        reserved = [{"name": "c1", "resources": [{"name": SLOT, "total": "1"}]}]
+        status = {"flavorsReservation": reserved}
+        server.patch(CLUSTER_QUEUE, QUEUE, {"status": status}, subresource="status")
+
+    def begin(server: Server) -> None:
+        hub(server)
+        one(server)
+
+    first, *others = actors.controllers()
+    story = Scenario(first, begin, others=others, script=(used, deleted), horizon=300.0)
+    server = (await run(story)).server
+    assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
+    assert condition_of(server, "QuotaSynced") == ("False", "InUse")
+
+
+async def test_a_lock_behind_a_foreign_workload_names_it() -> None:
+    server = (await run(scenario(one, foreign, owned(owner="ann")))).server
+    assert cluster(server)["status"]["lock"]["behind"] == ["workload/test-blocked-job"]
+    assert cluster(server)["status"]["runningJobs"] == 1

@@ -1,0 +1,165 @@
+"""GPU discovery: tables of what node labels and allocatable resources mean."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fournos.systems.clusters.gpus import Gpus, Inventory, discover, next_change, settle, short_name
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+GRACE = timedelta(minutes=2)
+
+
+def node(labels: Any = None, ready: str = "True", cordoned: bool = False, **allocatable: Any) -> Any:
+    resources = {name.replace("__", "/").replace("_", "."): value for name, value in allocatable.items()}
+    return {
+        "metadata": {"name": "n", "labels": labels or {}},
+        "spec": {"unschedulable": cordoned},
+        "status": {"allocatable": resources, "conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+def nvidia(count: int, product: str | None = None, **kwargs: Any) -> Any:
+    labels = {"nvidia.com/gpu.product": product} if product else {}
+    return node(labels, nvidia_com__gpu=str(count), **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "model", "short"),
+    [
+        ("nvidia", "NVIDIA-A100-SXM4-80GB", "a100"),
+        ("nvidia", "NVIDIA-A100-SXM4-40GB", "a100"),
+        ("nvidia", "NVIDIA-A100-PCIE-40GB", "a100"),
+        ("nvidia", "A100-PCIE-40GB", "a100"),
+        ("nvidia", "NVIDIA-H100-80GB-HBM3", "h100"),
+        ("nvidia", "NVIDIA-H100-NVL", "h100"),
+        ("nvidia", "NVIDIA-H100-PCIe", "h100"),
+        ("nvidia", "NVIDIA-H200", "h200"),
+        ("nvidia", "NVIDIA-H200-SXM-141GB", "h200"),
+        ("nvidia", "NVIDIA-B200", "b200"),
+        ("nvidia", "NVIDIA-GB200", "gb200"),
+        ("nvidia", "NVIDIA-GH200-480GB", "gh200"),
+        ("nvidia", "NVIDIA-L40S", "l40s"),
+        ("nvidia", "NVIDIA-L4", "l4"),
+        ("nvidia", "NVIDIA-A10G", "a10g"),
+        ("nvidia", "Tesla-T4", "t4"),
+        ("nvidia", "NVIDIA Tesla V100", "v100"),
+        ("nvidia", "Tesla-V100-SXM2-16GB", "v100"),
+        ("nvidia", "NVIDIA-RTX-A6000", "rtxa6000"),
+        ("nvidia", "NVIDIA-GeForce-RTX-4090", "rtx4090"),
+        ("nvidia", "NVIDIA-RTX-6000-Ada-Generation", "rtx6000ada"),
+        ("nvidia", "NVIDIA", "nvidia"),
+        ("nvidia", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "a100mig1g5gb"),
+        ("nvidia", "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb+me", "h100mig1g10gbme"),
+        ("nvidia", "NVIDIA-L40S-SHARED", "l40sshared"),
+        ("amd", "AMD-Instinct-MI300X", "mi300x"),
+        ("amd", "AMD_Instinct_MI300X_OAM", "mi300x"),
+        ("amd", "AMD-Instinct-MI210", "mi210"),
+        ("amd", "AMD-Instinct-MI250X", "mi250x"),
+        ("amd", "AMD", "amd"),
+        ("intel", "Max_1550", "max1550"),
+        ("habana", "HABANA-GAUDI", "gaudi"),
+    ],
+)
+def test_short_names(vendor: str, model: str, short: str) -> None:
+    assert short_name(vendor, model) == short
+
+
+def test_models_are_counted_over_nodes_and_summed_by_short_name() -> None:
+    found = discover(
+        [
+            nvidia(8, "NVIDIA-A100-SXM4-80GB"),
+            nvidia(8, "NVIDIA-A100-SXM4-80GB"),
+            nvidia(4, "NVIDIA-A100-PCIE-40GB"),
+            nvidia(0, "NVIDIA-L4"),
+            node(cpu="64"),
+        ]
+    )
+    assert found == (
+        Gpus("nvidia", "NVIDIA-A100-PCIE-40GB", "a100", 4, 1),
+        Gpus("nvidia", "NVIDIA-A100-SXM4-80GB", "a100", 16, 2),
+    )
+    inventory = Inventory(found)
+    assert inventory.quotas == {"a100": 20}
+    assert inventory.total == 20
+    assert inventory.summary == "4x NVIDIA-A100-PCIE-40GB, 16x NVIDIA-A100-SXM4-80GB"
+
+
+def test_the_summaries_of_the_hearth_readme() -> None:
+    assert Inventory(discover([nvidia(2, "NVIDIA-L40S")])).summary == "2x NVIDIA-L40S"
+    assert Inventory(discover([nvidia(2)])).summary == "2x NVIDIA"
+    assert Inventory().summary == ""
+
+
+@pytest.mark.parametrize(
+    ("a_node", "short", "count"),
+    [
+        (node({"amd.com/gpu.product-name": "AMD_Instinct_MI210"}, amd_com__gpu="8"), "mi210", 8),
+        (node({"beta.amd.com/gpu.product-name.AMD_Instinct_MI250": "1"}, amd_com__gpu="8"), "mi250", 8),
+        (node({}, amd_com__gpu=4), "amd", 4),
+        (node({}, habana_ai__gaudi="8"), "gaudi", 8),
+        (node({"gpu.intel.com/product": "Flex_170"}, gpu_intel_com__i915="2"), "flex170", 2),
+    ],
+)
+def test_vendors(a_node: Any, short: str, count: int) -> None:
+    (found,) = discover([a_node])
+    assert (found.short_name, found.count) == (short, count)
+
+
+def test_slices_are_not_whole_gpus() -> None:
+    mixed = node({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}, nvidia_com__gpu="4")
+    mixed["status"]["allocatable"]["nvidia.com/mig-1g.5gb"] = "14"
+    assert {gpu.short_name: gpu.count for gpu in discover([mixed])} == {"a100": 4, "a100mig1g5gb": 14}
+
+
+@pytest.mark.parametrize(
+    "a_node",
+    [
+        nvidia(8, ready="False"),
+        nvidia(8, ready="Unknown"),
+        nvidia(8, cordoned=True),
+        node(nvidia_com__gpu="many"),
+        node(nvidia_com__gpu="-1"),
+        {"metadata": {"name": "n"}},
+    ],
+)
+def test_what_does_not_count(a_node: Any) -> None:
+    assert discover([a_node]) == ()
+
+
+# --- hysteresis ---
+
+
+def gpus(count: int, model: str = "NVIDIA-L40S") -> Gpus:
+    return Gpus("nvidia", model, short_name("nvidia", model), count, 1)
+
+
+def test_more_counts_at_once_and_fewer_after_a_while() -> None:
+    first = settle(Inventory(), [gpus(8)], NOW, GRACE)
+    assert first.total == 8
+    more = settle(first, [gpus(16)], NOW, GRACE)
+    assert more.total == 16 and not more.shrinking
+    less = settle(more, [gpus(8)], NOW, GRACE)
+    assert less.total == 16
+    assert next_change(less, GRACE) == NOW + GRACE
+    still = settle(less, [gpus(4)], NOW + timedelta(minutes=1), GRACE)
+    assert still.total == 16 and next_change(still, GRACE) == NOW + GRACE
+    assert settle(still, [gpus(4)], NOW + GRACE, GRACE) == Inventory((gpus(4),), {})
+
+
+def test_an_empty_answer_that_is_taken_back_changes_nothing() -> None:
+    first = settle(Inventory(), [gpus(8)], NOW, GRACE)
+    empty = settle(first, [], NOW, GRACE)
+    assert empty.total == 8 and empty.shrinking
+    assert settle(empty, [gpus(8)], NOW + timedelta(seconds=30), GRACE) == first
+
+
+def test_what_stays_away_is_gone_whatever_else_comes() -> None:
+    first = settle(Inventory(), [gpus(8)], NOW, GRACE)
+    other = gpus(2, "NVIDIA-H100-NVL")
+    both = settle(first, [other], NOW, GRACE)
+    assert both.quotas == {"l40s": 8, "h100": 2}
+    assert settle(both, [other], NOW + GRACE, GRACE).quotas == {"h100": 2}

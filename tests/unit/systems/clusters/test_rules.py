@@ -1,0 +1,67 @@
+"""The rules of a FournosCluster in Python; tests/integration/clusters feeds the same to an API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.api.fournoscluster import DEFINITION, FournosCluster
+from fournos.app.generate import files
+from fournos.app.parts import kinds
+from fournos.systems.clusters.rules import RULES, check, check_manifest
+from tests.unit.systems.clusters.cases import CREATIONS, cluster
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {rule for rule, _, _ in CREATIONS} == {rule.id for rule in RULES}
+
+
+@pytest.mark.parametrize(("rule", "bad", "good"), CREATIONS)
+def test_creation(rule: str, bad: Any, good: Any) -> None:
+    assert [violation.rule for violation in check_manifest(bad)] == [rule]
+    assert check_manifest(good) == []
+
+
+def test_a_stored_object_that_breaks_a_rule_can_still_be_unlocked() -> None:
+    old = cluster(ttl="1w", owner="ann")
+    assert check({**old, "spec": {**old["spec"], "owner": ""}}, old) == []
+
+
+def test_the_secret_is_required_and_the_interval_has_no_default() -> None:
+    bad = cluster()
+    del bad["spec"]["kubeconfigSecret"]
+    assert check_manifest(bad)
+    crd = files()["deploy/crd/fournosclusters.yaml"]
+    assert "default:" not in crd
+
+
+def test_columns_are_those_of_the_hearth_readme() -> None:
+    shown = [column.name.upper() for column in DEFINITION.columns if not column.priority]
+    assert ["NAME", *shown] == ["NAME", "OWNER", "GPUS", "KUBECONFIG", "LOCKED", "AGE"]
+    assert DEFINITION in [definition for definition, _ in kinds()]
+
+
+def test_reading() -> None:
+    read = FournosCluster.model_validate(
+        {
+            "spec": {
+                "kubeconfigSecret": "kubeconfig-c1",
+                "hardware": {
+                    "gpus": [
+                        {
+                            "vendor": "nvidia",
+                            "model": "NVIDIA-L40S",
+                            "shortName": "l40s",
+                            "count": 2,
+                            "nodeCount": 1,
+                        }
+                    ],
+                    "totalGPUs": 2,
+                },
+            },
+            "status": {"lock": {"state": "Held", "owner": "ann"}},
+        }
+    )
+    assert read.spec.hardware is not None and read.spec.hardware.total_gpus == 2
+    assert read.status.lock is not None and read.status.lock.state == "Held"

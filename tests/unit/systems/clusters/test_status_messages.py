@@ -1,0 +1,39 @@
+"""The status messages of a cluster that lacks something around it."""
+
+from __future__ import annotations
+
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE
+from tests.unit.systems.clusters import actors
+from tests.unit.systems.clusters.actors import QUEUE, cluster, condition_of, edit, hub
+from tests.unit.systems.clusters.test_lifecycle import one
+from tests.world.harness import Scenario, run
+from tests.world.server import Server
+
+
+def message(server: Server, type_: str) -> str:
+    (found,) = [c for c in cluster(server)["status"]["conditions"] if c["type"] == type_]
+    return str(found["message"])
+
+
+async def test_without_a_clusterqueue_its_name_and_setting_are_named() -> None:
+    first, *others = actors.controllers()
+    server = (await run(Scenario(first, one, others=others, horizon=100.0))).server
+    assert server.find(CLUSTER_QUEUE, QUEUE) is None
+    assert condition_of(server, "QuotaSynced") == ("False", "NoClusterQueue")
+    assert message(server, "QuotaSynced") == (
+        "there is no ClusterQueue fournos-queue to give it quota (HEARTH_KUEUE_CLUSTER_QUEUE_NAME)"
+    )
+
+
+async def test_a_lock_without_an_operator_of_jobs_reports_it() -> None:
+    def begin(server: Server) -> None:
+        hub(server)
+        one(server)
+
+    first, *others = actors.controllers()
+    script = (lambda server: edit(server, owner="ann"),)
+    story = Scenario(first, begin, others=others, actors=[actors.kueue], script=script, horizon=100.0)
+    server = (await run(story)).server
+    assert condition_of(server, "Locked") == ("False", "Requested")
+    expected = "waits for an operator of FournosJobs to queue psap-automation/cluster-lock-c1"
+    assert message(server, "Locked") == expected

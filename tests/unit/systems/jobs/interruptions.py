@@ -1,0 +1,23 @@
+"""Interruptions in the tables of jobs, and what a decision writes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fournos.engine.runtime.decision import Decision
+from fournos.engine.runtime.steps import Patch
+from fournos.systems.jobs.kinds import PIPELINE_RUN
+from tests.unit.systems.jobs.passes import KEY, READY, a_workload, ago, true, written
+
+EVICTED = a_workload(
+    true("QuotaReserved"), true("Admitted"), true("Evicted", "Preempted", "make room"), READY
+)
+ASKED = {"stopRequestedAt": ago(10)}
+
+
+def cancelled(how: str) -> Patch:
+    return Patch(PIPELINE_RUN, KEY, {"spec": {"status": how}})
+
+
+def stopped(decision: Decision) -> tuple[Any, ...]:
+    return written(decision, "phase", "message", "stopRequestedAt", "cluster")

@@ -1,0 +1,45 @@
+"""The life of a single FournosJob in the in-memory world, without a comparison of disturbed runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fournos.systems.jobs.controller import jobs_controller
+from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.jobs.template import Template
+from tests.unit.systems.jobs.actors import (
+    SETTINGS,
+    TEMPLATE,
+    Kueue,
+    Resolver,
+    Tekton,
+    environment,
+    job,
+    submit,
+)
+from tests.world.harness import Scenario, run
+from tests.world.server import Server
+
+
+async def finished(
+    setup: Callable[[Server], Any] = submit,
+    *,
+    writes: dict[str, Any] | None = None,
+    settings: JobSettings = SETTINGS,
+    template: Template = TEMPLATE,
+    script: Any = (),
+    tekton: Tekton | None = None,
+    horizon: float = 60.0,
+) -> Server:
+    def begin(server: Server) -> None:
+        environment(server)
+        setup(server)
+
+    cast = [Resolver(writes or {}), Kueue(), tekton or Tekton()]
+    scenario = Scenario(jobs_controller(settings, template), begin, cast, script, horizon=horizon)
+    return (await run(scenario)).server
+
+
+def status(server: Server) -> Any:
+    return job(server).get("status") or {}

@@ -1,0 +1,275 @@
+"""Interruptions, as tables: which one counts, and how and within which time the run is stopped."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fournos.engine.kube.resource import Obj
+from fournos.engine.runtime.decision import Absent, Decision, EventRecord, Present, Unknown
+from fournos.engine.runtime.steps import Delete
+from fournos.systems.jobs.kinds import PIPELINE_RUN
+from tests.unit.systems.jobs.actors import SETTINGS
+from tests.unit.systems.jobs.interruptions import ASKED, EVICTED, cancelled, stopped
+from tests.unit.systems.jobs.passes import (
+    FAILED,
+    GOING,
+    KEY,
+    NOW,
+    OWN_WORKLOAD,
+    SUCCEEDED,
+    a_job,
+    a_run,
+    a_workload,
+    ago,
+    condition_of,
+    decided,
+    written,
+)
+
+# --- the claim: when the stop began is on record before the run is touched -----------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "workload", "phase", "message", "event"),
+    [
+        (
+            a_job("Running", shutdown="Stop"),
+            a_workload(),
+            "Stopping",
+            "Shutdown (Stop) requested, waiting for PipelineRun cleanup",
+            EventRecord("Normal", "Stopping", "Shutdown (Stop) requested"),
+        ),
+        (
+            a_job("Running", shutdown="Terminate"),
+            a_workload(),
+            "Stopping",
+            "Shutdown (Terminate) requested, waiting for PipelineRun to stop",
+            EventRecord("Normal", "Stopping", "Shutdown (Terminate) requested"),
+        ),
+        (
+            a_job("Running", meta=GOING),
+            a_workload(),
+            "Running",
+            "Deletion requested, waiting for the run to stop",
+            EventRecord("Normal", "Stopping", "Deletion requested, stopping the run first"),
+        ),
+        (
+            a_job("Running"),
+            EVICTED,
+            "Running",
+            "Evicted by Kueue (Preempted): make room. Stopping the run",
+            EventRecord("Warning", "Evicted", "Evicted by Kueue (Preempted): make room"),
+        ),
+        (
+            a_job("Running"),
+            None,
+            "Running",
+            "Its Workload was deleted, so its quota is gone. Stopping the run",
+            EventRecord("Warning", "WorkloadLost", "Its Workload was deleted, so its quota is gone"),
+        ),
+        (
+            a_job("Running", suspend=True),
+            a_workload(),
+            "Running",
+            "Suspended by spec.suspend. Stopping the run",
+            EventRecord("Warning", "Suspended", "Suspended by spec.suspend"),
+        ),
+    ],
+    ids=["stopped", "terminated", "deleted", "evicted", "lost", "suspended"],
+)
+def test_a_stop_is_on_record_before_the_run_is_cancelled(
+    job: Obj, workload: Obj | None, phase: str, message: str, event: EventRecord
+) -> None:
+    found = decided(job, workloads=(workload,) if workload else (), runs=(a_run(),))
+    assert stopped(found) == (phase, message, "2030-01-01T12:00:00Z", "cluster-1")
+    assert found.steps == () and found.events == (event,)
+
+
+@pytest.mark.parametrize(("shutdown", "graceful"), [("Stop", True), ("Terminate", False)])
+def test_the_condition_names_how_the_run_is_stopped(shutdown: str, graceful: bool) -> None:
+    found = decided(a_job("Running", shutdown=shutdown), workloads=(a_workload(),), runs=(a_run(),))
+    text = f"PipelineRun cancellation requested (graceful={graceful})"
+    assert condition_of(found, "PipelineRunReady") == ("False", "Stopping", text)
+
+
+# --- which one counts ----------------------------------------------------------------------------------
+
+
+def test_a_deletion_counts_before_a_shutdown_and_keeps_how_it_stops() -> None:
+    both = a_job("Running", meta=GOING, status=ASKED, shutdown="Terminate")
+    assert decided(both, workloads=(a_workload(),), runs=(a_run(),)).steps == (cancelled("Cancelled"),)
+    deleted = a_job("Running", meta=GOING, status=ASKED)
+    steps = decided(deleted, workloads=(a_workload(),), runs=(a_run(),)).steps
+    assert steps == (cancelled("CancelledRunFinally"),)
+
+
+def test_a_shutdown_counts_before_an_eviction() -> None:
+    job = a_job("Running", status=ASKED, shutdown="Stop")
+    found = decided(job, workloads=(EVICTED,), runs=(a_run(),))
+    assert written(found, "phase", "message") == (
+        "Stopping",
+        "Stopping, waiting for cleanup: Tasks Completed: 1",
+    )
+
+
+def test_an_eviction_counts_before_a_suspension() -> None:
+    found = decided(a_job("Running", suspend=True), workloads=(EVICTED,), runs=(a_run(),))
+    assert [one.reason for one in found.events] == ["Evicted"]
+
+
+@pytest.mark.parametrize("run", [SUCCEEDED, FAILED], ids=["succeeded", "failed"])
+def test_the_result_of_a_run_that_has_ended_counts_before_an_eviction(run: Obj) -> None:
+    found = decided(a_job("Running"), workloads=(EVICTED,), runs=(run,))
+    assert written(found, "stopRequestedAt") == (None,)
+    assert written(found, "phase")[0] in ("Succeeded", "Failed")
+
+
+def test_a_stop_that_has_begun_goes_on_when_its_cause_is_gone() -> None:
+    """The run is cancelled already: the job is queued again instead of failing with that run."""
+    job = a_job("Running", status=ASKED)
+    found = decided(job, workloads=(a_workload(),), runs=(a_run(),))
+    assert found.steps == (cancelled("CancelledRunFinally"),)
+    assert written(found, "message") == ("Interrupted. Stopping the run: Tasks Completed: 1",)
+    over = decided(job, workloads=(a_workload(),), runs=(FAILED,))
+    assert stopped(over) == ("Pending", "Interrupted. Waiting to be admitted again", None, None)
+
+
+def test_the_cluster_is_that_of_the_admission() -> None:
+    found = decided(a_job("Running"), workloads=(a_workload(cluster="cluster-2"),), runs=(a_run(),))
+    cluster, attempts = written(found, "cluster", "attempts")
+    assert (cluster, attempts[-1]["cluster"]) == ("cluster-2", "cluster-2")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Present(a_workload()), Unknown("timeout"), Absent(no_kind=True)],
+    ids=["there", "unknown", "no kind"],
+)
+def test_quota_is_lost_only_when_a_live_read_misses_the_workload(answer: Any) -> None:
+    found = decided(a_job("Running"), runs=(a_run(),), answers={OWN_WORKLOAD: answer})
+    assert written(found, "stopRequestedAt") == (None,) and found.events == ()
+
+
+def test_a_clusterless_job_holds_no_quota_that_it_could_lose() -> None:
+    found = decided(a_job("Running", cluster=None, clusterless=True), runs=(a_run(),))
+    assert written(found, "stopRequestedAt") == (None,)
+
+
+# --- the time limits -----------------------------------------------------------------------------------
+
+
+GRACE = {
+    "Stop": SETTINGS.stop_grace_sec,
+    "deletion": SETTINGS.deletion_grace_sec,
+    "eviction": SETTINGS.eviction_grace_sec,
+    "suspension": SETTINGS.stop_grace_sec,
+    "lost": SETTINGS.eviction_grace_sec,
+}
+
+
+@pytest.mark.parametrize("cause", GRACE)
+def test_a_graceful_stop_becomes_immediate_after_its_time(cause: str) -> None:
+    spec: dict[str, Any] = {"Stop": {"shutdown": "Stop"}, "suspension": {"suspend": True}}.get(cause, {})
+    workloads = {"eviction": (EVICTED,), "lost": ()}.get(cause, (a_workload(),))
+    meta = GOING if cause == "deletion" else {}
+
+    def after(seconds: float) -> Decision:
+        job = a_job("Running", meta=meta, status={"stopRequestedAt": ago(seconds)}, **spec)
+        return decided(job, workloads=workloads, runs=(a_run(age=9999),))
+
+    before = after(GRACE[cause] - 1)
+    assert before.steps == (cancelled("CancelledRunFinally"),)
+    assert before.wake_at == NOW + timedelta(seconds=1)
+    due = after(GRACE[cause])
+    assert due.steps == (cancelled("Cancelled"),)
+    assert due.wake_at == NOW + timedelta(seconds=SETTINGS.terminate_grace_sec)
+    last = after(GRACE[cause] + SETTINGS.terminate_grace_sec)
+    assert last.steps == (Delete(PIPELINE_RUN, KEY, "r-job"),) and last.retry
+    assert cause == "deletion" or "PipelineRun job did not stop in time" in written(last, "message")[0]
+
+
+def test_a_stop_that_is_raised_gets_a_new_time_limit_once() -> None:
+    job = a_job("Stopping", status={"stopRequestedAt": ago(3000)}, shutdown="Terminate")
+    raised = decided(job, workloads=(a_workload(),), runs=(a_run(cancelled="CancelledRunFinally"),))
+    assert raised.steps == (cancelled("Cancelled"),)
+    assert written(raised, "stopRequestedAt") == ("2030-01-01T12:00:00Z",)
+    assert raised.wake_at == NOW + timedelta(seconds=SETTINGS.terminate_grace_sec)
+    later = decided(job, workloads=(a_workload(),), runs=(a_run(cancelled="Cancelled"),))
+    assert later.steps == (Delete(PIPELINE_RUN, KEY, "r-job"),)
+    assert written(later, "stopRequestedAt") == (ago(3000),)
+
+
+@pytest.mark.parametrize("how", ["CancelledRunFinally", "Cancelled"])
+def test_a_run_is_cancelled_once(how: str) -> None:
+    job = a_job("Stopping", status=ASKED, shutdown="Stop" if how != "Cancelled" else "Terminate")
+    found = decided(job, workloads=(a_workload(),), runs=(a_run(cancelled=how),))
+    grace = SETTINGS.terminate_grace_sec if how == "Cancelled" else SETTINGS.stop_grace_sec
+    assert found.steps == () and found.wake_at == NOW + timedelta(seconds=grace - 10)
+
+
+def test_an_immediate_cancellation_is_not_taken_back() -> None:
+    """Stop after Terminate: the run is being cancelled at once already."""
+    job = a_job("Stopping", status=ASKED, shutdown="Stop")
+    found = decided(job, workloads=(a_workload(),), runs=(a_run(cancelled="Cancelled"),))
+    grace = SETTINGS.stop_grace_sec + SETTINGS.terminate_grace_sec
+    assert found.steps == () and found.wake_at == NOW + timedelta(seconds=grace - 10)
+
+
+def test_a_run_without_a_status_is_cancelled_five_seconds_after_its_creation() -> None:
+    job = a_job("Stopping", status={"stopRequestedAt": ago(1)}, shutdown="Stop")
+
+    def of_age(age: float) -> Decision:
+        return decided(job, workloads=(a_workload(),), runs=({**a_run(age=age), "status": {}},))
+
+    waits = of_age(4)
+    assert waits.steps == () and waits.wake_at == NOW + timedelta(seconds=1)
+    text = "Stopping, waiting for cleanup: waiting for Tekton to take up PipelineRun job"
+    assert written(waits, "message") == (text,)
+    assert of_age(5).steps == (cancelled("CancelledRunFinally"),)
+    taken_up = decided(job, workloads=(a_workload(),), runs=(a_run(age=4),))
+    assert taken_up.steps == (cancelled("CancelledRunFinally"),)
+
+
+@pytest.mark.parametrize(
+    ("job", "workloads", "run", "message"),
+    [
+        (
+            a_job("Stopping", status=ASKED, shutdown="Stop"),
+            (a_workload(),),
+            a_run({"type": "Succeeded", "status": "Unknown"}),
+            "Stopping, waiting for PipelineRun cleanup",
+        ),
+        (
+            a_job("Stopping", status=ASKED, shutdown="Terminate"),
+            (a_workload(),),
+            a_run(cancelled="Cancelled"),
+            "Terminating: Tasks Completed: 1",
+        ),
+        (
+            a_job("Stopping", status=ASKED, shutdown="Terminate"),
+            (a_workload(),),
+            a_run({"type": "Succeeded", "status": "Unknown"}, cancelled="Cancelled"),
+            "Terminating, waiting for PipelineRun to stop",
+        ),
+        (
+            a_job("Running", status=ASKED, suspend=True),
+            (a_workload(),),
+            a_run({"type": "Succeeded", "status": "Unknown"}),
+            "Suspended by spec.suspend. Stopping the run: waiting for PipelineRun cleanup",
+        ),
+        (
+            a_job("Running", meta=GOING, status={**ASKED, "message": "before"}),
+            (a_workload(),),
+            a_run(),
+            "before",
+        ),
+    ],
+    ids=["stopping", "terminating", "terminating, silent", "suspended", "deleted"],
+)
+def test_the_message_while_the_run_stops(
+    job: Obj, workloads: tuple[Obj, ...], run: Obj, message: str
+) -> None:
+    assert written(decided(job, workloads=workloads, runs=(run,)), "message") == (message,)

@@ -1,0 +1,297 @@
+"""A FournosJob's life in the in-memory world: each scenario also runs through every crash, stale view,
+lost event and failed write, and must end alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fournos.api.fournosjob import DEFINITION
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.kinds import SECRET
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.jobs.controller import jobs_controller
+from fournos.systems.jobs.kinds import PIPELINE_RUN
+from tests.unit.systems.jobs import actors
+from tests.unit.systems.jobs.actors import NS, Kueue, Resolver, Tekton, environment, job, phase, submit
+from tests.world.harness import DISTURBED, Run, Scenario, run
+from tests.world.server import Server
+
+
+def quota_covers_every_live_run(server: Server) -> None:
+    """A run that is not over implies a Workload that holds quota."""
+    for a_run in server.list(PIPELINE_RUN):
+        over = (a_run.get("status") or {}).get("completionTime")
+        if over or not a_run["metadata"]["annotations"]["fournos.dev/cluster"]:
+            continue
+        owner = a_run["metadata"]["ownerReferences"][0]["uid"]
+        held = [
+            w
+            for w in server.list(WORKLOAD)
+            if w["metadata"]["ownerReferences"][0]["uid"] == owner and is_true(w, "QuotaReserved")
+        ]
+        assert held, f"{a_run['metadata']['name']} runs without quota"
+
+
+def one_live_run_a_job(server: Server) -> None:
+    live: dict[str, int] = {}
+    for a_run in server.list(PIPELINE_RUN):
+        if not (a_run.get("status") or {}).get("completionTime"):
+            owner = a_run["metadata"]["ownerReferences"][0]["uid"]
+            live[owner] = live.get(owner, 0) + 1
+    assert all(count == 1 for count in live.values()), live
+
+
+def terminal_means_released(server: Server) -> None:
+    for a_job in server.list(FOURNOS_JOB):
+        if (a_job.get("status") or {}).get("phase") in ("Succeeded", "Failed", "Stopped"):
+            uid = a_job["metadata"]["uid"]
+            held = [w for w in server.list(WORKLOAD) if w["metadata"]["ownerReferences"][0]["uid"] == uid]
+            assert not held, f"{a_job['metadata']['name']} is over and holds quota"
+
+
+INVARIANTS = (quota_covers_every_live_run, one_live_run_a_job, terminal_means_released)
+
+
+def scenario(
+    setup: Callable[[Server], None] = submit,
+    *,
+    resolver: Callable[[], Resolver] = Resolver,
+    kueue: Callable[[], Kueue] = Kueue,
+    tekton: Callable[[], Tekton] = Tekton,
+    **kwargs: Any,
+) -> Scenario:
+    def begin(server: Server) -> None:
+        environment(server)
+        setup(server)
+
+    return Scenario(
+        jobs_controller(kwargs.pop("settings", actors.SETTINGS), kwargs.pop("template", actors.TEMPLATE)),
+        begin,
+        cast=(resolver, kueue, tekton),
+        invariants=INVARIANTS,
+        **{"end_unseen": outcome, **kwargs},
+    )
+
+
+def shutdown(how: str) -> Callable[[Server], None]:
+    return lambda server: server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": how}}) and None
+
+
+def endless() -> Tekton:
+    return Tekton(endless={"job", "job-r2"}, pods=True)
+
+
+def shared_hardware(server: Server) -> None:
+    hardware = {"gpuType": "a100", "gpuCount": 2}
+    submit(server, cluster=None, exclusive=False, hardware=hardware, priority="nightly")
+
+
+def deleted(server: Server) -> None:
+    server.delete(FOURNOS_JOB, Key(NS, "job"))
+
+
+def evictor() -> Kueue:
+    return Kueue(evict=[("job", "Preempted")])
+
+
+def outcome(server: Server) -> Any:
+    """What must be alike where users or Kueue act at another moment of the job's life."""
+    jobs = [
+        (j["metadata"]["name"], phase(server), j["metadata"].get("finalizers"))
+        for j in server.list(FOURNOS_JOB)
+    ]
+    live = [r for r in server.list(PIPELINE_RUN) if not (r.get("status") or {}).get("completionTime")]
+    return jobs, server.list(WORKLOAD), live
+
+
+STORIES: dict[str, Scenario] = {
+    "succeeds": scenario(resolver=lambda: Resolver({"secretRefs": ["my-creds"]})),
+    "shared, with GPUs and a priority": scenario(shared_hardware),
+    "fails": scenario(tekton=lambda: Tekton(fails={"job"}, pods=True)),
+    "fails once, is retried": scenario(
+        lambda s: submit(s, retry={"limit": 1}), tekton=lambda: Tekton(fails={"job"})
+    ),
+    "is stopped": scenario(tekton=endless, script=[shutdown("Stop")]),
+    "is terminated": scenario(tekton=endless, script=[shutdown("Terminate")]),
+    "is deleted while it runs": scenario(tekton=endless, script=[deleted]),
+    "is evicted and runs again": scenario(
+        kueue=evictor, tekton=lambda: Tekton(endless={"job"}, pods=True), end=outcome
+    ),
+    "holds a lock": scenario(
+        lambda s: submit(s, lockOnly=True, executionEngine=None), script=[shutdown("Stop")]
+    ),
+    "clusterless": scenario(lambda s: submit(s, cluster=None, exclusive=False, clusterless=True)),
+    "resolver fails": scenario(resolver=lambda: Resolver(fails=True)),
+    "deaf run is forced": scenario(
+        tekton=lambda: Tekton(deaf={"job"}, pods=True), script=[shutdown("Terminate")]
+    ),
+}
+
+
+@pytest.mark.parametrize("disturbed", DISTURBED)
+@pytest.mark.parametrize("story", STORIES)
+async def test_survives(story: str, disturbed: str) -> None:
+    assert await DISTURBED[disturbed](STORIES[story]) > 3
+
+
+async def test_the_straight_way() -> None:
+    done = await run(STORIES["succeeds"])
+    status = job(done.server)["status"]
+    assert status["phase"] == "Succeeded"
+    assert status["displayName"] == "job", "there is none in the spec"
+    assert status["message"] == "Pipeline completed successfully"
+    assert status["cluster"] == "cluster-1"
+    assert status["pipelineRun"] == "job"
+    assert status["resolved"]["secretRefs"] == ["my-creds"]
+    assert [a["outcome"] for a in status["attempts"]] == ["Succeeded"]
+    assert set(status["phaseTimes"]) == {"resolving", "pending", "admitted", "running", "finished"}
+    for type_ in ("Resolved", "WorkloadAdmitted", "PipelineRunReady"):
+        assert is_true(job(done.server), type_)
+    assert "finalizers" not in job(done.server)["metadata"]
+    assert job(done.server)["metadata"]["labels"]["fournos.dev/exclusive-cluster"] == "cluster-1"
+
+
+async def test_the_run_that_is_made() -> None:
+    done = await run(STORIES["succeeds"])
+    spec = done.server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]
+    assert {p["name"]: p["value"] for p in spec["params"]} == {
+        "fjob-name": "job",
+        "fournos-namespace": NS,
+        "fournos-workload-namespace": NS,
+        "kubeconfig-secret": "job-kubeconfig",
+    }
+    assert spec["timeouts"] == {"pipeline": "25h0m0s", "tasks": "24h0m0s", "finally": "1h0m0s"}
+    assert spec["taskRunSpecs"] == [
+        {"pipelineTaskName": "run", "timeout": "24h0m0s"},
+        {"pipelineTaskName": "cleanup", "timeout": "1h0m0s"},
+    ]
+    (volume,) = spec["taskRunTemplate"]["podTemplate"]["volumes"]
+    assert volume["name"] == "vault-secrets"
+    assert volume["projected"]["sources"] == [
+        {
+            "secret": {
+                "name": "job-vault-my-creds",
+                "items": [
+                    {"key": "password", "path": "my-creds/password"},
+                    {"key": "username", "path": "my-creds/username"},
+                ],
+            }
+        }
+    ]
+    copy = done.server.get(SECRET, Key(NS, "job-vault-my-creds"))
+    assert copy["data"] == {"username": "YQ==", "password": "Yg=="}
+    assert done.server.get(SECRET, Key(NS, "job-kubeconfig"))["data"] == {"kubeconfig": "bQ=="}
+
+
+async def test_a_retry_is_a_new_attempt_with_new_names() -> None:
+    done = await run(STORIES["fails once, is retried"])
+    status = job(done.server)["status"]
+    assert status["phase"] == "Succeeded"
+    assert [(a["number"], a["outcome"], a["pipelineRun"]) for a in status["attempts"]] == [
+        (1, "Failed", "job"),
+        (2, "Succeeded", "job-r2"),
+    ]
+
+
+async def test_an_evicted_job_stops_first_and_runs_again() -> None:
+    done = await run(STORIES["is evicted and runs again"])
+    status = job(done.server)["status"]
+    assert status["phase"] == "Succeeded"
+    assert [(a["outcome"], a["pipelineRun"]) for a in status["attempts"]] == [
+        ("Evicted", "job"),
+        ("Succeeded", "job-r2"),
+    ]
+    assert done.server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["status"] == "CancelledRunFinally"
+
+
+async def test_stop_runs_finally_tasks_and_terminate_does_not() -> None:
+    for how, cancelled in (("Stop", "CancelledRunFinally"), ("Terminate", "Cancelled")):
+        done = await run(scenario(tekton=endless, script=[shutdown(how)]))
+        assert phase(done.server) == "Stopped"
+        assert job(done.server)["status"]["message"] == "Job stopped by user"
+        assert done.server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["status"] == cancelled
+
+
+async def test_a_deaf_run_is_deleted_with_its_pods_before_quota_goes() -> None:
+    done = await run(STORIES["deaf run is forced"])
+    assert phase(done.server) == "Stopped"
+    assert done.server.find(PIPELINE_RUN, Key(NS, "job")) is None
+
+
+async def test_terminate_reports_that_only_the_end_of_the_run_is_waited_for() -> None:
+    status: dict[str, str] = {}
+    for how in ("Stop", "Terminate"):
+
+        def look(server: Server, how: str = how) -> None:
+            status[how] = job(server)["status"]["message"]
+
+        await run(scenario(tekton=lambda: Tekton(deaf={"job"}), script=[shutdown(how), look], horizon=30))
+    assert status == {
+        "Stop": "Stopping, waiting for cleanup: Tasks Completed: 0, Incomplete: 1",
+        "Terminate": "Terminating: Tasks Completed: 0, Incomplete: 1",
+    }
+
+
+@pytest.mark.parametrize("lag", range(4))
+async def test_deleting_a_running_job_logs_no_warning(lag: int, caplog: pytest.LogCaptureFixture) -> None:
+    def delete(server: Server) -> None:
+        server.delete(FOURNOS_JOB, Key(NS, "job"))
+
+    done = await Run(scenario(tekton=endless, script=[delete]), lag=lag).finish()
+    assert done.server.find(FOURNOS_JOB, Key(NS, "job")) is None
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+async def test_the_display_name_is_in_the_status_for_every_view() -> None:
+    done = await run(scenario(lambda s: submit(s, displayName="Nightly run")))
+    assert job(done.server)["status"]["displayName"] == "Nightly run"
+    (column,) = [one for one in DEFINITION.columns if one.name == "Display Name"]
+    assert column.path == ".status.displayName"
+
+
+async def test_an_empty_priority_is_none() -> None:
+    """Also after the Workload is created: it equals what the job requests."""
+    full = Kueue(slots={"cluster-1": 0})
+    done = await run(scenario(lambda s: submit(s, priority=""), kueue=lambda: full))
+    assert phase(done.server) == "Pending"
+    (workload,) = done.server.list(WORKLOAD)
+    assert "priorityClassRef" not in workload["spec"]
+    assert [write for write in done.process.api.writes if "workloads" in write] == [
+        f"create workloads.kueue.x-k8s.io {NS}/job"
+    ]
+
+
+async def test_priority_reaches_kueue() -> None:
+    made: dict[str, Any] = {}
+
+    class Watching(Kueue):
+        def __call__(self, server: Server) -> None:
+            for workload in server.list(WORKLOAD):
+                made.update(workload["spec"])
+            super().__call__(server)
+
+    await run(scenario(shared_hardware, kueue=Watching))
+    assert made["priority"] == 100
+    assert made["priorityClassRef"] == {
+        "group": "kueue.x-k8s.io",
+        "kind": "WorkloadPriorityClass",
+        "name": "nightly",
+    }
+    (pod_set,) = made["podSets"]
+    assert pod_set["template"]["spec"]["containers"][0]["resources"]["requests"] == {
+        "fournos/cluster-slot": "1",
+        "fournos/gpu-a100": "2",
+    }
+
+
+async def test_resolver_failure_shows_its_log() -> None:
+    done = await run(STORIES["resolver fails"])
+    status = job(done.server)["status"]
+    assert status["phase"] == "Failed"
+    assert status["message"].startswith("Resolution failed: Job has reached the specified backoff limit")
+    assert condition(job(done.server), "Resolved")["reason"] == "Failed"  # type: ignore[index]

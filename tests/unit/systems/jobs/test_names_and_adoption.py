@@ -1,0 +1,263 @@
+"""Objects that were there before: adopted, waited for or left alone; and spellings that mean the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.kinds import JOB, POD, SECRET
+from fournos.engine.kube.resource import Key, uid_of
+from fournos.systems.jobs.controller import jobs_controller
+from fournos.systems.jobs.kinds import PIPELINE_RUN
+from fournos.systems.jobs.rules import check_manifest
+from fournos.systems.jobs.settings import JobSettings
+from tests.unit.systems.jobs.actors import (
+    NS,
+    SETTINGS,
+    TEMPLATE,
+    Kueue,
+    Resolver,
+    Tekton,
+    environment,
+    job,
+    phase,
+    submit,
+)
+from tests.world.harness import Scenario, run
+from tests.world.server import Server
+
+
+async def play(
+    setup: Any, *, resolver: Any = None, script: Any = (), tekton: Any = None, horizon: float = 60
+) -> Server:
+    def begin(server: Server) -> None:
+        environment(server)
+        setup(server)
+
+    cast = [resolver or Resolver(), Kueue(), tekton or Tekton()]
+    scenario = Scenario(jobs_controller(SETTINGS, TEMPLATE), begin, cast, script, horizon=horizon)
+    return (await run(scenario)).server
+
+
+def message(server: Server) -> str:
+    return str(job(server)["status"]["message"])
+
+
+@pytest.mark.parametrize("name", ["job-resolve", "resolve-job"])
+async def test_a_resolve_job_made_by_an_early_version_is_adopted(name: str) -> None:
+    def setup(server: Server) -> None:
+        labels = {"fournos.dev/job-name": "job"}
+        body = {"metadata": {"name": name, "namespace": NS, "labels": labels}, "spec": {"old": True}}
+        server.create(JOB, body)
+        submit(server)
+
+    server = await play(setup)
+    assert phase(server) == "Succeeded"
+    assert [j["metadata"]["name"] for j in server.list(JOB)] == [name]
+    assert server.get(JOB, Key(NS, name))["spec"] == {"old": True}
+
+
+async def test_the_resolve_job_of_another_job_is_not_adopted() -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "other", "controller": True}
+
+    def setup(server: Server) -> None:
+        body = {"metadata": {"name": "job-resolve", "namespace": NS, "ownerReferences": [owner]}, "spec": {}}
+        server.create(JOB, body)
+        submit(server)
+
+    server = await play(setup, resolver=lambda _: None)
+    assert phase(server) == "Failed"
+    assert "Failed to create resolve Job" in message(server)
+    assert "exists already and belongs to CronJob c" in message(server)
+
+
+async def test_a_foreign_job_of_an_early_name_is_left_alone() -> None:
+    """Neither followed, nor read, nor deleted: a resolver of ours is labelled as one."""
+
+    def setup(server: Server) -> None:
+        labels = {"app": "helpdesk"}
+        meta = {"name": "resolve-job", "namespace": NS, "labels": labels}
+        server.create(JOB, {"metadata": meta, "spec": {}})
+        pod = {"batch.kubernetes.io/job-name": "job-resolve"}
+        server.create(POD, {"metadata": {"name": "theirs", "namespace": NS, "labels": pod}})
+        server.logs[Key(NS, "theirs")] = ["a secret of the helpdesk"]
+        submit(server)
+
+    def fails(server: Server) -> None:
+        over = [{"type": "Failed", "status": "True", "reason": "x", "message": "boom"}]
+        for one in ("resolve-job", "job-resolve"):
+            server.patch(JOB, Key(NS, one), {"status": {"conditions": over}}, subresource="status")
+
+    server = await play(setup, resolver=lambda _: None, script=[fails])
+    assert (phase(server), message(server)) == ("Failed", "Resolution failed: boom")
+    assert server.find(JOB, Key(NS, "resolve-job")) is not None
+
+    stop: Any = {"spec": {"shutdown": "Stop"}}
+    stopped = [lambda s: s.patch(FOURNOS_JOB, Key(NS, "job"), stop)]
+    server = await play(setup, resolver=lambda _: None, script=stopped)
+    assert phase(server) == "Stopped"
+    assert server.find(JOB, Key(NS, "resolve-job")) is not None
+    assert server.find(JOB, Key(NS, "job-resolve")) is None
+
+
+async def test_what_a_deleted_job_of_the_same_name_left_is_waited_for() -> None:
+    """Deleted and made again under its name: nothing of the first run counts for the second."""
+
+    def setup(server: Server) -> None:
+        submit(server)
+        old = uid_of(job(server))
+        server.delete(FOURNOS_JOB, Key(NS, "job"))
+        owner = {
+            "apiVersion": FOURNOS_JOB.api_version,
+            "kind": FOURNOS_JOB.kind,
+            "name": "job",
+            "uid": old,
+            "controller": True,
+        }
+        meta = {"name": "job", "namespace": NS, "ownerReferences": [owner]}
+        server.create(PIPELINE_RUN, {"metadata": meta, "spec": {"old": True}})
+        submit(server)
+
+    server = await play(setup, tekton=Tekton(endless={"job"}))
+    assert phase(server) == "Running"
+    assert "old" not in server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]
+
+
+@pytest.mark.parametrize("ref", ["my-creds", "vault-my-creds"])
+async def test_both_spellings_of_a_secret_mean_the_same_and_the_directory_is_as_written(ref: str) -> None:
+    server = await play(lambda s: submit(s, secretRefs=[ref]))
+    (volume,) = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["taskRunTemplate"]["podTemplate"]["volumes"]
+    (source,) = volume["projected"]["sources"]
+    assert source["secret"]["name"] == "job-vault-my-creds"
+    assert [item["path"] for item in source["secret"]["items"]] == [f"{ref}/password", f"{ref}/username"]
+
+
+LONG = "team." + "x" * 240
+"""With the prefix vault-, the longest name of a Secret but two; its copy's would be too long."""
+
+
+async def test_every_name_that_a_secret_can_have_may_be_referred_to() -> None:
+    def setup(server: Server) -> None:
+        for entry in ("my.creds.v2", LONG):
+            meta = {"name": f"vault-{entry}", "namespace": "psap-secrets"}
+            labels = {"fournos.dev/vault-entry": "true"}
+            server.create(SECRET, {"metadata": {**meta, "labels": labels}, "data": {"token": "YQ=="}})
+        submit(server, secretRefs=["my.creds.v2", LONG])
+        assert check_manifest(job(server)) == []
+
+    server = await play(setup)
+    assert phase(server) == "Succeeded"
+    (volume,) = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["taskRunTemplate"]["podTemplate"]["volumes"]
+    mounted = {one["secret"]["name"]: one["secret"]["items"] for one in volume["projected"]["sources"]}
+    short, long = mounted
+    assert short == "job-vault-my.creds.v2"
+    assert len(long) == 253 and long.startswith("job-vault-team.xxx")
+    assert [item["path"] for items in mounted.values() for item in items] == [
+        "my.creds.v2/token",
+        f"{LONG}/token",
+    ]
+    for name in mounted:
+        assert server.get(SECRET, Key(NS, name))["data"] == {"token": "YQ=="}
+
+
+async def test_a_foreign_secret_of_a_copy_s_name_is_neither_read_nor_changed() -> None:
+    """Job "a" with entry "b-c" and job "a-b" with entry "c" would share a name: the second one fails."""
+    foreign = {"metadata": {"name": "job-kubeconfig", "namespace": NS}, "data": {"kubeconfig": "eA=="}}
+
+    def setup(server: Server) -> None:
+        server.create(SECRET, foreign)
+        submit(server)
+
+    server = await play(setup)
+    assert phase(server) == "Failed"
+    assert "Failed to copy kubeconfig" in message(server)
+    assert "job-kubeconfig exists already" in message(server)
+    assert server.get(SECRET, Key(NS, "job-kubeconfig"))["data"] == {"kubeconfig": "eA=="}
+    assert server.list(PIPELINE_RUN) == []
+
+
+@pytest.mark.parametrize("variable", ["FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE"])
+def test_both_names_of_the_namespace_setting(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "mine")
+    assert JobSettings().namespace == "mine"
+
+
+async def test_a_deletion_reports_that_the_run_is_stopped_first() -> None:
+    messages: list[str] = []
+
+    def delete(server: Server) -> None:
+        server.delete(FOURNOS_JOB, Key(NS, "job"))
+
+    def look(server: Server) -> None:
+        messages.append(message(server))
+
+    tekton = Tekton(deaf={"job"})
+    await play(submit, tekton=tekton, script=[delete, look], horizon=30)
+    assert messages == ["Deletion requested, waiting for the run to stop"]
+
+
+# --- the resolver's image ------------------------------------------------------------------------------
+
+
+def unpullable(server: Server) -> None:
+    """The kubelet cannot pull the image; after 300 s the Job's deadline ends it, and its pod is gone."""
+    found = server.find(JOB, Key(NS, "job-resolve"))
+    if found is None or server.find(POD, Key(NS, "job-resolve-x")) is not None:
+        return
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "engine:1"'}
+    labels = {"batch.kubernetes.io/controller-uid": uid_of(found)}
+    server.create(POD, {"metadata": {"name": "job-resolve-x", "namespace": NS, "labels": labels}})
+    status = {"containerStatuses": [{"name": "r", "image": "engine:1", "state": {"waiting": waiting}}]}
+    server.patch(POD, Key(NS, "job-resolve-x"), {"status": status}, subresource="status")
+
+
+IMAGE = (
+    "Waiting: the resolver's image 'engine:1' cannot be pulled (ImagePullBackOff): "
+    'Back-off pulling image "engine:1"'
+)
+
+
+async def test_a_resolver_image_that_cannot_be_pulled_is_named() -> None:
+    server = await play(submit, resolver=unpullable, horizon=45)
+    assert (phase(server), message(server)) == ("Resolving", IMAGE)
+    assert condition(job(server), "Resolved")["reason"] == "ImagePullBackOff"  # type: ignore[index]
+
+
+async def test_the_deadline_of_a_resolver_without_image_names_it_too() -> None:
+    """The Job controller has deleted the pod by then."""
+    cast: list[Any] = [unpullable]
+
+    def resolver(server: Server) -> None:
+        cast[0](server)
+
+    def delete_pod(server: Server) -> None:
+        cast[0] = lambda _: None
+        server.delete(POD, Key(NS, "job-resolve-x"))
+
+    def deadline(server: Server) -> None:
+        over = {"type": "Failed", "status": "True", "message": "Job was active longer than its deadline"}
+        server.patch(JOB, Key(NS, "job-resolve"), {"status": {"conditions": [over]}}, subresource="status")
+
+    server = await play(submit, resolver=resolver, script=[delete_pod, deadline], horizon=45)
+    expected = f"Resolution failed: Job was active longer than its deadline\n{IMAGE}"
+    assert (phase(server), message(server)) == ("Failed", expected)
+
+
+async def test_an_image_that_comes_after_all_is_good() -> None:
+    resolver = Resolver()
+    cast: list[Any] = [unpullable]
+
+    def act(server: Server) -> None:
+        cast[0](server)
+
+    def come(server: Server) -> None:
+        server.delete(POD, Key(NS, "job-resolve-x"))
+        cast[0] = resolver
+
+    server = await play(submit, resolver=act, script=[come])
+    assert phase(server) == "Succeeded"

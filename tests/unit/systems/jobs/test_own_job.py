@@ -1,0 +1,305 @@
+"""The webhook that lets a pod write the FournosJob which it is of, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from fournos.engine.kube.kinds import JOB, POD
+from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.runtime.decision import Absent, Facts, LiveGet, Need, Present, Unknown, User, attempt
+from fournos.engine.runtime.webhook.registration import Service, configurations
+from fournos.engine.runtime.webhook.types import Request, Review
+from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.systems.jobs.own_job import POD_NAME, POD_UID, job_of_pod, job_webhooks, review
+from fournos.systems.jobs.settings import JobSettings
+
+NS = "bench"
+World = dict[tuple[Resource, str], dict[str, Any]]
+
+
+def obj(kind: Resource, name: str, owner: tuple[Resource, str] | None = None, **fields: Any) -> Any:
+    meta: dict[str, Any] = {"name": name, "namespace": NS, "uid": f"uid-{name}"}
+    if owner:
+        above, of = owner
+        reference = {"apiVersion": above.api_version, "kind": above.kind, "name": of, "uid": f"uid-{of}"}
+        meta["ownerReferences"] = [{**reference, "controller": True}]
+    return {"metadata": meta, **fields}
+
+
+FJOB = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
+CONTAINER = {"name": "resolve", "image": "engine:1", "args": ["go"]}
+TOKEN = {"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+VICTIM = obj(FJOB, "victim", status={"attempts": [{"number": 1, "pipelineRun": "victim"}]})
+
+
+def world() -> World:
+    found = {
+        (POD, "victim-run-pod"): obj(POD, "victim-run-pod", (TASK_RUN, "victim-run"), spec={}),
+        (TASK_RUN, "victim-run"): obj(
+            TASK_RUN,
+            "victim-run",
+            (PIPELINE_RUN, "victim"),
+            spec={"taskRef": {"name": "run", "kind": "Task"}},
+            status={"podName": "victim-run-pod"},
+        ),
+        (PIPELINE_RUN, "victim"): obj(
+            PIPELINE_RUN,
+            "victim",
+            (FJOB, "victim"),
+            status={
+                "childReferences": [{"name": "victim-run", "pipelineTaskName": "run"}],
+                "pipelineSpec": {"tasks": [{"name": "run", "taskRef": {"name": "run", "kind": "Task"}}]},
+            },
+        ),
+        (POD, "resolve-pod"): obj(
+            POD,
+            "resolve-pod",
+            (JOB, "victim-resolve"),
+            spec={"containers": [{**CONTAINER, "volumeMounts": [TOKEN]}], "volumes": [{"name": "token"}]},
+        ),
+        (JOB, "victim-resolve"): obj(
+            JOB,
+            "victim-resolve",
+            (FJOB, "victim"),
+            spec={"template": {"spec": {"containers": [CONTAINER]}}},
+        ),
+    }
+    return deepcopy(found)
+
+
+def review_of(
+    pod: str,
+    there: World,
+    *,
+    uid: str = "",
+    job: Any = VICTIM,
+    account: str = "default",
+    extra: Any = None,
+    unknown: bool = False,
+) -> Review:
+    claims = {POD_NAME: pod, POD_UID: uid or f"uid-{pod}"} if extra is None else extra
+    user = User(
+        account if ":" in account else f"system:serviceaccount:{NS}:{account}",
+        extra=tuple((name, (value,)) for name, value in sorted(claims.items())),
+    )
+    facts, rounds = Facts(), 0
+    while isinstance(
+        found := attempt(review, Request("UPDATE", user, Key(NS, "victim"), job, job), facts), Need
+    ):
+        rounds += 1
+        assert rounds <= 3, "the server asks no more often"
+        answers = dict(facts.answers)
+        for question in found.questions:
+            assert isinstance(question, LiveGet)
+            value = there.get((question.resource, question.key.name))
+            answers[question] = Unknown("no") if unknown else Present(value) if value else Absent()
+        facts = Facts(answers)
+    return found
+
+
+@pytest.mark.parametrize("pod", ["victim-run-pod", "resolve-pod"])
+def test_a_pod_of_the_job_may_write_it(pod: str) -> None:
+    assert review_of(pod, world()) == Review()
+
+
+def test_a_pod_of_another_job_may_not() -> None:
+    other = obj(FJOB, "other", status={"attempts": [{"number": 1, "pipelineRun": "victim"}]})
+    for pod in ("victim-run-pod", "resolve-pod"):
+        (problem,) = review_of(pod, world(), job=other).problems
+        assert "the FournosJob of its own pod only" in problem.message
+
+
+FORGED: dict[str, tuple[str, Callable[[World], Any], str]] = {
+    "owned by a TaskRun that has another pod": (
+        "victim-run-pod",
+        lambda w: w[TASK_RUN, "victim-run"]["status"].update(podName="another"),
+        "has another pod",
+    ),
+    "of a TaskRun that its run does not know": (
+        "victim-run-pod",
+        lambda w: w[PIPELINE_RUN, "victim"].update(status={}),
+        "does not know TaskRun",
+    ),
+    "of a TaskRun of somebody else that Tekton has adopted": (
+        "victim-run-pod",
+        lambda w: w[TASK_RUN, "victim-run"].update(spec={"taskSpec": {"steps": [{"image": "evil"}]}}),
+        "is not what PipelineRun victim runs: its taskRef differs",
+    ),
+    "of an earlier TaskRun of the name": (
+        "victim-run-pod",
+        lambda w: w[TASK_RUN, "victim-run"]["metadata"].update(uid="newer"),
+        "is not there",
+    ),
+    "of a run by another name": (
+        "victim-run-pod",
+        lambda w: (
+            w.update(
+                {
+                    (PIPELINE_RUN, "mine"): {
+                        **w[PIPELINE_RUN, "victim"],
+                        "metadata": {**w[PIPELINE_RUN, "victim"]["metadata"], "name": "mine"},
+                    },
+                    (TASK_RUN, "victim-run"): obj(
+                        TASK_RUN,
+                        "victim-run",
+                        (PIPELINE_RUN, "mine"),
+                        spec=w[TASK_RUN, "victim-run"]["spec"],
+                        status={"podName": "victim-run-pod"},
+                    ),
+                }
+            )
+            or w[PIPELINE_RUN, "mine"]["metadata"].update(uid="uid-mine")
+        ),
+        "is no run of FournosJob victim",
+    ),
+    "with another image than the resolver": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"]["containers"][0].update(image="evil"),
+        "does not run what Job",
+    ),
+    "with one container more": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"]["containers"].append({"name": "x", "image": "evil"}),
+        "does not run what Job",
+    ),
+    "with a script of another's": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"]["volumes"].append({"name": "x", "configMap": {"name": "x"}}),
+        "does not run what Job",
+    ),
+    "with a container before it": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"].update(initContainers=[{"name": "x", "image": "evil"}]),
+        "does not run what Job",
+    ),
+    "with a container for debugging": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"].update(ephemeralContainers=[{"name": "x", "image": "evil"}]),
+        "does not run what Job",
+    ),
+    "with a file over another of its own": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"]["containers"][0]["volumeMounts"].append(
+            {"name": "x", "mountPath": "/usr/bin"}
+        ),
+        "does not run what Job",
+    ),
+    "owned by a Job of another group": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["metadata"]["ownerReferences"][0].update(apiVersion="example.com/v1"),
+        "neither of a run nor of a resolver",
+    ),
+    "owned by another kind of the resolver's group": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["metadata"]["ownerReferences"][0].update(kind="CronJob"),
+        "neither of a run nor of a resolver",
+    ),
+    "owned by a TaskRun of another group": (
+        "victim-run-pod",
+        lambda w: w[POD, "victim-run-pod"]["metadata"]["ownerReferences"][0].update(
+            apiVersion="example.com/v1"
+        ),
+        "neither of a run nor of a resolver",
+    ),
+    "owned by another kind of Tekton": (
+        "victim-run-pod",
+        lambda w: w[POD, "victim-run-pod"]["metadata"]["ownerReferences"][0].update(kind="CustomRun"),
+        "neither of a run nor of a resolver",
+    ),
+    "of nobody": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["metadata"].update(ownerReferences=[]),
+        "neither of a run nor of a resolver",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_a_pod_that_only_names_owners_may_not(case: str) -> None:
+    pod, forge, scene = FORGED[case]
+    there = world()
+    forge(there)
+    (problem,) = review_of(pod, there).problems
+    assert scene in problem.message
+
+
+@pytest.mark.parametrize("status", [{}, None, {"phase": "Running"}, {"attempts": []}])
+def test_a_run_of_the_published_operator_has_the_name_of_its_job(status: Any) -> None:
+    """Its status counts no attempts."""
+    assert review_of("victim-run-pod", world(), job=obj(FJOB, "victim", status=status)) == Review()
+    later = {"attempts": [{"number": 2, "pipelineRun": "victim-r2"}]}
+    (problem,) = review_of("victim-run-pod", world(), job=obj(FJOB, "victim", status=later)).problems
+    assert "is no run of FournosJob victim" in problem.message
+
+
+def test_a_token_without_a_pod_or_of_another_namespace_may_not() -> None:
+    assert "the token is not a pod's" in review_of("victim-run-pod", world(), extra={}).problems[0].message
+    assert (
+        "the token is not a pod's"
+        in review_of("x", world(), extra={POD_NAME: "resolve-pod"}).problems[0].message
+    )
+    unknown = review_of("victim-run-pod", world(), account="system:serviceaccount:other:default")
+    assert "another namespace" in unknown.problems[0].message
+    assert "is not there" in review_of("resolve-pod", world(), uid="older").problems[0].message
+
+
+def test_what_cannot_be_learnt_is_refused_for_now() -> None:
+    found = review_of("resolve-pod", world(), unknown=True)
+    assert found.problems and found.transient
+
+
+def test_who_is_asked_about() -> None:
+    webhooks = job_webhooks(JobSettings(namespace=NS))
+    ((_, body),) = configurations(webhooks, Service(NS, "s"), owner=NS).items()
+    assert body["metadata"]["name"] == "fournos-jobs-bench"
+    (entry,) = body["webhooks"]
+    assert entry["rules"][0]["resources"] == ["fournosjobs", "fournosjobs/status"]
+    assert entry["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": NS}}
+    assert entry["failurePolicy"] == "Fail"
+
+
+def job_found(pod: str, there: World, *, namespace: str = NS, uid: str = "") -> Any:
+    claims = {POD_NAME: pod, POD_UID: uid or f"uid-{pod}"} if pod else {}
+    user = User(
+        f"system:serviceaccount:{namespace}:default",
+        extra=tuple((key, (value,)) for key, value in claims.items()),
+    )
+    facts = Facts()
+    while isinstance(found := attempt(job_of_pod, user, facts), Need):
+        answers = dict(facts.answers)
+        for question in found.questions:
+            assert isinstance(question, LiveGet)
+            value = there.get((question.resource, question.key.name))
+            here = value is not None and question.key.namespace == NS
+            answers[question] = Present(value) if here else Absent()
+        facts = Facts(answers)
+    return found
+
+
+def with_job() -> World:
+    return {**world(), (FJOB, "victim"): deepcopy(VICTIM)}
+
+
+def test_the_job_of_a_pod_is_found_from_its_token() -> None:
+    assert job_found("victim-run-pod", with_job()) == VICTIM
+
+
+@pytest.mark.parametrize(
+    ("pod", "because"), [("resolve-pod", "is of no TaskRun"), ("", "the token is not a pod's")]
+)
+def test_a_pod_of_no_run_has_no_job(pod: str, because: str) -> None:
+    assert because in job_found(pod, with_job())
+    assert "is not there" in job_found("victim-run-pod", with_job(), uid="earlier")
+    assert "is not there" in job_found("victim-run-pod", with_job(), namespace="other")
+
+
+@pytest.mark.parametrize("case", sorted(FORGED))
+def test_a_forged_chain_has_no_job(case: str) -> None:
+    pod, forge, _ = FORGED[case]
+    there = with_job()
+    forge(there)
+    assert not isinstance(job_found(pod, there), dict)

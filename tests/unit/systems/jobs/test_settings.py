@@ -1,0 +1,337 @@
+"""Every setting of the Fournos README's table has an effect; the defaults are the table's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.api.conditions import Condition, condition, is_true
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.kinds import JOB, SECRET
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
+from fournos.systems.jobs.controller import jobs_controller
+from fournos.systems.jobs.files import roots
+from fournos.systems.jobs.kinds import PIPELINE_RUN
+from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.jobs.template import load_template
+from tests.unit.systems.jobs.actors import (
+    NS,
+    SETTINGS,
+    TEMPLATE,
+    Kueue,
+    Resolver,
+    Tekton,
+    environment,
+    job,
+    phase,
+    submit,
+)
+from tests.world.harness import Scenario, run
+from tests.world.server import Server
+from tests.world.status import set_conditions
+
+
+async def play(setup: Any = submit, *, actors: Any = None, script: Any = (), **settings: Any) -> Server:
+    def begin(server: Server) -> None:
+        environment(server)
+        setup(server)
+
+    cast = actors or [Resolver(), Kueue(), Tekton()]
+    controller = jobs_controller(SETTINGS.model_copy(update=settings), TEMPLATE)
+    return (await run(Scenario(controller, begin, cast, script, horizon=60))).server
+
+
+def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURNOS_NAMESPACE", "n")
+    settings = JobSettings()
+    assert (
+        settings.secrets_namespace,
+        settings.tekton_dashboard_url,
+        settings.kubeconfig_secret_pattern,
+        settings.vault_secret_pattern,
+        settings.kueue_local_queue_name,
+        settings.gpu_resource_prefix,
+        settings.log_level,
+        settings.gc_interval_sec,
+        settings.resolve_deadline_sec,
+        settings.resolve_job_template,
+        settings.artifact_pvc_size,
+    ) == (
+        "psap-secrets",
+        "",
+        "kubeconfig-{cluster}",
+        "vault-{entry}",
+        "fournos-queue",
+        "fournos/gpu-",
+        "INFO",
+        300,
+        300,
+        "config/forge/resolve_job.yaml",
+        "1Gi",
+    )
+
+
+async def test_a_shared_job_without_gpus_runs_where_the_setting_allows_it() -> None:
+    def shared(server: Server) -> None:
+        submit(server, cluster=None, exclusive=False)
+
+    server = await play(shared)
+    assert phase(server) == "Failed"
+    assert condition(job(server), "Resolved")["reason"] == "NoHardware"  # type: ignore[index]
+    assert "set FOURNOS_HARDWARE_REQUIRED=false" in job(server)["status"]["message"]
+
+    server = await play(shared, actors=[Resolver(), Kueue()], hardware_required=False)
+    (workload,) = server.list(WORKLOAD)
+    (pods,) = workload["spec"]["podSets"]
+    requests = pods["template"]["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {"fournos/cluster-slot": "1"}
+    assert (await play(shared, hardware_required=False)).list(FOURNOS_JOB)[0]["status"][
+        "phase"
+    ] == "Succeeded"
+
+
+async def test_dashboard() -> None:
+    server = await play(tekton_dashboard_url="https://dash/")
+    assert job(server)["status"]["dashboardURL"] == f"https://dash/#/namespaces/{NS}/pipelineruns/job"
+    assert "dashboardURL" not in job(await play())["status"]
+
+
+async def test_size_of_the_artifacts_volume() -> None:
+    server = await play(artifact_pvc_size="7Gi")
+    (workspace,) = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["workspaces"]
+    assert workspace["name"] == "artifacts"
+    claim = workspace["volumeClaimTemplate"]["spec"]
+    assert claim["resources"]["requests"]["storage"] == "7Gi"
+
+
+async def test_deadline_of_the_resolver_and_its_environment() -> None:
+    server = await play(resolve_deadline_sec=42)
+    spec = server.get(JOB, Key(NS, "job-resolve"))["spec"]
+    assert spec["activeDeadlineSeconds"] == 42
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["image"] == "engine:1"
+    assert {e["name"]: e["value"] for e in container["env"]} == {
+        "FJOB_NAME": "job",
+        "FOURNOS_NAMESPACE": NS,
+        "FOURNOS_WORKLOAD_NAMESPACE": NS,
+    }
+
+
+async def test_local_queue_and_gpu_prefix() -> None:
+    def setup(server: Server) -> None:
+        groups = [{"coveredResources": ["acme/x-a100", "fournos/cluster-slot"]}]
+        server.patch(CLUSTER_QUEUE, Key("", "fournos-queue"), {"spec": {"resourceGroups": groups}})
+        submit(server, hardware={"gpuType": "a100", "gpuCount": 2})
+
+    server = await play(
+        setup, actors=[Resolver()], kueue_local_queue_name="mine", gpu_resource_prefix="acme/x-"
+    )
+    workload = server.get(WORKLOAD, Key(NS, "job"))
+    assert (
+        workload["spec"]["queueName"] == workload["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "mine"
+    )
+    (pods,) = workload["spec"]["podSets"]
+    requests = pods["template"]["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {"acme/x-a100": "2", "fournos/cluster-slot": "100"}
+
+
+async def test_where_secrets_are_and_what_they_are_called() -> None:
+    def setup(server: Server) -> None:
+        labels = {"fournos.dev/vault-entry": "true"}
+        for name, of in (("cluster-1.kube", {}), ("v.a", labels)):
+            meta = {"name": name, "namespace": "elsewhere", "labels": of}
+            server.create(SECRET, {"metadata": meta, "data": {"kubeconfig": "eA=="}})
+        submit(server, secretRefs=["a"])
+
+    server = await play(
+        setup,
+        secrets_namespace="elsewhere",
+        kubeconfig_secret_pattern="{cluster}.kube",
+        vault_secret_pattern="v.{entry}",
+    )
+    assert phase(server) == "Succeeded"
+    copies = {secret["metadata"]["name"] for secret in server.list(SECRET, namespace=NS)}
+    assert copies == {"job-kubeconfig", "job-v.a"}
+
+
+async def test_limits_of_the_pipeline() -> None:
+    limits = {"pipeline_timeout": "9h", "pipeline_tasks_timeout": "7h", "pipeline_finally_timeout": "2h"}
+    server = await play(**limits)
+    found = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["timeouts"]
+    assert found == {"pipeline": "9h", "tasks": "7h", "finally": "2h"}
+
+
+def stop(server: Server) -> None:
+    server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": "Stop"}})
+
+
+def delete(server: Server) -> None:
+    server.delete(FOURNOS_JOB, Key(NS, "job"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "ending", "kueue"),
+    [
+        ("stop_grace_sec", stop, Kueue()),
+        ("deletion_grace_sec", delete, Kueue()),
+        ("eviction_grace_sec", None, Kueue(evict=[("job", "Preempted")])),
+    ],
+)
+async def test_how_long_an_end_may_take(setting: str, ending: Any, kueue: Kueue) -> None:
+    """A run that does not end is cancelled at once after the grace, and deleted terminate_grace_sec later."""
+    requested: dict[str, float] = {}
+
+    def watch(server: Server) -> None:
+        found = server.find(PIPELINE_RUN, Key(NS, "job"))
+        if found or "Cancelled" in requested:
+            how = found["spec"].get("status", "") if found else "deleted"
+            requested.setdefault(str(how), server.clock.monotonic())
+
+    actors = [Resolver(), kueue, Tekton(deaf={"job"}), watch]
+    graces = {setting: 50.0, "terminate_grace_sec": 7.0}
+    await play(actors=actors, script=[ending] if ending else [], **graces)
+    assert requested["Cancelled"] - requested["CancelledRunFinally"] == pytest.approx(50, abs=2)
+    assert requested["deleted"] - requested["Cancelled"] == pytest.approx(7, abs=2)
+
+
+async def test_the_wait_before_a_retry() -> None:
+    server = await play(
+        lambda s: submit(s, retry={"limit": 1}),
+        actors=[Resolver(), Kueue(), Tekton(fails={"job"})],
+        retry_backoff_sec=40.0,
+    )
+    first, second = job(server)["status"]["attempts"]
+    waited = parse_time(second["startedAt"]) - parse_time(first["finishedAt"])
+    assert 40 <= waited.total_seconds() <= 45
+
+
+@pytest.mark.parametrize(("secrets_kept", "left"), [("job", 2), ("run", 0)])
+async def test_how_long_copies_of_secrets_are_kept(secrets_kept: str, left: int) -> None:
+    server = await play(lambda s: submit(s, secretRefs=["my-creds"]), secrets_kept=secrets_kept)
+    assert phase(server) == "Succeeded"
+    assert len(server.list(SECRET, namespace=NS)) == left
+
+
+@pytest.mark.parametrize("pattern", ["kubeconfig", "{cluster}-{cluster}", "{entry}"])
+def test_a_pattern_without_its_placeholder_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="exactly once"):
+        JobSettings(namespace="n", kubeconfig_secret_pattern=pattern)
+
+
+def test_config_is_found_whatever_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    template = load_template(JobSettings(namespace="n").resolve_job_template, roots=roots())
+    assert template.error == ""
+    assert template.body is not None
+    assert template.body["kind"] == "Job"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("kind: Pod", "is not a batch/v1 Job"),
+        ("kind: Job\nspec: {template: {spec: {containers: []}}}", "has no container"),
+        ("{", "cannot be read"),
+        (
+            "kind: Job\nspec: {template: {spec: {serviceAccountName: fournos, containers: [{name: c}]}}}",
+            "ServiceAccount fournos is for an operator",
+        ),
+    ],
+)
+def test_an_invalid_template_has_a_reason(text: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(text)
+    template = load_template("job.yaml", roots=(tmp_path,))
+    assert template.body is None
+    assert problem in template.error
+    assert load_template("other.yaml", roots=(tmp_path,)).error == "no such file"
+
+
+# --- a few words of the contract that no other test reads -----------------------------------------------
+
+
+async def test_stopped_while_it_is_resolved_takes_the_resolver_with_it() -> None:
+    def stop(server: Server) -> None:
+        assert phase(server) == "Resolving"
+        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": "Stop"}})
+
+    server = await play(actors=[Kueue(), Tekton()], script=[stop])
+    assert phase(server) == "Stopped"
+    assert server.list(JOB) == []
+
+
+async def test_a_clusterless_job_reports_it_and_needs_neither_quota_nor_known_gpus() -> None:
+    server = await play(
+        lambda s: submit(
+            s, cluster=None, exclusive=False, clusterless=True, hardware={"gpuType": "b300", "gpuCount": 1}
+        )
+    )
+    assert (phase(server), job(server)["status"]["cluster"]) == ("Succeeded", "[clusterless]")
+    assert is_true(job(server), "Resolved")
+    assert condition(job(server), "WorkloadAdmitted")["reason"] == "ClusterlessAdmitted"  # type: ignore[index]
+    assert server.list(WORKLOAD) == []
+    params = {p["name"]: p["value"] for p in server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["params"]}
+    assert params["kubeconfig-secret"] == "fournos-clusterless-placeholder"
+
+
+@pytest.mark.parametrize("image", ["", "mirror.example/kubectl:1"])
+async def test_the_connectivity_check_has_the_pipelines_image_or_the_settings(image: str) -> None:
+    server = await play(validation_image=image)
+    params = {p["name"]: p["value"] for p in server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["params"]}
+    assert params.get("validation-image", "") == image
+
+
+async def test_free_slots_are_not_called_locked() -> None:
+    server = await play(actors=[Resolver(), Kueue(slots={"cluster-1": 50}), Tekton()])
+    assert phase(server) == "Pending"
+    status = job(server)["status"]["message"]
+    assert status.startswith("Waiting for admission: couldn't assign flavors")
+    assert "locked" not in status
+
+
+async def test_admitted_without_a_cluster_fails_and_gives_back() -> None:
+    def odd(server: Server) -> None:
+        for workload in server.list(WORKLOAD):
+            if not is_true(workload, "Admitted"):
+                admission = {"podSetAssignments": [{"name": "launcher", "flavors": {}}]}
+                set_conditions(
+                    server, WORKLOAD, workload, Condition("Admitted", "True", "A", ""), admission=admission
+                )
+
+    server = await play(actors=[Resolver(), odd])
+    assert (phase(server), job(server)["status"]["message"]) == (
+        "Failed",
+        "Workload admitted but no flavor assigned",
+    )
+    assert server.list(WORKLOAD) == []
+
+
+async def test_env_is_the_engine_s_to_read() -> None:
+    server = await play(lambda s: submit(s, env={"OCPCI_SUITE": "regression"}))
+    for made in (server.get(PIPELINE_RUN, Key(NS, "job")), server.get(JOB, Key(NS, "job-resolve"))):
+        assert "OCPCI_SUITE" not in str(made)
+
+
+async def test_no_secret_leaves_the_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither plain nor encoded: in no object but Secrets, and in no log."""
+    caplog.set_level("DEBUG")
+    hidden = ("c2VjcmV0LXRva2Vu", "secret-token", "a2V5LW9mLWNsdXN0ZXI=", "key-of-cluster")
+
+    def setup(server: Server) -> None:
+        server.patch(SECRET, Key("psap-secrets", "vault-my-creds"), {"data": {"token": hidden[0]}})
+        server.patch(SECRET, Key("psap-secrets", "kubeconfig-cluster-1"), {"data": {"kubeconfig": hidden[2]}})
+        submit(server, secretRefs=["my-creds"])
+
+    server = await play(setup)
+    assert phase(server) == "Succeeded"
+    copies = str(server.list(SECRET, namespace=NS))
+    assert hidden[0] in copies
+    assert hidden[2] in copies
+    for resource in (FOURNOS_JOB, WORKLOAD, PIPELINE_RUN, JOB):
+        assert not [text for text in hidden if text in str(server.list(resource))]
+    assert not [text for text in hidden if text in caplog.text]

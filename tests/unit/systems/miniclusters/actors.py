@@ -1,0 +1,186 @@
+"""The Job controller and the kubelet, played on the in-memory API server for MiniClusters.
+
+They do what the real ones do to the objects that the MiniCluster system reads, one move a round, and stop
+when there is nothing to do.  A test decides here how the brokers in the pods end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fournos.api.kinds import MINICLUSTER
+from fournos.engine.api.conditions import Condition, is_true
+from fournos.engine.kube.kinds import JOB, POD
+from fournos.engine.kube.resource import Key, controller_of, is_terminating, key_of, uid_of
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
+from fournos.engine.runtime.controller import Controller
+from fournos.systems.miniclusters import names
+from fournos.systems.miniclusters.certificate import MakeCertificate, Maker
+from fournos.systems.miniclusters.context import Observed
+from fournos.systems.miniclusters.controller import miniclusters_controller
+from fournos.systems.miniclusters.settings import MiniClusterSettings
+from tests.world.server import Server
+from tests.world.status import set_conditions
+
+NS = "hpc"
+SETTINGS = MiniClusterSettings()
+QUEUE = {"kueue.x-k8s.io/queue-name": "lq"}
+
+
+def controller(settings: MiniClusterSettings = SETTINGS) -> Controller[Observed]:
+    """The system with a certificate that is the same in every run."""
+    found = miniclusters_controller(settings)
+    maker = Maker(settings, random=lambda length: b"\x07" * length)
+    return replace(found, executors={MakeCertificate: maker})
+
+
+@dataclass
+class Cluster:
+    """The Job controller and the kubelet."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+    """MiniCluster -> what its lead broker ends with; others run until they are taken down."""
+    stuck: set[str] = field(default_factory=set)
+    """Pods that are never scheduled."""
+    beside: bool = False
+    """A container beside Flux that does not end: pods stay Running."""
+    late: bool = False
+    """The kubelet has not yet said of a pod that it is over, only of its container."""
+
+    def __call__(self, server: Server) -> None:
+        for job in server.list(JOB, selector=names.MINICLUSTER_LABEL):
+            if self._kept_up(server, job) or self._ended(server, job):
+                return
+        for pod in server.list(POD):
+            if self._lived(server, pod):
+                return
+
+    def _kept_up(self, server: Server, job: Any) -> bool:
+        if is_terminating(job) or is_true(job, "Complete") or is_true(job, "Failed"):
+            return False
+        pods = {pod["metadata"]["labels"][names.COMPLETION_INDEX_LABEL]: pod for pod in _of(server, job)}
+        if (pods.get("0", {}).get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            return False
+        wanted = 0 if job["spec"].get("suspend") else job["spec"]["parallelism"]
+        for index, pod in pods.items():
+            if int(index) >= wanted:
+                server.delete(POD, key_of(pod))
+                return True
+        over = [
+            one.split("-") for one in (job.get("status") or {}).get("completedIndexes", "").split(",") if one
+        ]
+        for number in range(wanted):
+            if str(number) not in pods and not any(int(one[0]) <= number <= int(one[-1]) for one in over):
+                template = job["spec"]["template"]
+                labels = {**template["metadata"]["labels"], names.COMPLETION_INDEX_LABEL: str(number)}
+                name = f"{job['metadata']['name']}-{number}"
+                owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"]}
+                meta = {
+                    "namespace": job["metadata"]["namespace"],
+                    "name": name,
+                    "labels": labels,
+                    "ownerReferences": [{**owner, "uid": uid_of(job), "controller": True}],
+                }
+                server.create(POD, {"metadata": meta, "spec": template["spec"]})
+                return True
+        return False
+
+    def _ended(self, server: Server, job: Any) -> bool:
+        """The success policy and the failure policy."""
+        if is_true(job, "Complete") or is_true(job, "Failed"):
+            return False
+        lead = next((p for p in _of(server, job) if p["metadata"]["labels"].get(INDEX) == "0"), None)
+        phase = ((lead or {}).get("status") or {}).get("phase")
+        if phase not in ("Succeeded", "Failed"):
+            return False
+        for pod in _of(server, job):
+            if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+                server.delete(POD, key_of(pod))
+                return True
+        type_, reason = (
+            ("Complete", "SuccessPolicy") if phase == "Succeeded" else ("Failed", "PodFailurePolicy")
+        )
+        set_conditions(server, JOB, job, Condition(type_, "True", reason, "because"))
+        return True
+
+    def _lived(self, server: Server, pod: Any) -> bool:
+        phase, name = (pod.get("status") or {}).get("phase"), pod["metadata"]["name"]
+        if name in self.stuck or phase in ("Succeeded", "Failed"):
+            return False
+        runner = pod["metadata"]["labels"][names.MINICLUSTER_LABEL]
+        if phase is None:
+            started = {"running": {"startedAt": server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")}}
+            status = {
+                "phase": "Running",
+                "containerStatuses": [{"name": runner, "state": started}],
+                "conditions": [{"type": "Ready", "status": "True"}],
+            }
+            server.patch(POD, key_of(pod), {"status": status}, subresource="status")
+            return True
+        state = pod["status"]["containerStatuses"][0]["state"]
+        lead = pod["metadata"]["labels"].get(INDEX) == "0"
+        everyone = all(
+            (one.get("status") or {}).get("phase") for one in server.list(POD) if _job_of(one) == _job_of(pod)
+        )
+        minicluster = server.find(MINICLUSTER, Key(NS, runner)) or {}
+        seen = (minicluster.get("status") or {}).get("phase") == "Ready"
+        if lead and runner in self.codes and everyone and seen and "running" in state:
+            code = self.codes[runner]
+            at = server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            ended = {"terminated": {"exitCode": code, "message": str(code), "finishedAt": at}}
+            new = "Running" if self.beside or self.late else ("Failed" if code else "Succeeded")
+            others = [{"name": "beside", "state": {"running": {}}}] if self.beside else []
+            status = {
+                "phase": new,
+                "containerStatuses": [{"name": runner, "state": ended}, *others],
+                "conditions": [{"type": "Ready", "status": "False"}],
+            }
+            server.patch(POD, key_of(pod), {"status": status}, subresource="status")
+            return True
+        return False
+
+
+INDEX = names.COMPLETION_INDEX_LABEL
+
+
+def _job_of(pod: Any) -> str:
+    return str((controller_of(pod) or {}).get("uid"))
+
+
+def _of(server: Server, job: Any) -> list[Any]:
+    return [pod for pod in server.list(POD) if _job_of(pod) == uid_of(job)]
+
+
+def flavors(server: Server) -> None:
+    server.create(
+        RESOURCE_FLAVOR,
+        {"metadata": {"name": "default"}, "spec": {"nodeLabels": {"pool": "hpc"}}},
+    )
+
+
+def manifest(name: str = "flux", *, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    container = {
+        "image": "app:1",
+        "command": "hostname",
+        "resources": {"requests": {"cpu": "1"}},
+        **spec.pop("container", {}),
+    }
+    return {
+        "apiVersion": MINICLUSTER.api_version,
+        "kind": MINICLUSTER.kind,
+        "metadata": {"namespace": NS, "name": name, "labels": labels or {}},
+        "spec": {"size": 2, "containers": [container], **spec},
+    }
+
+
+def submit(server: Server, name: str = "flux", **spec: Any) -> None:
+    server.create(MINICLUSTER, manifest(name, **spec))
+
+
+def get(server: Server, name: str = "flux") -> dict[str, Any]:
+    return server.get(MINICLUSTER, Key(NS, name))
+
+
+def change(server: Server, name: str = "flux", **spec: Any) -> None:
+    server.patch(MINICLUSTER, Key(NS, name), {"spec": spec})

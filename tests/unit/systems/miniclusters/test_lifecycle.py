@@ -1,0 +1,190 @@
+"""A MiniCluster's life in the in-memory world: each story also runs through every crash, stale view, lost
+event and failed write, and must end alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.api.kinds import MINICLUSTER
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
+from fournos.engine.kube.resource import Key, controller_of, uid_of
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.miniclusters import names
+from fournos.systems.miniclusters.kinds import SERVICE
+from fournos.systems.miniclusters.settings import MiniClusterSettings
+from tests.unit.systems.miniclusters.actors import NS, QUEUE, Cluster, get, submit
+from tests.unit.systems.miniclusters.stories import STORIES, delete, ends_with, story, suspend, told
+from tests.world.harness import DISTURBED, run
+from tests.world.server import Server
+
+
+@pytest.mark.parametrize("disturbed", DISTURBED)
+@pytest.mark.parametrize("story", STORIES)
+async def test_survives(story: str, disturbed: str) -> None:
+    assert await DISTURBED[disturbed](STORIES[story]) > 2
+
+
+# --- what the stories come to ------------------------------------------------------------------------
+
+
+async def test_a_command_that_ends_well() -> None:
+    status = get(await told("hello"))["status"]
+    assert (status["phase"], status["exitCode"], status["maximumSize"]) == ("Finished", 0, 2)
+    assert is_true({"status": status}, "JobFinished") and not is_true({"status": status}, "JobRunning")
+    assert status["startedAt"] and status["finishedAt"] and status["jobid"]
+
+
+async def test_the_exit_code_of_the_lead_is_the_result_and_the_job_stays_for_its_logs() -> None:
+    server = await told("failure")
+    status = get(server)["status"]
+    assert (status["phase"], status["exitCode"]) == ("Finished", 3)
+    finished = condition({"status": status}, "JobFinished") or {}
+    assert (finished["status"], finished["reason"]) == ("True", "Failed")
+    assert "exit code 3" in finished["message"]
+    assert server.list(JOB) and [pod["metadata"]["name"] for pod in server.list(POD)] == ["flux-0"]
+
+
+async def test_a_container_beside_flux_does_not_keep_it_from_ending() -> None:
+    server = await told("sidecar")
+    assert get(server)["status"]["exitCode"] == 0
+    assert not server.list(JOB) and not server.list(POD)
+
+
+async def test_a_kubelet_that_is_late_costs_no_logs() -> None:
+    world = ends_with(0, late=True)
+    server = (await run(story(world=world, settings=MiniClusterSettings(end_grace_sec=10)))).server
+    assert server.list(JOB) and len(server.list(POD)) == 2
+    assert "exitCode" not in get(server)["status"]
+
+
+async def test_cleanup_leaves_nothing() -> None:
+    server = await told("cleanup")
+    left = [str(resource) for resource, _ in server.everything()]
+    assert left == ["resourceflavors.kueue.x-k8s.io"]
+
+
+async def test_it_grows_and_shrinks_within_its_maximum() -> None:
+    server = await told("resize")
+    assert get(server)["status"]["size"] == 1
+    assert [pod["metadata"]["name"] for pod in server.list(POD)] == ["flux-0"]
+    assert server.list(POD)[0]["metadata"]["labels"]["job-index"] == "0"
+    (job,) = server.list(JOB)
+    assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (1, 1)
+
+
+async def test_ready_when_all_brokers_are_up_and_waiting_has_a_reason() -> None:
+    server = (await run(story(world=lambda: Cluster(stuck={"flux-1"})))).server
+    status = get(server)["status"]
+    assert status["phase"] == "Running"
+    assert "1 of 2 pods run" in status["message"]
+    assert not is_true({"status": status}, "JobMiniClusterReady")
+    assert get((await run(story())).server)["status"]["phase"] == "Ready"
+
+
+async def test_the_services_pod_goes_when_the_command_has_ended() -> None:
+    server = await told("services")
+    assert [pod["metadata"]["name"] for pod in server.list(POD)] == ["flux-0"]
+
+
+async def test_a_suspended_one_runs_nothing_and_comes_back() -> None:
+    stopped = (await run(story(suspend(True)))).server
+    assert not stopped.list(JOB) and not stopped.list(POD)
+    status = get(stopped)["status"]
+    assert status["phase"] == "Waiting" and "maximumSize" not in status and status["size"] == 0
+    assert get(await told("suspended"))["status"]["phase"] == "Ready"
+
+
+async def test_what_is_deleted_is_made_again() -> None:
+    server = await told("recreated")
+    assert get(server)["status"]["phase"] == "Ready"
+    assert server.find(SECRET, Key(NS, "flux-curve")) and server.find(SERVICE, Key(NS, "flux-service"))
+
+
+async def test_a_killed_lead_whose_workers_have_ended_begins_again_with_all() -> None:
+    """The Job controller never runs an index again that has succeeded."""
+    seen: list[str] = []
+
+    def killed(server: Server) -> None:
+        seen.append(uid_of(server.list(JOB)[0]))
+        at = server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        state = {"terminated": {"exitCode": 0, "finishedAt": at}}
+        ended = {"phase": "Succeeded", "containerStatuses": [{"name": "flux", "state": state}]}
+        server.patch(POD, Key(NS, "flux-1"), {"status": ended}, subresource="status")
+        server.delete(POD, Key(NS, "flux-0"))
+
+    server = (await run(story(killed))).server
+    assert get(server)["status"]["phase"] == "Ready"
+    assert uid_of(server.list(JOB)[0]) not in seen
+    assert all(pod["status"]["phase"] == "Running" for pod in server.list(POD))
+    complete = {"completeWorkers": True}
+    kept = (await run(story(killed, setup=lambda server: submit(server, flux=complete)))).server
+    assert uid_of(kept.list(JOB)[0]) in seen
+
+
+async def test_two_share_the_headless_service_and_each_may_go() -> None:
+    def setup(server: Server) -> None:
+        submit(server, "flux")
+        submit(server, "other")
+
+    server = (await run(story(delete(MINICLUSTER, "flux"), setup=setup))).server
+    service = server.get(SERVICE, Key(NS, "flux-service"))
+    assert uid_of(get(server, "other")) in {one["uid"] for one in service["metadata"]["ownerReferences"]}
+    assert get(server, "other")["status"]["phase"] == "Ready"
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [(JOB, "flux"), (CONFIG_MAP, "flux-entrypoint"), (SECRET, "flux-curve"), (SERVICE, "flux-service")],
+)
+async def test_what_others_have_made_is_left_alone_and_named(resource: Any, name: str) -> None:
+    """It waits with a message; when the name is free it goes on without intervention."""
+
+    def setup(server: Server) -> None:
+        server.create(resource, {"metadata": {"namespace": NS, "name": name}, "spec": {"mine": True}})
+        submit(server)
+
+    def look(server: Server) -> None:
+        found = server.get(resource, Key(NS, name))
+        assert found["spec"] == {"mine": True} and controller_of(found) is None
+        status = get(server)["status"]
+        assert status["phase"] == "Waiting" and name in status["message"]
+        assert not is_true({"status": status}, "JobRequested")
+
+    freed = story(look, delete(resource, name), setup=setup, horizon=600.0)
+    server = (await run(freed)).server
+    assert get(server)["status"]["phase"] == "Ready"
+
+
+async def test_foreign_pods_are_not_labelled() -> None:
+    def setup(server: Server) -> None:
+        labels = {names.MINICLUSTER_LABEL: "flux", names.COMPLETION_INDEX_LABEL: "0"}
+        meta = {"namespace": NS, "name": "stranger", "labels": labels}
+        server.create(POD, {"metadata": meta, "spec": {}, "status": {}})
+        submit(server)
+
+    server = (await run(story(setup=setup))).server
+    assert "job-index" not in server.get(POD, Key(NS, "stranger"))["metadata"]["labels"]
+
+
+async def test_a_spec_that_cannot_work_has_a_message() -> None:
+    server = (await run(story(setup=lambda server: submit(server, size=0)))).server
+    status = get(server)["status"]
+    assert status["phase"] == "Waiting" and "write at least 1" in status["message"]
+    assert not server.list(JOB)
+
+
+async def test_what_another_cluster_runs_has_a_workload_and_nothing_else() -> None:
+    def setup(server: Server) -> None:
+        submit(server, labels=QUEUE, managedBy="kueue.x-k8s.io/multikueue", suspend=True)
+
+    server = (await run(story(setup=setup))).server
+    assert len(server.list(WORKLOAD)) == 1 and not server.list(JOB)
+    assert "status" not in get(server)
+
+
+async def test_what_another_controller_runs_is_left_alone() -> None:
+    server = (await run(story(setup=lambda server: submit(server, managedBy="example.com/mine")))).server
+    assert "status" not in get(server) and not server.list(JOB)

@@ -1,0 +1,256 @@
+"""The objects that are made: what the page promises of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.engine.queueing.podsets import PodSetInfo
+from fournos.systems.miniclusters import build, exit_code, names
+from tests.unit.systems.miniclusters.objects import SETTINGS, made, minicluster
+from tests.unit.systems.miniclusters.table import TABLE
+
+OWNER = {
+    "apiVersion": "flux-framework.org/v1alpha2",
+    "kind": "MiniCluster",
+    "name": "flux-sample",
+    "uid": "uid-1",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+
+
+# --- the whole ---------------------------------------------------------------------------------------
+
+
+def test_what_is_made_and_in_which_order() -> None:
+    found = list(made(containers=TABLE["sidecars"]["spec"]["containers"], services=[{"name": "s"}]))
+    assert found == [
+        "ConfigMap/flux-sample-entrypoint",
+        "Pod/flux-sample-services",
+        "Service/side",
+        "Job/flux-sample",
+    ]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_all_is_owned_by_the_minicluster(name: str) -> None:
+    for one in build.wanted(TABLE[name], SETTINGS):
+        assert one["metadata"]["ownerReferences"] == [OWNER]
+        assert one["metadata"]["namespace"] == "ns"
+
+
+def test_nothing_of_the_certificate_is_in_the_config_map() -> None:
+    found = made(flux={"curveCert": "very secret"})
+    assert "very secret" not in str(found)
+    secret = build.certificate_secret(
+        minicluster(flux={"curveCert": "very secret"}), SETTINGS, certificate="made"
+    )
+    assert secret["stringData"] == {"curve.cert": "very secret"}
+    secret = build.certificate_secret(minicluster(), SETTINGS, certificate="made")
+    assert (secret["metadata"]["name"], secret["stringData"]) == ("flux-sample-curve", {"curve.cert": "made"})
+
+
+# --- the Job -----------------------------------------------------------------------------------------
+
+
+def test_the_job() -> None:
+    found = made(size=4, jobLabels={"a": "b"}, deadlineSeconds=100)["Job/flux-sample"]
+    spec = {key: value for key, value in found["spec"].items() if key != "template"}
+    assert found["metadata"]["labels"]["a"] == "b"
+    assert spec == {
+        "backoffLimitPerIndex": 100,
+        "maxFailedIndexes": 0,
+        "completionMode": "Indexed",
+        "completions": 4,
+        "parallelism": 4,
+        "activeDeadlineSeconds": 100,
+        "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "Ignore",
+                    "onExitCodes": {"containerName": "flux-sample", "operator": "In", "values": [117]},
+                },
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {
+                        "containerName": "flux-sample",
+                        "operator": "NotIn",
+                        "values": [137, 143],
+                    },
+                },
+            ]
+        },
+    }
+
+
+def test_retries_that_are_asked_for() -> None:
+    """Of each pod: a worker that fails beside its lead uses up none of the command's."""
+    spec = made(backoffLimit=2)["Job/flux-sample"]["spec"]
+    assert (spec["backoffLimitPerIndex"], spec["maxFailedIndexes"]) == (2, 0)
+    assert "backoffLimit" not in spec
+    assert [rule["action"] for rule in spec["podFailurePolicy"]["rules"]] == ["Ignore", "Ignore"]
+
+
+def test_nothing_is_run_again_for_a_container_beside_flux() -> None:
+    side = {"name": "side", "runFlux": False}
+    for limit, actions in ((None, ["FailJob", "Count"]), (2, ["Count"])):
+        spec = made(
+            containers=[{"command": "c"}, side], **({} if limit is None else {"backoffLimit": limit})
+        )["Job/flux-sample"]["spec"]
+        *rules, last = spec["podFailurePolicy"]["rules"]
+        assert [rule["action"] for rule in rules] == ["Ignore", "Ignore", *actions]
+        codes = {"containerName": "side", "operator": "NotIn", "values": [0]}
+        assert last == {"action": "FailIndex", "onExitCodes": codes}
+        assert spec["backoffLimitPerIndex"] == spec["backoffLimit"]
+        assert "maxFailedIndexes" not in spec, "an index that is not run again must not fail the Job"
+
+
+def test_a_policy_on_failures_goes_with_restart_policy_never_only() -> None:
+    spec = made(pod={"restartPolicy": "OnFailure"})["Job/flux-sample"]["spec"]
+    assert spec["template"]["spec"]["restartPolicy"] == "OnFailure"
+    assert "podFailurePolicy" not in spec
+
+
+def test_the_pods_labels() -> None:
+    labels = made(pod={"labels": {"a": "b", "namespace": "mine", "app": "x"}})["Job/flux-sample"]["spec"][
+        "template"
+    ]["metadata"]["labels"]
+    assert labels == {
+        "a": "b",
+        "namespace": "ns",
+        "app": "x",
+        "app.kubernetes.io/name": "flux-sample",
+        "hpa-selector": "flux-sample",
+        names.MINICLUSTER_LABEL: "flux-sample",
+        names.HEADLESS_LABEL: "flux-service",
+    }
+
+
+PATCHED = {
+    "metadata": {
+        "labels": {"job-index": "3"},
+        "annotations": {"batch.kubernetes.io/job-index-ignored-failure-count": None},
+    }
+}
+"""The Job controller waits twice as long after each stop that it remembers: it is to remember none."""
+
+
+@pytest.mark.parametrize(
+    ("labels", "patch"),
+    [
+        ({names.COMPLETION_INDEX_LABEL: "3"}, PATCHED),
+        ({names.COMPLETION_INDEX_LABEL: "3", "job-index": "3"}, None),
+        ({names.COMPLETION_INDEX_LABEL: "3", "job-index": "0"}, PATCHED),
+        ({}, None),
+    ],
+)
+def test_the_index_label(labels: dict[str, str], patch: Any) -> None:
+    assert build.index_label({"metadata": {"labels": labels}}) == patch
+
+
+def test_an_admission_is_put_into_the_pods() -> None:
+    infos = {
+        "main": PodSetInfo("main", 4, node_selector={"flavor": "a"}, labels={"l": "1"}),
+        "services": PodSetInfo("services", 1, node_selector={"flavor": "b"}),
+    }
+    found = build.wanted(minicluster(services=[{"name": "s"}], size=4), SETTINGS, infos=infos)
+    by_kind = {one["kind"]: one for one in found}
+    template = by_kind["Job"]["spec"]["template"]
+    assert template["spec"]["nodeSelector"] == {"flavor": "a"}
+    assert template["metadata"]["labels"]["l"] == "1"
+    assert by_kind["Pod"]["spec"]["nodeSelector"] == {"flavor": "b"}
+
+
+def test_quota_is_asked_for_the_largest_size() -> None:
+    sets = build.pod_sets(minicluster(size=2, maxSize=6, services=[{"name": "s"}]), SETTINGS)
+    assert [(one.name, one.count) for one in sets] == [("main", 6), ("services", 1)]
+
+
+# --- Services ----------------------------------------------------------------------------------------
+
+
+def other(**spec: Any) -> dict[str, Any]:
+    found = minicluster(**spec)
+    return {**found, "metadata": {**found["metadata"], "name": "other", "uid": "uid-2"}}
+
+
+def headless(minicluster_: dict[str, Any], existing: Any = None) -> Any:
+    return build.headless_service(minicluster_, SETTINGS, existing=existing)
+
+
+def test_the_headless_service() -> None:
+    found = headless(minicluster())
+    assert found["metadata"]["name"] == "flux-service"
+    assert found["metadata"]["ownerReferences"] == [
+        {**OWNER, "controller": False, "blockOwnerDeletion": False}
+    ]
+    assert found["spec"] == {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {names.HEADLESS_LABEL: "flux-service"},
+    }
+    assert headless(minicluster(network={"headlessName": "mine"}))["metadata"]["name"] == "mine"
+
+
+def test_two_miniclusters_share_it() -> None:
+    first = headless(minicluster())
+    assert headless(minicluster(), first) == first, "nothing to do"
+    both = headless(other(), first)
+    assert [owner["uid"] for owner in both["metadata"]["ownerReferences"]] == ["uid-1", "uid-2"]
+    assert both["spec"] == first["spec"]
+
+
+def test_a_minimal_service_names_lead_brokers_only() -> None:
+    minimal = headless(minicluster(flux={"minimalService": True}))
+    assert minimal["spec"]["selector"] == {
+        names.HEADLESS_LABEL: "flux-service",
+        "batch.kubernetes.io/job-completion-index": "0",
+    }
+    wide = headless(other(), minimal)
+    assert wide["spec"]["selector"] == {names.HEADLESS_LABEL: "flux-service"}
+    assert headless(minicluster(flux={"minimalService": True}), wide) == wide, "what others need stays"
+
+
+def test_a_foreign_service_is_refused_with_a_reason() -> None:
+    found = headless(minicluster(), {"metadata": {"name": "flux-service"}, "spec": {}})
+    assert found == (
+        "Service flux-service belongs to somebody else: choose another name with network.headlessName, "
+        "or delete that Service"
+    )
+
+
+def test_a_sidecar_with_several_ports() -> None:
+    found = made(containers=TABLE["sidecars"]["spec"]["containers"])["Service/side"]["spec"]
+    selector = found["selector"]
+    assert selector.items() <= made()["Job/flux-sample"]["spec"]["template"]["metadata"]["labels"].items()
+    services = made(services=[{"name": "s"}])["Pod/flux-sample-services"]["metadata"]["labels"]
+    assert not selector.items() <= services.items()
+    assert selector["flux-framework.org/minicluster"] == "flux-sample"
+    assert [(port["name"], port["port"]) for port in found["ports"]] == [("port-80", 80), ("port-443", 443)]
+
+
+# --- the result --------------------------------------------------------------------------------------
+
+
+def of_lead(**state: Any) -> dict[str, Any]:
+    return {"status": {"containerStatuses": [{"name": "side"}, {"name": "flux-sample", **state}]}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "code"),
+    [
+        ({}, None),
+        (of_lead(state={"running": {}}), None),
+        (of_lead(state={"terminated": {"exitCode": 0, "message": "0"}}), 0),
+        (of_lead(state={"terminated": {"exitCode": 1, "message": "137"}}), 137),
+        (of_lead(state={"terminated": {"exitCode": 137}}), None),
+        (of_lead(state={"running": {}}, lastState={"terminated": {"exitCode": 3, "message": "3"}}), 3),
+        (of_lead(state={"terminated": {"exitCode": 1, "message": "cannot start"}}), None),
+    ],
+)
+def test_the_result_is_the_leads_own(pod: dict[str, Any], code: int | None) -> None:
+    assert exit_code.exit_code(pod, "flux-sample") == code

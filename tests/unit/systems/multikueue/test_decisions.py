@@ -1,0 +1,234 @@
+"""The dispatch decisions one by one: who may win, what is read live before a deletion, what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.runtime.decision import (
+    Absent,
+    Answer,
+    Decision,
+    Facts,
+    LiveGet,
+    Need,
+    Present,
+    Unknown,
+    attempt,
+)
+from fournos.engine.runtime.steps import Create, Delete
+from fournos.systems.multikueue import names
+from fournos.systems.multikueue.build import mirrored_status
+from fournos.systems.multikueue.context import Observed, Remote
+from fournos.systems.multikueue.decide import decide
+from fournos.systems.multikueue.settings import MultiKueueSettings
+from fournos.systems.multikueue.workers import Send
+
+AT = "2030-01-01T00:00:00Z"
+NOW = datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
+KEY = Key("ns", "w")
+TOY = Resource("example.com", "v1", "Toy", "toys")
+CHECK: Obj = {"metadata": {"name": "ours"}}
+SETTINGS = MultiKueueSettings(origin="here", external_frameworks="Toy.v1.example.com")
+JOB: Obj = {
+    "metadata": {"name": "toy", "namespace": "ns", "uid": "j1", "generation": 3},
+    "spec": {"managedBy": names.MULTIKUEUE},
+}
+OWNER = {"apiVersion": "example.com/v1", "kind": "Toy", "name": "toy", "uid": "j1", "controller": True}
+
+
+def true(type_: str, since: str = AT) -> dict[str, Any]:
+    return {"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": since}
+
+
+def workload(*conditions: dict[str, Any], uid: str = "w1", **status: Any) -> Obj:
+    """The manager's, with quota unless other conditions are given."""
+    checks = [{"name": "ours", "state": "Pending", "lastTransitionTime": AT, "message": ""}]
+    return {
+        "metadata": {
+            "name": "w",
+            "namespace": "ns",
+            "uid": uid,
+            "resourceVersion": "5",
+            "ownerReferences": [OWNER],
+        },
+        "spec": {"podSets": [], "queueName": "lq"},
+        "status": {
+            "conditions": list(conditions) or [true("QuotaReserved")],
+            "admissionChecks": checks,
+            **status,
+        },
+    }
+
+
+def twin(worker: str, *conditions: dict[str, Any]) -> Obj:
+    """What a worker has of this attempt."""
+    notes = {names.ATTEMPT: f"{AT}/0", names.WORKLOAD_UID: "w1", names.WORKER: worker}
+    meta = {
+        "name": "w",
+        "namespace": "ns",
+        "uid": f"{worker}-w",
+        "resourceVersion": "1",
+        "annotations": notes,
+    }
+    return {"metadata": meta, "spec": {}, "status": {"conditions": list(conditions)}}
+
+
+def remote(name: str, *conditions: dict[str, Any], there: bool = True) -> Remote:
+    return Remote(name, listed=True, usable=True, workload=twin(name, *conditions) if there else None)
+
+
+def observed(own: Obj | None, *remotes: Remote) -> Observed:
+    return Observed(KEY, own, CHECK, TOY, JOB, remotes)
+
+
+def decided(around: Observed, answers: dict[LiveGet, Answer] | None = None) -> Decision:
+    found = decide(around, Facts(dict(answers or {})), NOW, settings=SETTINGS)
+    assert isinstance(found, Decision)
+    return found
+
+
+def orders(decision: Decision) -> list[tuple[str, type]]:
+    return [(step.worker, type(step.step)) for step in decision.steps if isinstance(step, Send)]
+
+
+# --- who wins --------------------------------------------------------------------------------------
+
+
+def test_a_worker_wins_only_when_its_nomination_is_on_record() -> None:
+    """Kueue refuses a clusterName that was not nominated before; and two winners are possible without it."""
+    admitted = remote("a", true("Admitted"))
+    first = decided(observed(workload(), admitted))
+    assert first.status is not None
+    assert "clusterName" not in first.status and first.status["nominatedClusterNames"] == ["a"]
+    second = decided(observed(workload(nominatedClusterNames=["a"]), admitted))
+    assert second.status is not None
+    assert second.status["clusterName"] == "a" and "nominatedClusterNames" not in second.status
+
+
+def test_the_earliest_admission_wins() -> None:
+    late, early = "2030-01-01T00:00:30Z", "2030-01-01T00:00:10Z"
+    both = workload(nominatedClusterNames=["a", "b"])
+    for times, winner in (((late, early), "b"), ((early, late), "a")):
+        remotes = (remote("a", true("Admitted", times[0])), remote("b", true("Admitted", times[1])))
+        status = decided(observed(both, *remotes)).status
+        assert status is not None and status["clusterName"] == winner
+
+
+@pytest.mark.parametrize("ends", [true("Evicted"), None], ids=["evicted", "inactive"])
+def test_an_admission_that_is_being_taken_back_wins_nothing(ends: dict[str, Any] | None) -> None:
+    there = remote("a", true("Admitted"), *([ends] if ends else []))
+    assert there.workload is not None
+    if ends is None:
+        there = replace(there, workload={**there.workload, "spec": {"active": False}})
+    status = decided(observed(workload(nominatedClusterNames=["a"]), there)).status
+    assert status is not None and "clusterName" not in status
+
+
+# --- other checks ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("state", "requested"), [("Pending", False), ("Retry", False), ("Ready", True)])
+def test_workers_are_asked_only_after_the_other_checks(state: str, requested: bool) -> None:
+    own = workload()
+    own["status"]["admissionChecks"].append({"name": "provisioning", "state": state})
+    decision = decided(observed(own, remote("a", there=False)))
+    assert orders(decision) == ([("a", Create)] if requested else [])
+
+
+# --- before a deletion -----------------------------------------------------------------------------
+
+LIVE = LiveGet(WORKLOAD, KEY)
+GONE = workload(true("Evicted"))
+
+
+def test_what_workers_have_goes_only_after_a_live_read() -> None:
+    need = attempt(decide, observed(GONE, remote("a")), Facts({}), NOW, settings=SETTINGS)
+    assert need == Need((LIVE,))
+
+
+@pytest.mark.parametrize(
+    ("cached", "answer", "goes"),
+    [
+        (GONE, Present(GONE), True),
+        (None, Absent(), True),
+        (GONE, Absent(), False),  # the cache is about to show it
+        (None, Absent(no_kind=True), False),  # Kueue's CRD is not served for the moment
+        (GONE, Unknown("timeout"), False),
+        (None, Unknown("timeout"), False),
+        (GONE, Present(workload(uid="w2")), False),  # another one has its name by now
+        (GONE, Present(workload(true("Evicted"), uid="w2")), False),
+        (None, Present(workload(uid="w2")), False),
+        (GONE, Present(workload()), False),  # it has quota again
+    ],
+)
+def test_a_cache_alone_deletes_nothing(cached: Obj | None, answer: Answer, goes: bool) -> None:
+    decision = decided(observed(cached, remote("a")), {LIVE: answer})
+    assert orders(decision) == ([("a", Delete)] if goes else [])
+    assert decision.retry is not goes
+
+
+# --- the status that comes back --------------------------------------------------------------------
+
+
+def test_the_status_of_a_worker_comes_back_with_this_clusters_generation() -> None:
+    foreign: Obj = {
+        "metadata": {"generation": 9},
+        "status": {
+            "observedGeneration": 9,
+            "phase": "Running",
+            "conditions": [
+                {"type": "Ready", "status": "True", "observedGeneration": 9},
+                {"type": "Old", "status": "True", "observedGeneration": 8},
+                {"type": "Plain", "status": "True"},
+            ],
+        },
+    }
+    status = mirrored_status(JOB, foreign)
+    assert (status["phase"], status["observedGeneration"]) == ("Running", 3)
+    by_type = {one["type"]: one for one in status["conditions"]}
+    assert by_type["Ready"]["observedGeneration"] == 3
+    assert "observedGeneration" not in by_type["Old"], "it is not up to date there, so not here either"
+    assert by_type["Plain"] == {"type": "Plain", "status": "True"}
+
+
+def test_an_outdated_status_is_not_declared_current() -> None:
+    foreign: Obj = {"metadata": {"generation": 9}, "status": {"observedGeneration": 8, "phase": "Running"}}
+    assert mirrored_status(JOB, foreign) == {"phase": "Running"}
+
+
+def test_each_cluster_has_a_history_of_its_own() -> None:
+    own = {"phase": "Running", "archivedAt": AT}
+    there = {"phase": "Succeeded", "archivedAt": "2030-01-02T00:00:00Z", "suspectedAt": AT}
+    foreign: Obj = {"metadata": {"generation": 1}, "status": there}
+    assert mirrored_status({**JOB, "status": own}, foreign) == {"phase": "Succeeded", "archivedAt": AT}
+    assert mirrored_status(JOB, foreign) == {"phase": "Succeeded"}, "not recorded here"
+
+
+def test_qualified_conditions_of_the_manager_stay_unless_the_worker_has_them() -> None:
+    own = {
+        "conditions": [
+            {"type": "example.com/Audited", "status": "True"},
+            {"type": "example.com/Both", "status": "True"},
+            {"type": "Ready", "status": "True"},
+        ],
+        "phase": "Old",
+    }
+    foreign: Obj = {
+        "metadata": {"generation": 1},
+        "status": {"conditions": [{"type": "example.com/Both", "status": "False"}]},
+    }
+    assert mirrored_status({**JOB, "status": own}, foreign) == {
+        "conditions": [
+            {"type": "example.com/Both", "status": "False"},
+            {"type": "example.com/Audited", "status": "True"},
+        ]
+    }
+    assert mirrored_status({**JOB, "status": own}, {"metadata": {}}) == {
+        "conditions": own["conditions"][:2]  # type: ignore[index]
+    }

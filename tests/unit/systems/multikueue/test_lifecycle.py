@@ -1,0 +1,204 @@
+"""Jobs on workers in the in-memory world: each story also runs through every crash, stale view, lost event
+and failed write on the manager, and must end alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.multikueue import names
+from tests.unit.systems.multikueue.actors import (
+    condition_of,
+    job,
+    line,
+    mirrors,
+    state,
+    submit,
+    twins,
+    workload,
+)
+from tests.unit.systems.multikueue.lives import (
+    evict,
+    finish,
+    foreign,
+    is_rejected,
+    on_first,
+    only_first,
+    outcome,
+    runs_on,
+    scenario,
+)
+from tests.unit.systems.multikueue.workers import FOO, NS, at
+from tests.world.harness import DISTURBED, Scenario, run
+from tests.world.server import Server
+
+
+def verdicts(server: Server) -> Any:
+    """What happens to a job before it was ever seen leaves no trace on a worker: that may differ."""
+    return {name: facts[1:] for name, facts in outcome(server)[0].items()}
+
+
+# --- what happens ------------------------------------------------------------------------------------
+
+
+def delete(server: Server) -> None:
+    server.delete(FOO, Key(NS, "a"))
+
+
+def deactivate(server: Server) -> None:
+    server.patch(WORKLOAD, Key(NS, "foo-a"), {"spec": {"active": False}})
+
+
+def worker_evicts(server: Server) -> None:
+    line(server, "w2", full=None)
+    line(server, "w1", evict=True)
+
+
+def cut(server: Server) -> None:
+    line(server, "w2", full=None)
+    line(server, "w1", down=True)
+
+
+def mend(server: Server) -> None:
+    line(server, "w1", down=None)
+
+
+def has_finished(server: Server) -> None:
+    assert condition(workload(server), "Finished")["reason"] == "Succeeded"  # type: ignore[index]
+    assert job(server)["status"]["phase"] == "Succeeded"
+    assert not mirrors(server) and not twins(server)
+
+
+def nothing_left(server: Server) -> None:
+    assert not mirrors(server) and not twins(server)
+
+
+def is_inactive(server: Server) -> None:
+    nothing_left(server)
+    assert job(server)["status"]["phase"] == "Stopped" and not is_true(workload(server), "QuotaReserved")
+    assert "clusterName" not in workload(server)["status"]
+
+
+def runs_anywhere(server: Server) -> None:
+    assert len(mirrors(server)) == 1 and job(server)["status"]["phase"] == "Running"
+
+
+def after_the_cut(server: Server) -> None:
+    """The lost worker's leftovers wait for it to come back."""
+    assert ("w2", "a") in mirrors(server) and job(server)["status"]["where"] == "w2"
+    assert condition_of(server, "workers.fournos.dev/w1") == ("False", "Unusable")
+    assert condition_of(server, "Active") == ("True", "SomeActiveClusters")
+
+
+STORIES: dict[str, tuple[Scenario, Callable[[Server], None]]] = {
+    "finishes": (scenario(finish), has_finished),
+    "runs": (scenario(setup=on_first), runs_on("w1")),
+    "is deleted": (scenario(delete), nothing_left),
+    "is evicted and runs again": (scenario(evict), runs_anywhere),
+    "is deactivated": (scenario(deactivate, end_unseen=verdicts), is_inactive),
+    "is evicted by its worker": (scenario(worker_evicts, setup=on_first), runs_on("w2")),
+    "loses its worker": (scenario(cut, setup=on_first, end_unseen=verdicts), after_the_cut),
+    "its worker comes back late": (scenario(cut, mend, setup=on_first), runs_on("w2")),
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_story(story: str) -> None:
+    case, check = STORIES[story]
+    check((await run(case)).server)
+
+
+@pytest.mark.parametrize("disturbed", DISTURBED)
+@pytest.mark.parametrize("story", STORIES)
+async def test_survives(story: str, disturbed: str) -> None:
+    assert await DISTURBED[disturbed](STORIES[story][0]) > 5
+
+
+# --- single cases ------------------------------------------------------------------------------------
+
+
+async def test_a_foreign_object_of_the_same_name_is_not_touched() -> None:
+    done = await run(scenario(setup=foreign))
+    server = done.server
+    assert server.get(at("w2", FOO), Key(NS, "a"))["spec"] == {"theirs": True}
+    assert state(server) == "Pending" and twins(server) == [("w1", "foo-a")], (
+        "the other worker is still asked"
+    )
+
+
+async def test_only_what_names_multikueue_is_taken() -> None:
+    server = (await run(scenario(setup=lambda server: submit(server, managed_by="example.com/own")))).server
+    is_rejected(server)
+    message = workload(server)["status"]["admissionChecks"][0]["message"]
+    assert 'Expecting .spec.managedBy to be "kueue.x-k8s.io/multikueue" not "example.com/own"' in message
+
+
+async def test_owner_finalizers_and_bookkeeping_stay() -> None:
+    def setup(server: Server) -> None:
+        owner = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "gone"}
+        only_first(server)
+        submit(
+            server,
+            ownerReferences=[owner, {"apiVersion": "v1", "kind": "Y", "name": "y", "uid": "uid-1"}],
+            finalizers=["example.com/mine"],
+            annotations={"note": "travels", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+            labels={"team": "a", "fournos.dev/confirms": "uid-of-a-job-here"},
+        )
+
+    server = (await run(scenario(setup=setup))).server
+    copy = server.get(at("w1", FOO), Key(NS, "a"))
+    assert copy["spec"] == {"suspend": True, "work": 1}
+    assert copy["metadata"]["annotations"]["note"] == "travels"
+    assert not any("last-applied" in name for name in copy["metadata"]["annotations"])
+    assert copy["metadata"]["labels"]["team"] == "a"
+    assert "fournos.dev/confirms" not in copy["metadata"]["labels"], "it repeats no job of the worker"
+
+
+async def test_the_managers_own_facts_survive() -> None:
+    def audit(server: Server) -> None:
+        own = {"type": "example.com/Audited", "status": "True"}
+        server.patch(FOO, Key(NS, "a"), {"status": {"conditions": [own]}}, subresource="status")
+
+    server = (await run(scenario(audit, finish))).server
+    assert [one["type"] for one in job(server)["status"]["conditions"]] == ["example.com/Audited"]
+    assert job(server)["status"]["phase"] == "Succeeded"
+
+
+async def test_a_kind_without_a_status_subresource_has_its_status_too() -> None:
+    """As Argo's Workflow: the API server has no such path, and takes the status with the rest."""
+
+    def setup(server: Server) -> None:
+        server.without_status.add(FOO)
+        submit(server)
+
+    server = (await run(scenario(finish, setup=setup))).server
+    has_finished(server)
+    assert job(server)["status"]["phase"] == "Succeeded"
+
+
+async def test_orphans_go_and_what_is_not_ours_stays() -> None:
+    def leftovers(server: Server) -> None:
+        ours = {names.ORIGIN_LABEL: "fournos", names.PREBUILT: "foo-gone"}
+        other = {**ours, names.ORIGIN_LABEL: "another-manager"}
+        for name, labels in (("gone", ours), ("other", other)):
+            meta = {"name": name, "namespace": NS, "labels": labels}
+            server.create(at("w1", FOO), {"metadata": meta, "spec": {}})
+        for name, labels in (("foo-gone", ours), ("foo-other", other)):
+            meta = {
+                "name": name,
+                "namespace": NS,
+                "labels": labels,
+                "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+            }
+            server.create(at("w1", WORKLOAD), {"metadata": meta, "spec": {"podSets": []}})
+
+    case = scenario(setup=leftovers)
+    server = (await run(replace(case, invariants=()))).server
+    assert [one["metadata"]["name"] for one in server.list(at("w1", FOO))] == ["other"]
+    assert [one["metadata"]["name"] for one in server.list(at("w1", WORKLOAD))] == ["foo-other"]

@@ -1,0 +1,261 @@
+"""Steps on workers: one that hangs delays no other, what failed is tried again, what is refused is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fournos.engine.kube.errors import ConflictError, KubeError, ServerError
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.runtime.steps import Delete, Patch
+from fournos.systems.multikueue.workers import Read, RemoteStep
+from fournos.systems.multikueue.workers import create as creation
+from tests.fakes.clusters import kubeconfig
+from tests.unit.systems.multikueue.rig import NS, PASS, A, B, body, rig
+from tests.unit.systems.multikueue.workers import FOO
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_what_is_made_is_seen_before_its_event() -> None:
+    async with rig() as found:
+        found.connect("w1")
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        assert found.workers.busy("w1", A) and not found.workers.busy("w1", B)
+        await asyncio.sleep(0.01)
+        assert not found.workers.busy("w1", A)
+        assert found.in_store("w1", WORKLOAD, A) is not None and A in found.woken
+
+
+async def test_a_worker_that_hangs_blocks_no_other() -> None:
+    async with rig() as found:
+        found.connect("w1").hangs = True
+        found.connect("w2")
+        for number in range(50):
+            await found.send("w1", Key(NS, f"h{number}"), creation(WORKLOAD, body(f"h{number}")))
+        await found.send("w2", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert found.in_store("w2", WORKLOAD, A) is not None
+        assert found.workers.busy("w1", Key(NS, "h0")), "asked once only"
+
+
+async def test_a_name_that_is_taken() -> None:
+    """Created with a lost answer: adopted.  Of an earlier attempt: wait.  Of another owner: reported."""
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.server.create(WORKLOAD, body("a"))
+        remote.server.create(WORKLOAD, body("b", attempt="0"))
+        remote.server.create(WORKLOAD, body("c", origin="another"))
+        remote.server.create(WORKLOAD, body("d", worker="w0"))
+        for name in "abcd":
+            await found.send("w1", Key(NS, name), creation(WORKLOAD, body(name)))
+        await asyncio.sleep(0.01)
+        assert found.workers.failure("w1", A) is None and found.in_store("w1", WORKLOAD, A) is not None
+        waits, foreign = found.workers.failure("w1", B), found.workers.failure("w1", Key(NS, "c"))
+        assert waits is not None and not waits.permanent and found.workers.busy("w1", B)
+        renamed = found.workers.failure("w1", Key(NS, "d"))
+        assert renamed is not None and "of another worker's name" in renamed.message
+        assert (
+            foreign is not None
+            and foreign.permanent
+            and foreign.error == "ForeignObject"
+            and foreign.attempt == "1"
+        )
+        assert "was not made by this manager" in foreign.message
+
+
+async def test_steps_for_one_workload_keep_their_order_and_stop_at_a_failure() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.fails = [ConflictError("stale", status=409)]
+        await found.send("w1", A, Patch(WORKLOAD, A, {"spec": {"active": False}}))
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert remote.server.find(WORKLOAD, A) is None
+
+
+async def test_a_deletion_is_sent_once() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        uid = remote.server.create(WORKLOAD, body("a"))["metadata"]["uid"]
+        await found.send("w1", A, Delete(WORKLOAD, A, uid))
+        await asyncio.sleep(0.01)
+        assert found.workers.deleted("w1", uid) and remote.server.find(WORKLOAD, A) is None
+        await asyncio.sleep(61)
+        assert not found.workers.deleted("w1", uid)
+
+
+async def test_a_read_is_answered_even_if_nothing_is_there() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.server.create(FOO, body("a"))
+        await found.send("w1", A, Read(FOO, A, "7"))
+        await found.send("w1", B, Read(FOO, B, "8"))
+        await asyncio.sleep(0.01)
+        assert (found.workers.last_read("w1", A), found.workers.last_read("w1", B)) == ("7", "8")
+        assert found.in_store("w1", FOO, A) is not None and found.in_store("w1", FOO, B) is None
+
+
+async def test_a_refused_kubeconfig_is_reported_and_closes_the_connection() -> None:
+    async with rig() as found:
+        found.connect("w1")
+        bad = kubeconfig("https://w1.example.com").replace(b"token: t", b"tokenFile: /etc/token")
+        with pytest.raises(KubeError):
+            found.workers.connect("w1", bad, version="2")
+        assert found.workers.probed("w1") and "tokenFile" in found.workers.unusable_reason("w1")
+        assert found.workers.refused("w1") == "2" and found.workers.version_of("w1") is None
+        assert found.changed[-1] == "w1"
+        found.workers.connect("w1", kubeconfig("https://w1.example.com"), version="3")
+        assert found.workers.refused("w1") is None and not found.workers.probed("w1")
+
+
+async def test_a_worker_can_be_used_when_its_watches_are_up_and_reports_what_it_lacks() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.server.unserved.add(FOO)
+        assert not found.workers.probed("w1")
+        await asyncio.sleep(1)
+        assert found.workers.probed("w1") and found.workers.unusable_reason("w1") == ""
+        assert "does not serve foos.example.com" in found.workers.unusable_reason("w1", FOO)
+        assert "w1" in found.changed
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, [], None, 7, {"metadata": {"name": "a"}}, "other", "unlabelled", "raises"]
+)
+async def test_an_answer_that_is_none_is_a_failure_and_tried_again(answer: Any) -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        good, tries = remote.create, []
+
+        async def create(resource: Resource, obj: Obj, *, dry_run: bool = False) -> Any:
+            tries.append(asyncio.get_running_loop().time())
+            if len(tries) > 2:
+                return await good(resource, obj)
+            if answer == "raises":
+                raise ValueError("what is this?")
+            meta = {**obj["metadata"], "uid": "u", "resourceVersion": "1"}
+            if answer == "other":
+                return {**obj, "metadata": {**meta, "name": "b"}}
+            if answer == "unlabelled":
+                return {**obj, "metadata": {**meta, "labels": {}}}
+            return answer
+
+        remote.create = create  # type: ignore[method-assign]
+        for count in (1, 2, 3):
+            await found.send("w1", A, creation(FOO, body("a")))
+            await asyncio.sleep(0.01)
+            assert len(tries) == count and A in found.woken
+            failure = found.workers.failure("w1", A)
+            if count < 3:
+                assert failure is not None and not failure.permanent and found.workers.busy("w1", A)
+            else:
+                assert failure is None and not found.workers.busy("w1", A)
+            await asyncio.sleep(5)
+
+
+@pytest.mark.parametrize("step", [Patch(FOO, A, {"spec": {}}), Read(FOO, A, "7")])
+async def test_other_answers_are_looked_at_as_well(step: RemoteStep) -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+
+        async def nothing(*_: Any, **__: Any) -> Any:
+            return {}
+
+        remote.patch = remote.get = nothing  # type: ignore[method-assign]
+        await found.send("w1", A, step)
+        await asyncio.sleep(0.01)
+        failure = found.workers.failure("w1", A)
+        assert failure is not None and failure.error == "ConnectionLostError"
+        assert found.workers.last_read("w1", A) == ""
+
+
+async def test_what_is_remembered_of_workloads_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fournos.systems.multikueue.remote_client._REMEMBERED", 10)
+    async with rig() as found:
+        remote = found.connect("w1")
+        for n in range(40):
+            await found.send("w1", Key(NS, f"wl{n}"), Read(FOO, Key(NS, f"wl{n}"), "1"))
+        await asyncio.sleep(1)
+        assert sum(bool(found.workers.last_read("w1", Key(NS, f"wl{n}"))) for n in range(40)) == 10
+        remote.fails = [ServerError("down", status=503)] * 40
+        for n in range(40):
+            await found.send("w1", Key(NS, f"wl{n}"), Delete(FOO, Key(NS, f"wl{n}"), "u"))
+        await asyncio.sleep(0.1)
+        assert sum(found.workers.failure("w1", Key(NS, f"wl{n}")) is not None for n in range(40)) == 10
+
+
+async def test_a_deletion_is_not_sent_again_before_its_event() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        uid = remote.server.create(WORKLOAD, body("a"))["metadata"]["uid"]
+        sent: list[Key] = []
+        good = remote.delete
+
+        async def delete(resource: Resource, key: Key, **options: Any) -> None:
+            sent.append(key)
+            await good(resource, key, **options)
+
+        remote.delete = delete  # type: ignore[method-assign]
+        for _ in range(3):
+            await found.send("w1", A, Delete(WORKLOAD, A, uid))
+            await asyncio.sleep(0.01)
+        assert sent == [A]
+
+
+async def test_a_disconnected_worker_leaves_no_task() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert any(task.get_name() == "worker w1" for task in asyncio.all_tasks())
+        remote.hangs = True
+        await found.send("w1", B, creation(WORKLOAD, body("b")))
+        found.workers.disconnect("w1")
+        await asyncio.sleep(0.01)
+        at_work = [task for task in asyncio.all_tasks() if task.get_name() == "worker w1"]
+        assert len(at_work) <= 1, "only what is under way"
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "worker w1"]
+
+
+async def test_steps_are_not_part_of_the_pass_that_sends_them() -> None:
+    """A pass wakes not its own key, and its log lines carry its object: neither is for other Workloads."""
+    seen: list[str] = []
+    async with rig() as found:
+        remote = found.connect("w1")
+
+        async def gate() -> None:
+            seen.append(PASS.get(""))
+
+        remote.gate = gate
+        PASS.set("a pass")
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+    assert seen == [""]
+
+
+async def test_an_object_of_another_origin_is_not_kept() -> None:
+    """No watch of ours would ever take it out of the store again."""
+    async with rig() as found:
+        remote = found.connect("w1")
+        await asyncio.sleep(1)
+        remote.server.create(FOO, body("a", origin="another"))
+        await found.send("w1", A, Read(FOO, A, "7"))
+        await asyncio.sleep(0.01)
+        assert found.workers.last_read("w1", A) == "7" and found.in_store("w1", FOO, A) is None
+
+
+async def test_a_name_whose_object_is_being_deleted_is_waited_for() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        held = body("a")
+        held["metadata"] = {**held["metadata"], "finalizers": ["example.com/held"]}
+        uid = remote.server.create(FOO, held)["metadata"]["uid"]
+        await remote.delete(FOO, A, uid=uid)
+        await found.send("w1", A, creation(FOO, body("a")))
+        await asyncio.sleep(0.01)
+        failure = found.workers.failure("w1", A)
+        assert failure is not None and not failure.permanent and found.workers.busy("w1", A)
