@@ -48,6 +48,15 @@ def test_kustomize_has_every_rbac_file() -> None:
     assert {f"rbac/{path.name}" for path in RBAC} == {name for name in listed if name.startswith("rbac/")}
 
 
+def test_selectors_of_replacements_mean_the_same_as_names_and_as_patterns() -> None:
+    """kubectl 1.36 (kustomize 5.8) reads them as patterns, earlier ones as names: `$NAMESPACE` was not replaced."""
+    (kustomization,) = documents(ROOT / "deploy" / "kustomization.yaml")
+    selectors = [target["select"] for each in kustomization["replacements"] for target in each["targets"]]
+    assert selectors
+    values = [value for selector in selectors for value in selector.values()]
+    assert [value for value in values if not re.fullmatch(r"[A-Za-z-]+", value)] == []
+
+
 def test_no_role_has_a_wildcard() -> None:
     roles = [role for kind in ("Role", "ClusterRole") for _, role in everything(kind)]
     assert roles
