@@ -87,6 +87,17 @@ def test_each_top_folder_has_a_readme() -> None:
     assert [name for name in sorted(folders) if not (ROOT / name / "README.md").is_file()] == []
 
 
+def test_nothing_installs_a_package_of_our_name_from_an_index() -> None:
+    """Anybody could take the name there."""
+    sources = (path for folder in ("src", "docs", "samples", "dev") for path in (ROOT / folder).rglob("*"))
+    texts = [
+        ROOT / "README.md",
+        *(path for path in sources if path.suffix in (".py", ".md", ".html", ".yaml")),
+    ]
+    pattern = re.compile(r"""pip install[^\n#]*[ '"]fournos(?![-/\w])""")
+    assert [path.name for path in texts if pattern.search(path.read_text())] == []
+
+
 def test_commands_exist() -> None:
     program = get_command(build())
     known = set(program.commands)  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from fournos.cli.exits import Exit
 from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
 from fournos.engine.api.durations import parse_ttl
+from fournos.extras import remedy
 from fournos.history.blobs import FREE, BlobsUsageError, S3Location, copy_blobs, open_blobs
 from fournos.history.records import PAGE_MAX, Query, Run
 from fournos.history.store_settings import StoreSettings
@@ -191,7 +192,7 @@ async def _store(*, writable: bool = True) -> AsyncIterator[Store]:
         # An installation without the extra `history` has the other commands.
         from fournos.history.store import Store, StoreError
     except ImportError as error:
-        raise Fail(f"{error.name} is missing", fix="pip install 'fournos[history]'") from error
+        raise Fail(f"{error.name} is missing", fix=remedy("history")) from error
     try:
         async with await Store.open(settings.database_url, writable=writable) as store:
             yield store

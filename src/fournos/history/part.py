@@ -18,6 +18,7 @@ from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
 from fournos.engine.runtime.preflight import UnsupportedError
+from fournos.extras import remedy
 from fournos.history import metrics as store_metrics
 from fournos.history.blobs import Blobs, BlobsUsageError, check_blobs, open_blobs
 from fournos.history.recorder import metrics as recorder_metrics
@@ -165,7 +166,7 @@ async def verify(settings: HistorySettings, api: Client) -> list[str]:
     Raises UnsupportedError if packages of the history are missing, or its bucket cannot be used as it is set.
     """
     if find_spec("sqlalchemy") is None:
-        raise UnsupportedError("the history needs packages that are missing: pip install 'fournos[history]'")
+        raise UnsupportedError(f"the history needs packages that are missing: {remedy('history')}")
     try:
         return await check_blobs(settings.blob_place)
     except BlobsUsageError as error:

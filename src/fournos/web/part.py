@@ -10,6 +10,7 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
 from fournos.engine.runtime.preflight import UnsupportedError
+from fournos.extras import remedy
 from fournos.web.rights import RIGHTS
 from fournos.web.settings import WebSettings
 
@@ -27,11 +28,9 @@ def start(settings: WebSettings, clock: Clock, metrics: Metrics, wake: Wake) -> 
 async def verify(settings: WebSettings, api: Client) -> list[str]:
     """Raises UnsupportedError if packages of the page are not installed."""
     if find_spec("jinja2") is None:
-        raise UnsupportedError("the page needs packages that are missing: pip install 'fournos[web]'")
+        raise UnsupportedError(f"the page needs packages that are missing: {remedy('web')}")
     if settings.oidc_issuer and find_spec("joserfc") is None:
-        raise UnsupportedError(
-            "a login provider needs packages that are missing: pip install 'fournos[oidc]'"
-        )
+        raise UnsupportedError(f"a login provider needs packages that are missing: {remedy('web,oidc')}")
     return []
 
 

@@ -49,7 +49,7 @@ def test_kustomize_has_every_rbac_file() -> None:
 
 
 def test_selectors_of_replacements_mean_the_same_as_names_and_as_patterns() -> None:
-    """kubectl 1.36 (kustomize 5.8) reads them as patterns, earlier ones as names: `$NAMESPACE` was not replaced."""
+    """kubectl 1.36 (kustomize 5.8) reads them as patterns, earlier ones as names: a `$` never matched."""
     (kustomization,) = documents(ROOT / "deploy" / "kustomization.yaml")
     selectors = [target["select"] for each in kustomization["replacements"] for target in each["targets"]]
     assert selectors

@@ -92,11 +92,13 @@ def test_the_code_of_a_key_without_a_blob() -> None:
 async def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     monkeypatch.delitem(sys.modules, "fournos.history.blobs.s3", raising=False)
-    with pytest.raises(BlobsUsageError, match=r"s3://perf needs obstore\.store: pip install 'fournos\[s3\]'"):
+    with pytest.raises(
+        BlobsUsageError, match=r"s3://perf needs obstore\.store: pip install '\.\[history,s3\]'"
+    ):
         open_blobs(S3Location("perf"))
     monkeypatch.setenv("FOURNOS_HISTORY_BLOBS", "s3://perf")
     api: Any = None
-    with pytest.raises(UnsupportedError, match=r"pip install 'fournos\[s3\]'"):
+    with pytest.raises(UnsupportedError, match=r"pip install '\.\[history,s3\]'"):
         await verify(HistorySettings(), api)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fournos.extras import remedy
 from fournos.history.blobs.blobs import Blobs, BlobsUnavailableError, BlobsUsageError
 from fournos.history.blobs.directory import DirectoryBlobs
 from fournos.history.blobs.location import S3Location
@@ -40,5 +41,5 @@ def _s3(location: S3Location) -> S3Blobs:
         # An installation without the extra `s3` keeps its blobs in a directory.
         from fournos.history.blobs.s3 import S3Blobs
     except ImportError as error:
-        raise BlobsUsageError(f"{location} needs {error.name}: pip install 'fournos[s3]'") from error
+        raise BlobsUsageError(f"{location} needs {error.name}: {remedy('history,s3')}") from error
     return S3Blobs(location)
