@@ -84,6 +84,8 @@ class Server:
     def __init__(self, clock: VirtualClock | None = None) -> None:
         self.clock = clock or VirtualClock()
         self.history: list[Change] = []
+        self.checked = -1
+        """The version at which invariants were last looked at."""
         self.logs: dict[Key, list[str]] = {}
         self.unserved: set[Resource] = set()
         self.without_status: set[Resource] = set()
