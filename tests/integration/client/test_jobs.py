@@ -101,7 +101,7 @@ async def test_a_matrix_costs_what_its_requests_cost(
             SPEC, {"env.N": [str(number) for number in range(count)]}, label=label
         )
         assert len({job.uid for job in jobs}) == count
-        assert len(await fournos.systems.jobs(selector=f"{MATRIX_LABEL}={label}")) == count
+        assert len(await fournos.jobs(selector=f"{MATRIX_LABEL}={label}")) == count
 
     spent = []
     for label in ("first", "second", "third"):  # other work of the machine spoils one of them, not all

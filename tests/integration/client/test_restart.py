@@ -47,7 +47,7 @@ async def test_the_api_server_restarts_while_handles_wait(fournos: AsyncClient, 
     cluster.stop_component("kube-apiserver")
     try:
         with pytest.raises(UnreachableError) as refusal:
-            await fournos.systems.jobs()
+            await fournos.jobs()
         assert refusal.value.fix
     finally:
         cluster.start_component("kube-apiserver")
