@@ -48,7 +48,7 @@ BY_UID: Final[Keyed[str]] = Keyed(uid_of)
 
 
 class Line(NamedTuple, Generic[T]):
-    """Items in the order of their places."""
+    """The items of a group, sorted by their places: `items[i]` has the place `places[i]`."""
 
     places: list[Any]
     items: list[T]

@@ -62,21 +62,22 @@ class Acted:
     retry_after: float = 0.0
     """Seconds to wait as the API server asked (Retry-After); 0.0 without such a request."""
     news: bool = False
-    """True if a response changed a cache.  Its watch event enqueues no key, so this key must run again."""
+    """True if a response changed a cache.  The watch event of that change enqueues no key, so this key must
+    run again."""
     unforeseen: bool = False
-    """True if such a response shows more than this pass's own write, such as an object that existed."""
+    """True if such a response shows a change that this pass did not write, such as an object that existed."""
 
 
 class _WaitError(Exception):
-    """The name is taken and will be free soon."""
+    """The name of a step's object is used by another object that is being deleted."""
 
 
 class _ForeignError(Exception):
-    """The name is taken by an object that is not ours."""
+    """The name of a step's object is used by an object that this operator does not own."""
 
 
 class _NotAllowedError(Exception):
-    """The source Secret refuses to be copied."""
+    """The source Secret does not allow this copy."""
 
 
 _RECENT: Final = 60.0

@@ -28,12 +28,15 @@ log = logging.getLogger(__name__)
 SYNC_POLL = 0.05
 SYNC_REPORT_INTERVAL = 10.0
 SILENCE = 3 * INACTIVITY
-"""Seconds.  The reflector closes a silent watch earlier; if one is silent for longer, its task hangs."""
+"""Seconds without an event after which the task of a watch is reported as hanging.
+
+The reflector closes a silent watch earlier than that.
+"""
 
 
 @dataclass(slots=True, eq=False)
 class RunningController:
-    """One controller at run time."""
+    """A controller with its queue, its metrics and the caches that it reads."""
 
     controller: Controller[Any]
     queue: Queue
@@ -81,8 +84,8 @@ class Feed:
 
 
 at_work: ContextVar[tuple[RunningController, Key] | None] = ContextVar("at_work", default=None)
-"""The key that this task reconciles now.  Its own writes do not enqueue it; its pass returns whether it must
-run again."""
+"""The key that this task reconciles.  The task's own writes do not enqueue this key: the pass returns whether
+it must run again."""
 
 
 class Informers:

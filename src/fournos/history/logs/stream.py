@@ -70,7 +70,7 @@ class _End(Enum):
 
 
 class ContainerStream:
-    """The task of one container.  `tell` brings what the watch of its pod shows."""
+    """Reads and stores the log of one container.  Call `tell` with each new state of the container."""
 
     def __init__(
         self, container: Container, identity: Identity, shared: Shared, server: Server, budget: Budget
@@ -98,7 +98,7 @@ class ContainerStream:
             self._ended.set()
 
     async def run(self) -> None:
-        """Stores the log until its end."""
+        """Reads the log and stores it, until the log is complete or the history has no such run."""
         try:
             writer = await self._retried(self._opened)
             if not writer.log.complete:

@@ -1,4 +1,4 @@
-"""What a pass of the recorder observes: an object, its dependents, and what is recorded of it."""
+"""The observed state of a recorder's pass: an object, its dependents, and the stored record of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fournos.insight.facts import Facts
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The observed state of one key."""
+    """The observed state of one key, as `observe` reads it from the caches and the journal."""
 
     key: Key
     resource: Resource

@@ -43,13 +43,13 @@ from fournos.insight.values import status_of
 from fournos.systems.jobs.names import RERUNS_CREATED
 
 DETAILS = 15
-"""Changes that are none of the phase are written after so many times the interval, or with the next phase."""
+"""Other changes than those of the phase are written after this many intervals, or with the next phase."""
 CLOSED_AT_ONCE = 100
-"""Runs that one sweep closes; the next sweep follows at once."""
+"""The maximum number of runs that one sweep closes; the next sweep follows at once."""
 
 
 def decide(seen: Observed, facts: Facts, now: datetime, *, settings: HistorySettings) -> Decision:
-    """Returns the writes to the history that a key needs.  Pure; see `fournos.engine.runtime.decision`."""
+    """Returns the writes to the history that a key needs.  Pure: see `fournos.engine.runtime.decision`."""
     if facts.failure is not None or not seen.cluster:
         return Decision(retry=True)
     if seen.loaded_at is None:
@@ -106,13 +106,13 @@ def _may_be_recorded(seen: Observed) -> bool:
 
 
 def _sign_of_life(stored: Stored, now: datetime) -> tuple[Step, ...]:
-    """Writes a run again, so that a later process finds how long this one ran."""
+    """Writes an open run again, so that its time of observation shows how long this process ran."""
     run = replace(stored.run, observed_at=now)
     return (archive.Write(Record(run, stored.waits), stored.digest),)
 
 
 def _close(stored: Stored, seen: Observed, now: datetime) -> tuple[Step, ...]:
-    """Closes the run of an object that is gone."""
+    """Returns the write that closes the run of an object that does not exist any more."""
     if not stored.open:
         return (archive.Forget(stored.run.identity),)
     down = seen.down if stored.resumed else None
@@ -164,7 +164,7 @@ def _same(stored: Stored, run: Run, digest: bytes) -> bool:
 
 
 def _later(seen: Observed, stored: Stored, waits: Waits, patch: tuple[Step, ...], due: datetime) -> Decision:
-    """Puts the record off; what may be gone by then is kept in memory, and the ledger with its times."""
+    """Delays the record until `due`.  Keeps ledger and quota in memory: their sources may be gone then."""
     quota = quota_of(seen)
     same = waits == stored.waits and quota == stored.quota
     steps = () if same else (archive.Remember(seen.identity, waits, quota),)
@@ -172,7 +172,7 @@ def _later(seen: Observed, stored: Stored, waits: Waits, patch: tuple[Step, ...]
 
 
 def _waits(seen: Observed, life: Life, now: datetime) -> Waits:
-    """Returns the ledger after this look."""
+    """Returns the waiting ledger with the reason that is observed now."""
     assert seen.obj is not None
     stored = seen.stored
     observation = Observation(

@@ -28,7 +28,7 @@ LABELS: Final = "labels"
 TIME: Final = "time"
 """The list of all runs: filters that cannot lead test it."""
 MERGED: Final = 16
-"""More values than these are tested on the rows: a list for each would be read for most of them in vain."""
+"""The maximum number of values of a filter that leads.  With more values each row is tested instead."""
 _FIRST: Final = ("uid", "fingerprints", "name", LABELS)
 _ORDER: Final = (*_FIRST, *(name for name in FILTERS if name not in _FIRST))
 """The filters that can lead, the one that usually leaves the fewest runs first."""
@@ -78,7 +78,7 @@ class Lists:
 
     @property
     def tests(self) -> int:
-        """The number of conditions, but those of time."""
+        """The number of conditions of the query, without those on time."""
         return len(self._values) + len(self._query.labels) + bool(self._query.text)
 
     def leading(self) -> list[str]:

@@ -1,8 +1,9 @@
-"""By which filter a page is read, and how far it searches: a page costs about the same for any query.  Pure.
+"""Chooses the filter by which a page is read, and limits how far the page searches.  Pure.
 
-A page is read by the list of one filter, the leading one; the others test its entries.  The filter with the
-fewest entries leads.  Where each has many, that one leads whose first entries reach furthest back, and the
-page searches no further than these: it ends where they end, with a cursor that goes on.
+A page reads the list of one filter, the leading filter, and tests each entry by the other filters.  The
+filter with the fewest entries leads.  If all filters have many entries, the filter whose first entries reach
+furthest back leads.  The page then reads these first entries only, and returns a cursor for the next page.
+So the cost of a page depends little on the query.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fournos.history.store.entries import TEXT, TIME, TRIGRAMS, Entries, Lists
 _FEW: Final = frozenset({"uid", "name"})
 """Filters that leave few runs, whatever their value."""
 TESTED: Final = {"sqlite": 8_000, "postgresql": 4_000}
-"""Dialect → how often one page looks an entry up in another index at most: that takes some milliseconds."""
+"""Dialect → the maximum number of look-ups in other indexes for one page.  They take some milliseconds."""
 COMPARED: Final = {"sqlite": 50_000, "postgresql": 40_000}
 """Dialect → names that one page compares with a text at most: about ten milliseconds."""
 FOUND: Final = 4_000

@@ -13,7 +13,7 @@ from fournos.systems.jobs.names import SLOT_RESOURCE
 NAMING_AT_MOST = 50
 """The maximum number of waiting jobs whose message names the same job.
 
-Each of them is written again when that job ends.
+When that job ends, the operator writes the status of each of them again.
 """
 
 _NAMED = re.compile(r" is exclusively locked by job (\S+), waiting ")
@@ -47,7 +47,7 @@ def waits_for_lock(message: str) -> bool:
 
 
 def wait(ctx: Context, type_: str, reason: str, message: str) -> Decision:
-    """Reports once that something is missing which may still appear, and requeues with backoff."""
+    """Reports once that something is missing, and requeues with backoff because it may still appear."""
     if ctx.draft.reason_of(type_) != reason:
         ctx.draft.event(reason, message, warning=True)
     if not ctx.draft.phase:
@@ -69,10 +69,10 @@ def wait_if_curable(ctx: Context, failure: StepFailure, type_: str, *, engine: s
 
 
 def admission_message(ctx: Context, kueue_message: str) -> str:
-    """Returns Kueue's message, or the holder of the cluster if that is the actual reason.
+    """Returns Kueue's message; if the job waits for a cluster that another job holds, names that job instead.
 
-    The hint comes from the index of jobs that hold the cluster, not from the text alone: the slot resource
-    may also be short because the cluster has no slots.
+    The holder is read from the index of jobs that hold the cluster, because Kueue reports missing slots with
+    the same text when the cluster has no slots at all.
     """
     if not kueue_message:
         return "Waiting for Kueue admission"

@@ -120,7 +120,7 @@ async def _existing(api: Api, intake: Intake, settings: VaultSettings) -> dict[s
 async def _write(
     api: Api, action: Create | Update | Unchanged, settings: VaultSettings, *, adopt: bool
 ) -> Action:
-    """Applies an action; if the Secret has changed meanwhile, plans again for its current state."""
+    """Applies an action.  If the Secret has changed meanwhile, plans again for its current state."""
     for last in (False,) * (ATTEMPTS - 1) + (True,):
         secret = action.secret
         try:

@@ -70,7 +70,7 @@ class SubjectRights:
         return await self._reviewer.may(self._user, given, own=self._own)
 
     async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
-        """Who may list a kind reads all of it: `get` counts where that is missing."""
+        """Returns the rights to read these kinds: for each the right to `list`, else to `get`."""
         found: list[Right] = []
         for kind in kinds:
             for verb in ("list", "get"):

@@ -15,7 +15,7 @@ from fournos.web.runs.filters import Filters
 from fournos.web.runs.rows import Place, follows, is_enough, second
 
 _MORE: Final = 8
-"""Rows that are read beyond a page, because live jobs are in the history, too."""
+"""The number of rows that are read in addition to a page, because the history has the live jobs, too."""
 _MOST: Final = 5_000
 """Rows of the history that are read for one page at most."""
 SEARCHES: Final = 8
@@ -74,7 +74,7 @@ async def recorded(
             until = page.searched_until if searches <= 0 else None
             if len(runs) >= _MOST:
                 until = runs[-1].submitted_at + timedelta(microseconds=1)
-            # A further page begins there, so it must be before the beginning of this one.
+            # The next page begins at `until`: it must be earlier than the beginning of this page.
             if until and (after is None or second(until) < after.submitted):
                 return Recorded(found[:most], second(until))
     return Recorded(found[:most])
