@@ -62,8 +62,8 @@ def test_the_lanes_run_at_the_same_time_and_to_their_ends(tmp_path: Path) -> Non
     }
     out = io.StringIO()
     assert run(pair, tmp_path / "logs", out) == 3
-    assert "a: passed, 0 min 0 s" in out.getvalue()
-    assert "b: failed with exit code 3, 0 min 0 s" in out.getvalue()
+    assert "a: passed, 0 min" in out.getvalue()
+    assert "b: failed with exit code 3, 0 min" in out.getvalue()
 
 
 def test_a_command_that_was_killed_is_a_failure(tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_progress_is_marked_and_the_report_is_whole(tmp_path: Path) -> None:
     report = SHOWN.splitlines()[5:]
     assert lines[ended + 1 : ended + 1 + len(report)] == report
     assert out.getvalue().count("==== FAILURES") == 1
-    assert lines[-2:] == [
-        f"==> long: failed with exit code 1, 0 min 0 s, whole output in {tmp_path}/logs/long.log",
-        f"==> b: passed, 0 min 0 s, whole output in {tmp_path}/logs/b.log",
+    assert [re.sub(r"0 min \d+ s", "0 min", line) for line in lines[-2:]] == [
+        f"==> long: failed with exit code 1, 0 min, whole output in {tmp_path}/logs/long.log",
+        f"==> b: passed, 0 min, whole output in {tmp_path}/logs/b.log",
     ]
     assert (tmp_path / "logs" / "long.log").read_text() == SHOWN
 
