@@ -156,6 +156,10 @@ class AppWrapperStage(Stage):
                     return str(one["total"])
         return "0"
 
+    async def nothing_reserved(self) -> bool:
+        """Kueue gives quota back a moment after it has seen the Workload's end: wait for it."""
+        return await self.reserved() == "0"
+
     def logs(self) -> str:
         return self.tail()
 

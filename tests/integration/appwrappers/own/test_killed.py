@@ -117,7 +117,7 @@ async def test_from_the_queue_to_the_end(faults: FaultStage) -> None:
     assert len(faults.workloads) == 1
     made = sorted(one["metadata"]["name"].partition("-job-")[0] for one in stage.kubelet.seen.values())
     assert made == ["life", "life-pod"]
-    assert await stage.reserved() == "0"
+    await stage.until(stage.nothing_reserved, "its quota stays taken")
 
 
 async def test_evicted_and_deleted(faults: FaultStage) -> None:

@@ -31,7 +31,7 @@ async def test_from_the_queue_to_the_end(stage: AppWrapperStage) -> None:
     finished = await stage.condition(name, "Finished", "True", "Succeeded")
     assert finished["message"] == "AppWrapper finished successfully"
     await stage.until(lambda: _let_go(stage, name), "the finalizer stays")
-    await stage.until(lambda: _free(stage), "quota stays taken")
+    await stage.until(stage.nothing_reserved, "quota stays taken")
     await stage.client.delete(APPWRAPPER, Key(stage.namespace, name))
     await stage.gone(APPWRAPPER, name)
     await stage.gone(POD, "whole-pod")
@@ -41,10 +41,6 @@ async def test_from_the_queue_to_the_end(stage: AppWrapperStage) -> None:
 
 async def _let_go(stage: AppWrapperStage, name: str) -> bool:
     return IN_USE not in ((await stage.workload(name))["metadata"].get("finalizers") or ())
-
-
-async def _free(stage: AppWrapperStage) -> bool:
-    return await stage.reserved() == "0"
 
 
 async def test_hold_lets_run_what_runs_and_starts_nothing(stage: AppWrapperStage) -> None:
@@ -72,7 +68,7 @@ async def test_hold_and_drain_takes_everything_down_and_it_comes_back(stage: App
     assert "podSetInfos" not in wrapper["spec"]["components"][0]
     requeued = await stage.condition("drained", "Requeued", "False", "ClusterQueueStopped")
     assert requeued["message"]
-    await stage.until(lambda: _free(stage), "quota stays taken")
+    await stage.until(stage.nothing_reserved, "quota stays taken")
     stage.kubelet.finish("drained")
     await stage.stop_policy("None")
     await stage.phase("drained", "Succeeded")
@@ -95,7 +91,7 @@ async def test_deactivated_and_reactivated(stage: AppWrapperStage) -> None:
     workload = (await stage.workload("paused"))["metadata"]["name"]
     await stage.patch(WORKLOAD, workload, {"spec": {"active": False}})
     await stage.phase("paused", "Suspended")
-    await stage.until(lambda: _free(stage), "quota stays taken")
+    await stage.until(stage.nothing_reserved, "quota stays taken")
     assert stage.kubelet.live() == []
     stage.kubelet.finish("paused")
     await stage.patch(WORKLOAD, workload, {"spec": {"active": True}})
