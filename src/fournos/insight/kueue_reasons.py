@@ -51,8 +51,8 @@ REASONS: Final[Mapping[str, KueueReason]] = {
     ),
     "Suspended": KueueReason(
         Cause.QUEUE_STOPPED,
-        "waits: its queue is stopped.",
-        ("wait until an administrator sets stopPolicy to None",),
+        "waits: its queue is stopped, or not active.",
+        ("wait until an administrator sets stopPolicy to None, or repairs the queue",),
     ),
 }
 """Reasons that name no quota: what is free and what is asked for does not explain them."""

@@ -1,0 +1,157 @@
+"""What is said of Workloads that wait in a real Kueue, with its granular reasons and without them.
+
+The reasons stand behind the feature gate UnadmittedWorkloadsObservability, which Kueue 0.19 has.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.versions import chosen
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+)
+from fournos.insight.causes import Cause
+from fournos.insight.explanation import Explanation
+from fournos.insight.facts import queue_facts
+from fournos.insight.queue_reasons import Words, in_queue
+from tests.integration.conftest import kueue_configured
+from tests.integration.stage import Stage
+
+GATE = "UnadmittedWorkloadsObservability"
+GATED_SINCE = (0, 19)
+"""The first Kueue with that gate, and with gates on admission."""
+VERSION_OF_KUEUE = tuple(int(part) for part in chosen().kueue.removeprefix("v").split(".")[:2])
+NEEDS_GATES = pytest.mark.skipif(VERSION_OF_KUEUE < GATED_SINCE, reason="this Kueue is older than 0.19")
+
+
+@pytest.fixture(
+    scope="module",
+    params=["without", pytest.param("with", marks=NEEDS_GATES)],
+    ids=lambda gate: f"{gate} the gate",
+)
+def configured(request: pytest.FixtureRequest, kubeconfig: Path) -> Iterator[tuple[Path, bool]]:
+    """A kubeconfig, and whether its Kueue has the gate on."""
+    if request.param == "without":
+        yield kubeconfig, False
+        return
+    with kueue_configured({"featureGates": {GATE: True}}) as path:
+        yield path, True
+
+
+@pytest.fixture
+async def stage(configured: tuple[Path, bool]) -> AsyncIterator[Stage]:
+    """A namespace; the 2 CPUs of LocalQueue `lq` are in use, the flavor of `broken` is missing."""
+    namespace = f"why-{uuid.uuid4().hex[:6]}"
+    async with Client(load(configured[0])) as client:
+        stage = Stage(namespace, client)
+        await client.create(NAMESPACE, whole(NAMESPACE, namespace))
+        await client.create(RESOURCE_FLAVOR, whole(RESOURCE_FLAVOR, namespace))
+        await _queue(stage, namespace, "lq", flavor=namespace)
+        await _queue(stage, f"{namespace}-broken", "broken", flavor="no-such-flavor")
+        await _submit(stage, "holder", cpu="2")
+        await stage.until(lambda: _in_use(stage), "the quota is not in use")
+        yield stage
+        await client.delete(NAMESPACE, Key("", namespace))
+        for resource, name in (
+            (CLUSTER_QUEUE, namespace),
+            (CLUSTER_QUEUE, f"{namespace}-broken"),
+            (RESOURCE_FLAVOR, namespace),
+        ):
+            await client.delete(resource, Key("", name))
+
+
+def whole(resource: Resource, name: str, *, namespace: str = "", **spec: Any) -> Obj:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+
+
+async def _queue(stage: Stage, name: str, local: str, *, flavor: str) -> None:
+    quota = {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": "2"}]}
+    groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
+    await stage.client.create(
+        CLUSTER_QUEUE, whole(CLUSTER_QUEUE, name, namespaceSelector={}, resourceGroups=groups)
+    )
+    await stage.client.create(
+        LOCAL_QUEUE, whole(LOCAL_QUEUE, local, namespace=stage.namespace, clusterQueue=name)
+    )
+
+
+async def _submit(stage: Stage, name: str, *, cpu: str, queue: str = "lq", **annotations: str) -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    pod_sets = [{"name": "main", "count": 1, "template": template}]
+    workload = whole(WORKLOAD, name, namespace=stage.namespace, queueName=queue, podSets=pod_sets)
+    workload["metadata"]["annotations"] = annotations
+    await stage.client.create(WORKLOAD, workload)
+
+
+async def _in_use(stage: Stage) -> bool:
+    """Kueue counts what a Workload takes a moment after it has admitted it."""
+    status = (await stage.client.get(CLUSTER_QUEUE, Key("", stage.namespace))).get("status") or {}
+    return any(
+        usage["total"] == "2" for flavor in status.get("flavorsUsage") or () for usage in flavor["resources"]
+    )
+
+
+async def _explained(stage: Stage, name: str, queue: str = "lq") -> tuple[str, Explanation]:
+    """Kueue's reason, and the explanation; waits until Kueue has looked at the Workload."""
+
+    async def looked_at() -> Any:
+        workload = await stage.get(WORKLOAD, name)
+        return workload if (condition(workload, "QuotaReserved") or {}).get("message") else None
+
+    workload = await stage.until(looked_at, f"Kueue says nothing of {name}")
+    facts = await queue_facts(stage.client, workload, queue)
+    reason = str((condition(workload, "QuotaReserved") or {})["reason"])
+    return reason, in_queue(workload, workload, facts, Words((), "", ""))
+
+
+async def test_quota_that_another_has(stage: Stage, configured: tuple[Path, bool]) -> None:
+    await _submit(stage, "next", cpu="1")
+    reason, explanation = await _explained(stage, "next")
+    assert reason == ("WaitingForQuota" if configured[1] else "Pending")
+    assert explanation.cause is Cause.QUOTA and "too much of cpu is in use" in explanation.verdict
+
+
+async def test_more_than_there_is(stage: Stage, configured: tuple[Path, bool]) -> None:
+    await _submit(stage, "greedy", cpu="5")
+    reason, explanation = await _explained(stage, "greedy")
+    assert reason == ("ExceedsMaxQuota" if configured[1] else "Pending")
+    assert "can never be admitted: it asks for 5 of cpu" in explanation.verdict
+
+
+async def test_a_queue_that_is_stopped(stage: Stage, configured: tuple[Path, bool]) -> None:
+    await stage.client.patch(CLUSTER_QUEUE, Key("", stage.namespace), {"spec": {"stopPolicy": "Hold"}})
+    await _submit(stage, "held", cpu="1")
+    reason, explanation = await _explained(stage, "held")
+    assert reason == ("Suspended" if configured[1] else "Inadmissible")
+    assert explanation.cause is Cause.QUEUE_STOPPED
+
+
+async def test_a_queue_that_cannot_work(stage: Stage, configured: tuple[Path, bool]) -> None:
+    await _submit(stage, "stuck", cpu="1", queue="broken")
+    reason, explanation = await _explained(stage, "stuck", "broken")
+    assert reason == ("Suspended" if configured[1] else "Inadmissible")
+    assert explanation.cause is Cause.QUEUE_STOPPED and "is not active" in explanation.verdict
+
+
+@NEEDS_GATES
+async def test_a_gate_on_its_admission(stage: Stage) -> None:
+    await _submit(stage, "gated", cpu="1", **{"kueue.x-k8s.io/admission-gated-by": "example.com/approval"})
+    reason, explanation = await _explained(stage, "gated")
+    assert reason == "AdmissionGated"
+    assert explanation.cause is Cause.ADMISSION_CHECK and "held back by a gate" in explanation.verdict
