@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = (
     # Without pods: what both API servers and both Kueues take, and say.
     "tests/integration/test_samples.py",
+    "tests/integration/test_kueue_reasons.py",
     "tests/integration/api/test_rules.py::test_creations",
     "tests/integration/frameworks/test_queue.py",
     "tests/integration/jobs/test_faults_queue.py::test_kueue_preempts_a_running_job",

@@ -11,6 +11,7 @@ from typing import Any
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, TransientError
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
+from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.release import release_quota
 from fournos.engine.queueing.report import finish_patch
@@ -78,8 +79,7 @@ class Players:
         work = []
         for kind in self.kinds:
             for job in await site.all(kind):
-                labels = job["metadata"].get("labels") or {}
-                workload = workloads.get(str(labels.get(names.PREBUILT)))
+                workload = workloads.get(prebuilt_name(job))
                 if workload is not None and not is_terminating(job) and not is_true(workload, "Finished"):
                     work.append(self._play(site, kind, job, workload))
         await asyncio.gather(*work)

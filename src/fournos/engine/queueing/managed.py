@@ -2,7 +2,8 @@
 
 On the manager cluster such a job has its Workload and nothing else.  It is never started, stopped or counted
 as active there, no objects are created for it, and MultiKueue writes its status.  On the worker the copy has
-no `managedBy`, and its label kueue.x-k8s.io/prebuilt-workload-name names its Workload.
+no `managedBy`, and its label kueue.x-k8s.io/prebuilt-workload-name (an annotation since Kueue 0.19) names its
+Workload.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from typing import Any, Final
 from fournos.engine.api.quantities import parse_count
 from fournos.engine.kube.patches import joined, nested, without_null
 from fournos.engine.kube.resource import Obj, key_of, uid_of
-from fournos.engine.queueing.ensure import PREBUILT_LABEL
 from fournos.engine.runtime.decision import Decision, EventRecord, LiveGet, Present, Unknown
 from fournos.engine.runtime.steps import Create
 from fournos.systems.frameworks import names
@@ -125,7 +124,6 @@ def _body(ctx: Context, old: Obj, name: str, number: int) -> dict[str, Any]:
     meta, framework = old["metadata"], ctx.framework
     assert framework.stop is not None
     labels = {**(meta.get("labels") or {}), names.PREDECESSOR_LABEL: uid_of(old)}
-    labels.pop(PREBUILT_LABEL, None)
     annotations = {
         key: value
         for key, value in (meta.get("annotations") or {}).items()
