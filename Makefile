@@ -22,11 +22,13 @@ AROUND = $(PYTHON) -m devcluster around --keep=$(KEEP_CLUSTERS)
 WITH_CLUSTERS = $(AROUND) -- $(PYTHON)
 
 # Unit tests share nothing, so they take all cores. Tests on clusters wait most of the time: those of a lane
-# run one after the other, two lanes side by side, with no cluster in common.
+# run one after the other, the lanes side by side, with no cluster in common.
 UNIT_TESTS = $(PYTHON) -m pytest tests/unit --numprocesses=auto $(PYTEST_ARGS)
 # What a change of the product needs, and what only a change of the set-up needs: tests with that mark.
 PRODUCT_ARGS = -m "not setup" $(PYTEST_ARGS)
-SETUP_LANES = tests/e2e/bare tests/e2e/devcluster,tests/integration/multikueue
+LANES = integration=tests/integration jobs=tests/e2e/jobs,tests/e2e/web \
+  systems=tests/e2e/appwrappers,tests/e2e/clusters,tests/e2e/frameworks,tests/e2e/miniclusters,tests/e2e/multikueue
+SETUP_LANES = bare=tests/e2e/bare devcluster=tests/e2e/devcluster,tests/integration/multikueue
 
 DEV_CLUSTER   ?= fournos-dev
 DEV_NAMESPACE := $(or $(FOURNOS_NAMESPACE),fournos-local-dev)
@@ -106,7 +108,7 @@ else
 test: lint verify programs ## Lint and all tests of the product; with FOURNOS_NAMESPACE set, only the operator that runs there
 	@echo "==> tests: unit, then integration and end-to-end side by side; all run, whatever fails"
 	@$(UNIT_TESTS) tests/store; unit=$$?; \
-	  exec $(AROUND) --earlier=$$unit -- $(PYTHON) -m dev.lanes tests/integration tests/e2e -- $(PRODUCT_ARGS)
+	  exec $(AROUND) --earlier=$$unit -- $(PYTHON) -m dev.lanes $(LANES) -- $(PRODUCT_ARGS)
 endif
 
 # The first time this compiles a Kubernetes, and what checks alerts: no single test should have to wait for that.
@@ -126,8 +128,9 @@ integration: programs ## Only the tests against a real API server (control plane
 e2e: programs ## Only the end-to-end tests (a full local cluster)
 	@$(WITH_CLUSTERS) -m pytest tests/e2e $(PRODUCT_ARGS)
 
-test-setup: programs ## Tests of the set-up: local clusters, a newcomer's machine, what Kueue's own adapter does
-	@exec $(AROUND) -- $(PYTHON) -m dev.lanes $(SETUP_LANES) -- -m setup $(PYTEST_ARGS)
+test-setup: programs ## Tests of the set-up: local clusters, a newcomer's machine, Kueue's own adapter, other versions
+	@$(AROUND) -- $(PYTHON) -m dev.lanes $(SETUP_LANES) -- -m setup $(PYTEST_ARGS); setup=$$?; \
+	  $(PYTHON) -m dev.second_set $(PYTEST_ARGS) && exit $$setup
 
 vm: programs ## A node and the demonstration on Debians with a kernel of their own, emulated (40 min)
 	@$(PYTHON) -m pytest tests/vm $(PYTEST_ARGS)

@@ -1,7 +1,8 @@
 """`make test`, `make test-setup`: run tests in lanes side by side, each in a process of its own.
 
-A lane is a folder, or several joined by commas; lanes must share no cluster. A lane writes its output into a
-log file in build/lanes. Its progress lines appear here as they come, marked with the first folder's name;
+A lane is NAME=PATHS, tests joined by commas; lanes must share no cluster. Its tests find its name in
+FOURNOS_LANE, so that those with pods have a full cluster of their own. A lane writes its output into a
+log file in build/lanes. Its progress lines appear here as they come, marked with its name;
 pytest's report appears in one piece when the lane ends. Each minute a line says how much is done, and what is
 left if the lane has run before. All lanes run to their end, whatever the result of the others.
 """
@@ -9,6 +10,7 @@ left if the lane has run before. All lanes run to their end, whatever the result
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import signal
 import subprocess
@@ -24,6 +26,7 @@ from devcluster.signals import forwarding
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "lanes"
+VARIABLE = "FOURNOS_LANE"
 NOTHING_SELECTED = 5
 """pytest's exit code if no test matches. One lane may have none."""
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -122,6 +125,7 @@ def run(commands: Mapping[str, Sequence[str]], logs: Path, out: TextIO) -> int:
                     stdout=file,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
+                    env={**os.environ, VARIABLE: name},
                 )
             processes.append(process)
             for number in received:
@@ -155,8 +159,8 @@ def commands(words: Sequence[str]) -> dict[str, list[str]]:
         lanes, arguments = lanes[: lanes.index("--")], lanes[lanes.index("--") + 1 :]
     # Unbuffered, so that each progress line is in the log at once.
     pytest = [sys.executable, "-u", "-m", "pytest"]
-    folders = [lane.split(",") for lane in lanes]
-    return {Path(first).name: [*pytest, first, *others, *arguments] for first, *others in folders}
+    named = [lane.partition("=") for lane in lanes]
+    return {name: [*pytest, *paths.split(","), *arguments] for name, _, paths in named}
 
 
 if __name__ == "__main__":

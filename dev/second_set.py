@@ -1,6 +1,7 @@
 """Runs a chosen part of the tests on the set of versions that is not the default: python -m dev.second_set.
 
-The clusters are their own, apart from those of other tests, and end with the run. Arguments go to pytest.
+The clusters have the names of those of other tests, so both cannot run at once; they end with the run.
+Arguments go to pytest.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from devcluster.versions import DEFAULT, SETS, VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 (OTHER,) = SETS.keys() - {DEFAULT}
-TESTS = (
-    # Without pods: what both API servers and both Kueues take, and say.
+WITHOUT_PODS = (
     "tests/integration/test_samples.py",
     "tests/integration/test_kueue_reasons.py",
     "tests/integration/api/test_rules.py::test_creations",
@@ -26,7 +26,8 @@ TESTS = (
     "tests/integration/clusters/test_hub.py::test_the_life_of_a_cluster",
     "tests/integration/multikueue/test_dispatch.py",
     "tests/integration/multikueue/test_fournosjobs.py",
-    # With pods.
+)
+WITH_PODS = (
     "tests/e2e/jobs/test_lifecycle.py::test_a_job_succeeds_with_its_secrets_and_artifacts",
     "tests/e2e/jobs/test_lifecycle.py::test_an_exclusive_job_waits_for_the_cluster_and_names_its_holder",
     "tests/e2e/jobs/test_client.py::test_the_explanation_names_the_holder",
@@ -39,9 +40,18 @@ TESTS = (
 def main() -> int:
     state = ROOT / "build" / f"clusters-{OTHER}"
     environment = {**os.environ, VARIABLE: OTHER, "FOURNOS_STATE": str(state)}
-    tests = [sys.executable, "-m", "pytest", *TESTS, *sys.argv[1:]]
-    around = [sys.executable, "-m", "devcluster", "around", "--keep=no", "--", *tests]
-    return subprocess.run(around, cwd=ROOT, env=environment, check=False).returncode
+
+    def run(*words: str) -> int:
+        return subprocess.run(
+            [sys.executable, "-m", *words], cwd=ROOT, env=environment, check=False
+        ).returncode
+
+    paths = (f"without-pods={','.join(WITHOUT_PODS)}", f"with-pods={','.join(WITH_PODS)}")
+    lanes = ("dev.lanes", *paths, "--", *sys.argv[1:])
+    # The first time this compiles another Kubernetes: no single test should have to wait for that.
+    return run("devcluster", "build") or run(
+        "devcluster", "around", "--keep=no", "--", sys.executable, "-m", *lanes
+    )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ from tests.e2e.reader import reader
 from tests.waiting import LIMIT, blocking_until
 
 ROOT = Path(__file__).resolve().parents[2]
+LANE = os.environ.get("FOURNOS_LANE", "")
+CLUSTER = f"fournos-test-{LANE}" if LANE else "fournos-test"
+"""The full cluster of these tests; lanes that run side by side have one each."""
 TERMINAL = ("Succeeded", "Failed", "Stopped")
 
 

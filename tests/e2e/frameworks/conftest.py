@@ -18,7 +18,7 @@ from dev.rollout import await_rollout
 from devcluster import Cluster, ensure
 from devcluster.progress import Progress
 from devcluster.state import require
-from tests.e2e.hub import Hub
+from tests.e2e.hub import CLUSTER, Hub
 
 NAMESPACE = "fournos-frameworks-e2e"
 OPERATOR = "fournos-frameworks"
@@ -79,7 +79,7 @@ def queue() -> list[dict[str, Any]]:
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
     given = os.environ.get("FOURNOS_E2E_CLUSTER")
-    return Cluster(require(given)) if given else ensure("fournos-test", profile="full")
+    return Cluster(require(given)) if given else ensure(CLUSTER, profile="full")
 
 
 @pytest.fixture(scope="package")

@@ -17,10 +17,10 @@ from dev.image import operator_image
 from dev.setup import DEV_CLUSTER, Where, prepare
 from devcluster.progress import Progress
 from devcluster.state import require
-from tests.e2e.hub import Hub
+from tests.e2e.hub import CLUSTER, Hub
 
 WHERE = Where(
-    cluster="fournos-test",
+    cluster=CLUSTER,
     namespace="fournos-e2e",
     secrets_namespace="fournos-e2e-secrets",
     operator_namespace="fournos-e2e-operator",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import io
+import itertools
 import json
 import os
 import re
@@ -26,17 +27,21 @@ def sh(script: str) -> list[str]:
     return ["sh", "-c", script]
 
 
-def test_each_folder_is_a_lane_with_the_same_arguments() -> None:
-    found = commands(["tests/integration", "tests/e2e", "--", "-k", "a or b", "--", "-x"])
+def test_each_lane_is_a_pytest_with_the_same_arguments() -> None:
+    found = commands(["pods=tests/a/b,tests/c", "rest=tests/d", "--", "-k", "a or b", "--", "-x"])
     assert found == {
-        "integration": [
-            *(sys.executable, "-u", "-m", "pytest", "tests/integration"),
+        "pods": [
+            *(sys.executable, "-u", "-m", "pytest", "tests/a/b", "tests/c"),
             *("-k", "a or b", "--", "-x"),
         ],
-        "e2e": [sys.executable, "-u", "-m", "pytest", "tests/e2e", "-k", "a or b", "--", "-x"],
+        "rest": [sys.executable, "-u", "-m", "pytest", "tests/d", "-k", "a or b", "--", "-x"],
     }
-    assert commands(["tests/e2e", "--"]) == commands(["tests/e2e"])
-    assert commands(["tests/a/b,tests/c", "--", "-x"])["b"][-3:] == ["tests/a/b", "tests/c", "-x"]
+    assert commands(["rest=tests/d", "--"]) == commands(["rest=tests/d"])
+
+
+def test_a_lanes_tests_find_its_name(tmp_path: Path) -> None:
+    pair = {name: sh(f"test $FOURNOS_LANE = {name}") for name in ("one", "other")}
+    assert run(pair, tmp_path / "logs", io.StringIO()) == 0
 
 
 @pytest.mark.parametrize(
@@ -219,27 +224,42 @@ def imported(folder: str, package: str) -> set[str]:
     return found
 
 
+def lanes_of(variable: str) -> dict[str, list[str]]:
+    """Lane → folders, of a variable of the Makefile."""
+    text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    (words,) = re.findall(rf"^{variable} = (.*)$", text, re.MULTILINE)
+    named = (word.partition("=") for word in words.split())
+    return {name: paths.split(",") for name, _, paths in named}
+
+
+def clusters_of(lane: str, folders: list[str]) -> set[str]:
+    """The names of clusters in the lane's sources, with that of its full cluster."""
+    return {f"fournos-test-{lane}"} | set.union(*map(strings, folders))
+
+
 def test_the_lanes_of_make_test_share_no_cluster() -> None:
-    integration, e2e = strings("tests/integration"), strings("tests/e2e")
-    assert "fournos-test-cp" in integration
-    assert "fournos-test" in e2e
-    assert integration & e2e == set()
-    assert integration & imported("tests/e2e", "tests.integration") == set()
-    openings = tuple(name for name in integration | e2e if name.endswith("-"))
-    for own, foreign in ((integration, e2e), (e2e, integration)):
-        assert not [name for name in own if name.startswith(tuple(set(openings) & foreign))]
+    named = {lane: clusters_of(lane, folders) for lane, folders in lanes_of("LANES").items()}
+    assert "fournos-test-cp" in named["integration"] and len(named) == 3
+    for (_, own), (_, foreign) in itertools.permutations(named.items(), 2):
+        openings = tuple(name for name in foreign if name.endswith("-"))
+        assert own & foreign == set() and not [name for name in own if name.startswith(openings)]
+    assert strings("tests/integration") & imported("tests/e2e", "tests.integration") == set()
+
+
+def test_the_lanes_of_make_test_have_all_its_folders() -> None:
+    listed = [folder for folders in lanes_of("LANES").values() for folder in folders]
+    e2e = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "tests/e2e").glob("*/test_*.py")}
+    setup = {folder for folders in lanes_of("SETUP_LANES").values() for folder in folders}
+    assert sorted(listed) == sorted({"tests/integration"} | e2e - setup)
 
 
 def test_the_lanes_of_make_test_setup_have_all_tests_of_the_set_up_and_share_no_cluster() -> None:
-    lanes_of_setup = re.findall(r"^SETUP_LANES = (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[
-        0
-    ].split()
-    folders = [lane.split(",") for lane in lanes_of_setup]
+    folders = lanes_of("SETUP_LANES")
     marked = {
         path.parent.relative_to(ROOT).as_posix()
         for path in (ROOT / "tests").rglob("*.py")
         if "pytest.mark.setup" in path.read_text() and path != Path(__file__)
     }
-    assert marked == {folder for lane in folders for folder in lane}
-    first, second = (set.union(*map(strings, lane)) for lane in folders)
+    assert marked == {folder for lane in folders.values() for folder in lane}
+    first, second = (clusters_of(lane, paths) for lane, paths in folders.items())
     assert first & second == set()
