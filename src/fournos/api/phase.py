@@ -1,25 +1,64 @@
-"""The phases of a FournosJob, in a module of their own so that they can be imported without the model."""
+"""The table of the phases of a FournosJob; it is imported without the model.
+
+A status may hold a phase that is not in the table, written by a newer operator: it is none of the sets below.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What all readers have to know of a phase."""
+
+    time: str
+    """The field of `status.phaseTimes` that is set when a job enters it."""
+    style: str
+    """How terminals show it: a style of rich."""
+    terminal: bool = False
+    holds: bool = False
+    """True if a job occupies its cluster in it."""
+    runs: bool = False
+    """True if a job has its PipelineRun in it, and has not ended."""
+    queued: bool = True
+    """False if it comes before the queue."""
+    cause: str = ""
+    """What a job waits for in it; "" if it does not wait, or for what its status shows."""
 
 
 class Phase(StrEnum):
-    RESOLVING = "Resolving"
-    PENDING = "Pending"
-    ADMITTED = "Admitted"
-    RUNNING = "Running"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    STOPPING = "Stopping"
-    STOPPED = "Stopped"
+    traits: Traits
 
-    @property
-    def terminal(self) -> bool:
-        return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPED)
+    def __new__(cls, value: str, traits: Traits) -> Self:
+        phase = str.__new__(cls, value)
+        phase._value_, phase.traits = value, traits
+        return phase
+
+    RESOLVING = "Resolving", Traits("resolving", "cyan", queued=False, cause="Resolver")
+    PENDING = "Pending", Traits("pending", "yellow")
+    ADMITTED = "Admitted", Traits("admitted", "blue", holds=True, cause="Dispatch")
+    RUNNING = "Running", Traits("running", "bold blue", holds=True, runs=True)
+    SUCCEEDED = "Succeeded", Traits("finished", "green", terminal=True)
+    FAILED = "Failed", Traits("finished", "bold red", terminal=True)
+    STOPPING = "Stopping", Traits("stopping", "magenta", holds=True, runs=True)
+    STOPPED = "Stopped", Traits("finished", "magenta", terminal=True)
 
 
-TERMINAL = frozenset(phase.value for phase in Phase if phase.terminal)
-HOLDING = frozenset(phase.value for phase in (Phase.ADMITTED, Phase.RUNNING, Phase.STOPPING))
+NEW: Final = "New"
+"""The displayed phase of an object that has no phase yet: no operator has reconciled it."""
+TERMINAL: Final = frozenset(phase.value for phase in Phase if phase.traits.terminal)
+HOLDING: Final = frozenset(phase.value for phase in Phase if phase.traits.holds)
 """The phases in which a job occupies its cluster."""
+RUNS: Final = frozenset(phase.value for phase in Phase if phase.traits.runs)
+UNQUEUED: Final = frozenset({NEW, *(phase.value for phase in Phase if not phase.traits.queued)})
+ACTIVE: Final = frozenset({NEW, *(phase.value for phase in Phase)}) - TERMINAL
+BEFORE_RUN: Final = ACTIVE - RUNS
+"""The phases in which no task has begun."""
+PHASE_TIME: Final[Mapping[str, str]] = {
+    phase.value: phase.traits.time for phase in sorted(Phase, key=lambda phase: phase.traits.terminal)
+}
+"""Phase → the field of `status.phaseTimes` with the time of entering it, in the order of a job's life."""

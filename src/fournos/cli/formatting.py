@@ -6,15 +6,10 @@ from typing import Final
 
 from rich.text import Text
 
-STYLES: Final = {
-    "Resolving": "cyan",
-    "Pending": "yellow",
-    "Admitted": "blue",
-    "Running": "bold blue",
-    "Succeeded": "green",
-    "Failed": "bold red",
-    "Stopping": "magenta",
-    "Stopped": "magenta",
+from fournos.api.phase import Phase
+
+_STYLES: Final = {
+    **{phase.value: phase.traits.style for phase in Phase},
     # of AppWrappers
     "Suspended": "yellow",
     "Resuming": "blue",
@@ -29,4 +24,8 @@ STYLES: Final = {
 
 
 def phase_text(phase: str) -> Text:
-    return Text(phase, style=STYLES.get(phase, "dim"))
+    return Text(phase, style=phase_style(phase))
+
+
+def phase_style(phase: str) -> str:
+    return _STYLES.get(phase, "dim")

@@ -13,7 +13,7 @@ from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.formatting import STYLES
+from fournos.cli.formatting import phase_style
 from fournos.cli.output import table
 from fournos.cli.progress import headline, task_lines
 from fournos.engine.api.conditions import condition, is_true
@@ -152,7 +152,7 @@ def _cluster(job: Obj) -> str:
 def _phases(job: Obj, found: Children, now: datetime) -> list[Text]:
     lines = []
     for entry in timeline(job, now):
-        style = STYLES[entry.phase] if entry.current else ""
+        style = phase_style(entry.phase) if entry.current else ""
         line = Text.assemble((f"{entry.phase:<10} ", style), short(entry.length))
         lines.append(line.append(" so far") if entry.current else line)
         if entry.phase == "Running":
@@ -160,7 +160,7 @@ def _phases(job: Obj, found: Children, now: datetime) -> list[Text]:
     if is_terminal(job):
         finished = (status_of(job).get("phaseTimes") or {}).get("finished")
         ago = f"{since(finished, now)} ago" if finished else ""
-        lines.append(Text.assemble((f"{phase_of(job):<10} ", STYLES[phase_of(job)]), ago))
+        lines.append(Text.assemble((f"{phase_of(job):<10} ", phase_style(phase_of(job))), ago))
     return lines
 
 
@@ -224,8 +224,6 @@ def next_steps(job: Obj) -> list[Text]:
     logs = (f"fournos logs {name}", "what its tasks printed")
     delete = (f"fournos delete {name}", "remove it and all that was made for it")
     match phase_of(job):
-        case "New" | "Pending" | "Admitted":
-            steps = [(f"fournos explain {name}", "why it waits, and what to do"), stop]
         case "Resolving":
             steps = [(f"fournos logs -f {name}", "what the resolver prints"), stop]
         case "Running":
@@ -238,7 +236,9 @@ def next_steps(job: Obj) -> list[Text]:
             steps = [(f"fournos stop --now {name}", "do not wait for its finally tasks")]
         case "Failed":
             steps = [logs, (f"fournos explain {name}", "what went wrong"), delete]
-        case _:
+        case _ if is_terminal(job):
             steps = [logs, delete]
+        case _:
+            steps = [(f"fournos explain {name}", "why it waits, and what to do"), stop]
     width = max(len(command) for command, _ in steps)
     return [Text.assemble(f"{command:<{width}}   ", (text, "dim")) for command, text in steps]

@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from fournos.cli.formatting import STYLES, phase_text
+from fournos.cli.formatting import phase_style, phase_text
 from fournos.engine.kube.resource import Obj
 from fournos.insight import tasks as t
 from fournos.insight.tasks import Task
@@ -40,7 +40,7 @@ def progress(job: Obj, found: list[Task], now: datetime) -> list[Text]:
     entries = timeline(job, now)
     lines = [headline(job)]
     for entry in entries:
-        mark, style = ("▶", STYLES[entry.phase]) if entry.current else ("✓", "green")
+        mark, style = ("▶", phase_style(entry.phase)) if entry.current else ("✓", "green")
         lines.append(Text.assemble("  ", (mark, style), f" {entry.phase:<10} ", (short(entry.length), "dim")))
         if entry.phase == "Running":
             lines += task_lines(found, now, indent=6)

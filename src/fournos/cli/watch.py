@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.phase import Phase
 from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
@@ -27,9 +28,9 @@ from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import is_terminal, name_of, one_line, phase_of, status_of
 
 ENDS: Final[Mapping[str, Exit]] = {
-    "Succeeded": Exit.OK,
-    "Failed": Exit.FAILED,
-    "Stopped": Exit.STOPPED,
+    Phase.SUCCEEDED: Exit.OK,
+    Phase.FAILED: Exit.FAILED,
+    Phase.STOPPED: Exit.STOPPED,
 }
 _REDRAW: Final = 1.0
 

@@ -6,18 +6,17 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from fournos.api.phase import Phase
+
 if TYPE_CHECKING:
     from rich.text import Text
 
     from fournos.client.handles import View
 
+_OF_STYLE: Final = {"green": "green", "bold red": "red", "magenta": "purple", "bold blue": "blue"}
 _COLOURS: Final = {
-    "Succeeded": "green",
-    "Ready": "green",
-    "Failed": "red",
-    "Stopped": "purple",
-    "Stopping": "purple",
-    "Running": "blue",
+    "Ready": "green",  # of MiniClusters
+    **{phase.value: _OF_STYLE.get(phase.traits.style, "inherit") for phase in Phase},
 }
 _MANY: Final = 100
 """Lists show this number of rows."""

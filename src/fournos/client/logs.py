@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from fournos.api.phase import UNQUEUED
 from fournos.client.follow import Follower
 from fournos.client.watches import Watches
 from fournos.engine.kube.api import Api
@@ -115,7 +116,7 @@ class _Reading:
             while True:
                 job = follower.job
                 asked = self._start(job, follower.children)
-                resolved = phase_of(job) not in ("New", "Resolving")
+                resolved = phase_of(job) not in UNQUEUED
                 if is_terminal(job) or (not self._wanted.tasks and resolved):
                     return job
                 if not asked and not warned:

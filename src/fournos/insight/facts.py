@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Final
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.phase import HOLDING
+from fournos.api.phase import HOLDING, UNQUEUED
 from fournos.engine.kube.errors import ForbiddenError, KubeError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
@@ -123,7 +123,7 @@ async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Fac
     """
     found = await children(source, job)
     draft = Facts(job, found)
-    if is_terminal(job) or phase_of(job) in ("New", "Resolving"):
+    if is_terminal(job) or phase_of(job) in UNQUEUED:
         return draft
     workload = draft.workload
     name = str(spec_of(workload).get("queueName") if workload else queue)

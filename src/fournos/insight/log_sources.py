@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from fournos.api.phase import BEFORE_RUN, NEW, UNQUEUED
 from fournos.engine.kube.resource import Key, Obj, key_of, owner_uids, uid_of
 from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children
 from fournos.insight.errors import NoLogError
@@ -42,7 +43,7 @@ class Wanted:
         A job that is New or Resolving has no log but the resolver's: that is read in place of the tasks', and
         with `follow` before them, unless a task or an attempt is requested.
         """
-        if self.task or self.attempt or phase_of(job) not in ("New", "Resolving"):
+        if self.task or self.attempt or phase_of(job) not in UNQUEUED:
             return self
         return replace(self, resolver=True, tasks=self.tasks and follow)
 
@@ -97,10 +98,10 @@ def nothing(job: Obj, found: Children, wanted: Wanted) -> NoLogError:
             return NoLogError(f"task {wanted.task} of {name} has not begun", fix=fix)
     if not wanted.tasks and not found.resolve_jobs:
         return NoLogError(
-            f"{name} has no resolve Job: {'it has not begun' if phase == 'New' else 'it was removed'}",
+            f"{name} has no resolve Job: {'it has not begun' if phase == NEW else 'it was removed'}",
             fix=f"see the job: fournos get {name}",
         )
-    if phase in ("New", "Resolving", "Pending", "Admitted"):
+    if phase in BEFORE_RUN:
         return NoLogError(
             f"{name} is {phase}: no task has begun",
             fix=f"why it waits: fournos explain {name}; wait for lines: fournos logs -f {name}",

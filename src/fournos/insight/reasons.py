@@ -20,6 +20,7 @@ from fournos.insight.startup import starting
 from fournos.insight.tasks import FAILED, RUNNING, tasks
 from fournos.insight.values import (
     between,
+    is_terminal,
     moment,
     name_of,
     one_line,
@@ -57,8 +58,10 @@ def explain(facts: Facts, now: datetime) -> Explanation:
             return Explanation(
                 text, _messages(job), (f"do not wait for finally tasks: fournos stop --now {name}",)
             )
-        case _:
+        case _ if is_terminal(job):
             return _ended(facts, now)
+        case _:  # of a newer operator
+            return Explanation(f"{name} is {phase}.", _messages(job))
 
 
 def _messages(job: Obj, *skip: str) -> tuple[str, ...]:

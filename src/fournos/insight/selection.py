@@ -6,10 +6,10 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
-from fournos.api.phase import Phase
+from fournos.api.phase import ACTIVE, NEW, Phase
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError, MissingError
-from fournos.insight.values import NEW, created, name_of, phase_of, spec_of, status_of
+from fournos.insight.values import created, name_of, phase_of, spec_of, status_of
 
 _LABEL = re.compile(r"(?P<name>[^\s=!()]+)\s*==?\s*(?P<value>[^\s=!()]*)")
 
@@ -20,7 +20,7 @@ def wanted_phases(given: Sequence[str]) -> frozenset[str]:
     result: set[str] = set()
     for word in (part.strip() for text in given for part in text.split(",") if part.strip()):
         if word.lower() == "active":
-            result |= {phase.value for phase in Phase if not phase.terminal} | {NEW}
+            result |= ACTIVE
         elif word.lower() in known:
             result.add(known[word.lower()])
         else:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from fournos.api.phase import PHASE_TIME, TERMINAL
 from fournos.engine.kube.resource import Obj
 from fournos.insight.values import moment, status_of
 
-_PHASES: Final = ("resolving", "pending", "admitted", "running", "stopping", "finished")
+_PHASES: Final = {time: phase for phase, time in PHASE_TIME.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,12 @@ def timeline(job: Obj, now: datetime) -> list[Entry]:
     """
     times = status_of(job).get("phaseTimes") or {}
     entered = [(at, name) for name in _PHASES if (at := moment(times.get(name)))]
-    # Times are whole seconds, so the fixed order of the phases breaks ties.
-    entered.sort(key=lambda pair: (pair[0], _PHASES.index(pair[1])))
+    # Times are whole seconds, so the fixed order of the phases, which sorting keeps, breaks ties.
+    entered.sort(key=lambda pair: pair[0])
     result = []
     for index, (at, name) in enumerate(entered):
-        if name == "finished":
+        if _PHASES[name] in TERMINAL:
             continue
         following = entered[index + 1][0] if index + 1 < len(entered) else None
-        result.append(Entry(name.capitalize(), (following or now) - at, following is None, at))
+        result.append(Entry(_PHASES[name], (following or now) - at, following is None, at))
     return result

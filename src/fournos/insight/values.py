@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
+from fournos.api.phase import NEW as NEW
 from fournos.api.phase import TERMINAL
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.resource import Obj
 from fournos.systems.jobs.names import display_name as display_name
-
-NEW: Final = "New"
-"""The displayed phase of an object that has no phase yet: no operator has reconciled it."""
 
 
 def phase_of(job: Obj) -> str:

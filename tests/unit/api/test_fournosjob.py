@@ -39,7 +39,7 @@ def test_reading() -> None:
     assert read.spec.secret_refs == ("one",)
     assert read.spec.timeouts is not None and read.spec.timeouts.finally_ == "1h0m0s"
     assert read.spec.shutdown is Shutdown.STOP
-    assert read.status.phase is Phase.RUNNING and not read.status.phase.terminal
+    assert read.status.phase is Phase.RUNNING and not read.status.phase.traits.terminal
     assert read.status.dashboard_url == "https://dashboard"
     assert read.status.phase_times is not None
     assert read.status.phase_times.running == datetime(2026, 1, 31, 12, tzinfo=UTC)

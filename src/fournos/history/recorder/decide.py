@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.phase import Phase
+from fournos.api.phase import RUNS
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import key_of, uid_of
@@ -188,12 +188,11 @@ def _waits(seen: Observed, life: Life, now: datetime) -> Waits:
     return advance(stored.waits if stored else (), observation, ran_before=ran_before)
 
 
-_RUNS = frozenset({Phase.RUNNING.value, Phase.STOPPING.value})
 _NO_ADVICE = Words(unqueued=(), uncovered="", impossible="")
 
 
 def _reason(seen: Observed, life: Life, now: datetime) -> Reason | None:
-    if seen.facts is None or seen.obj is None or (life.started_at is not None and life.phase in _RUNS):
+    if seen.facts is None or seen.obj is None or (life.started_at is not None and life.phase in RUNS):
         return None
     if seen.resource == FOURNOS_JOB:
         return reason_of(explain(seen.facts, now))

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
+from fournos.api.phase import TERMINAL
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.insight.values import moment, one_line, spec_of, status_of
@@ -35,7 +36,7 @@ _ENDS: Final = {
     "Failed": {"True": "Failed"},
 }
 """Condition → status → phase: the ways in which kinds show their end (Tekton, batch, Kubeflow, Flux)."""
-_ENDED_PHASES: Final = frozenset({"Succeeded", "Failed", "Finished", "Completed", "Stopped"})
+_ENDED_PHASES: Final = TERMINAL | {"Finished", "Completed"}
 _FINISHED: Final = ("finishedAt", "completionTime", "endTime")
 
 

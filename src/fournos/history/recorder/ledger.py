@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from fournos.api.phase import Phase
 from fournos.history.records import Interval
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
@@ -123,7 +124,7 @@ def _segments(
     times: Mapping[str, Any], start: datetime, end: datetime
 ) -> Iterable[tuple[datetime, datetime, Reason]]:
     """Yields the phases between two times, by when each was last entered."""
-    known = [(moment(times.get(name)), reason) for name, reason in _PHASES]
+    known = [(moment(times.get(phase.traits.time)), reason) for phase, reason in _REASONS.items()]
     entered = sorted(((at, reason) for at, reason in known if at is not None), key=lambda pair: pair[0])
     if not entered:
         yield start, end, Reason(Cause.UNKNOWN, NOT_OBSERVED)
@@ -134,12 +135,16 @@ def _segments(
         yield at, until, reason
 
 
-_PHASES: Final = (
-    ("resolving", Reason(Cause.RESOLVER, f"{NOT_OBSERVED}; the job was resolving its requirements.")),
-    ("pending", Reason(Cause.UNKNOWN, f"{NOT_OBSERVED}; the job was pending.")),
-    ("admitted", Reason(Cause.DISPATCH, f"{NOT_OBSERVED}; the job was admitted, its run being prepared.")),
-    ("running", Reason(Cause.UNKNOWN, f"{NOT_OBSERVED}; the run was being started.")),
-)
+_DOING: Final = {
+    Phase.RESOLVING: "the job was resolving its requirements",
+    Phase.PENDING: "the job was pending",
+    Phase.ADMITTED: "the job was admitted, its run being prepared",
+    Phase.RUNNING: "the run was being started",
+}
+_REASONS: Final = {
+    phase: Reason(Cause(phase.traits.cause or "Unknown"), f"{NOT_OBSERVED}; {doing}.")
+    for phase, doing in _DOING.items()
+}
 
 
 def close(waits: Waits, at: datetime) -> Waits:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj
 
@@ -174,9 +175,9 @@ def fournos_job(obj: Obj) -> Health:
     phase = str(status.get("phase") or "")
     if phase == "Succeeded":
         return _SUCCEEDED
-    if phase in ("Failed", "Stopped"):
+    if phase in TERMINAL:
         return Health(State.FAILED, ": ".join(filter(None, (phase, status.get("message")))))
-    return _READY if phase in ("Admitted", "Running", "Stopping") else _PENDING
+    return _READY if phase in HOLDING else _PENDING
 
 
 def mini_cluster(obj: Obj) -> Health:

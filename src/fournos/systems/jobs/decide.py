@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.phase import HOLDING, TERMINAL
+from fournos.api.phase import HOLDING, TERMINAL, Phase
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kind_names import cure_of
 from fournos.engine.queueing.managed import MULTIKUEUE
@@ -67,7 +67,7 @@ def decide(
         return carry_out(ctx, why)
     if prebuilt_name(ctx.job) and ctx.workload is None and ctx.draft.phase not in HOLDING:
         return adopt(ctx)
-    return _POLICIES[ctx.draft.phase](ctx)
+    return _POLICIES.get(ctx.draft.phase, _unknown)(ctx)
 
 
 def _begin(ctx: Context) -> Decision:
@@ -104,6 +104,13 @@ def _pending(ctx: Context) -> Decision:
     return pending(ctx) if ctx.draft.is_resolved else _begin(ctx)
 
 
+def _unknown(ctx: Context) -> Decision:
+    """Leaves a job as it is whose phase a newer operator has written; no live run contradicts that phase."""
+    text = f"The phase {ctx.draft.phase} is of a newer operator: upgrade this one, or stop the job"
+    ctx.draft.event("UnknownPhase", text, warning=True)
+    return ctx.decision()
+
+
 def _failed(ctx: Context) -> Decision:
     failure = ctx.facts.failure
     assert failure is not None
@@ -117,9 +124,9 @@ def _failed(ctx: Context) -> Decision:
 
 _POLICIES: dict[str, Callable[[Context], Decision]] = {
     "": _begin,
-    "Resolving": resolving,
-    "Pending": _pending,
-    "Admitted": admitted,
-    "Running": running,
-    "Stopping": running,  # set by another writer: spec.shutdown is empty
+    Phase.RESOLVING: resolving,
+    Phase.PENDING: _pending,
+    Phase.ADMITTED: admitted,
+    Phase.RUNNING: running,
+    Phase.STOPPING: running,  # set by another writer: spec.shutdown is empty
 }

@@ -13,7 +13,7 @@ from typing import Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.phase import TERMINAL, Phase
+from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Phase
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import creation_time, parse_time
 from fournos.engine.kube.resource import Key, Obj, uid_of
@@ -24,7 +24,6 @@ from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import Metric
 from fournos.systems.jobs.kinds import PIPELINE
-from fournos.systems.jobs.status import PHASE_TIME
 from fournos.systems.jobs.waiting import waits_for_lock
 
 PIPELINES_MAX: Final = 30
@@ -65,8 +64,7 @@ DURATION: Final = metrics_table.Histogram(
 )
 METRICS: Final[tuple[Metric, ...]] = (BY_PHASE, WAITING, LONGEST, FAILURES, WAITED, ENDED, DURATION)
 
-_NEW: Final = "New"
-_OF_PHASE: Final[Mapping[str, str]] = {"": "Operator", "Resolving": "Resolver", "Admitted": "Dispatch"}
+_OF_PHASE: Final[Mapping[str, str]] = {"": "Operator", **{phase: phase.traits.cause for phase in Phase}}
 _OF_REASON: Final[Mapping[str, str]] = {
     "TopologyPlacementFailed": "Scheduling",
     "PendingDelayedTopologyRequests": "Scheduling",
@@ -78,7 +76,7 @@ _OF_REASON: Final[Mapping[str, str]] = {
 }
 """Reasons of the condition WorkloadAdmitted, Kueue's and ours, that are not about quota."""
 CAUSES: Final = tuple(
-    sorted({*_OF_PHASE.values(), *_OF_REASON.values(), "Suspended", "Retry", "Lock", "Quota"})
+    sorted({*_OF_PHASE.values(), *_OF_REASON.values(), "Suspended", "Retry", "Lock", "Quota"} - {""})
 )
 """All values of the label `cause`, named as in the waiting ledger of the history."""
 
@@ -155,8 +153,8 @@ class JobMetrics:
         assert self._caches is not None
         metrics, jobs = self._metrics, tuple(self._caches[FOURNOS_JOB])
         now = self._clock.now()
-        phases = Counter(_stage(job)[0] or _NEW for job in jobs)
-        for phase in (_NEW, *Phase):
+        phases = Counter(_stage(job)[0] or NEW for job in jobs)
+        for phase in (NEW, *Phase):
             metrics.set(BY_PHASE, phases[str(phase)], str(phase))
         waits: dict[str, list[float]] = defaultdict(list)
         for job in jobs:
@@ -176,15 +174,15 @@ class JobMetrics:
         labels: dict[str, str] = {}
         for job in jobs:
             phase, spec = _stage(job)[0], job.get("spec") or {}
-            if phase in ("Succeeded", "Failed") and not spec.get("lockOnly"):
+            if phase in TERMINAL and phase != Phase.STOPPED and not spec.get("lockOnly"):
                 pipeline = str(spec.get("pipeline") or DEFAULT_PIPELINE)
                 finished = str((job["status"].get("phaseTimes") or {}).get("finished") or "")
                 ends[pipeline].append((finished, phase))
                 labels[pipeline] = labels.get(pipeline) or self._label(job)
         found: dict[str, int] = defaultdict(int)
         for pipeline, pairs in ends.items():
-            succeeded = max((at for at, phase in pairs if phase == "Succeeded"), default="")
-            count = sum(phase == "Failed" and at > succeeded for at, phase in pairs)
+            succeeded = max((at for at, phase in pairs if phase == Phase.SUCCEEDED), default="")
+            count = sum(phase == Phase.FAILED and at > succeeded for at, phase in pairs)
             found[labels[pipeline]] = max(found[labels[pipeline]], count)
         return found
 

@@ -7,18 +7,13 @@ from datetime import datetime
 from typing import Any, Self
 
 from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT, Attempt, FournosJobStatus, PhaseTimes
-from fournos.api.phase import TERMINAL
+from fournos.api.phase import PHASE_TIME
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.status_draft import Draft, read
 from fournos.systems.jobs.names import display_name
 
 MESSAGE_MAX = 4096
-PHASE_TIME = {
-    **{phase: phase.lower() for phase in ("Resolving", "Pending", "Admitted", "Running", "Stopping")},
-    **dict.fromkeys(TERMINAL, "finished"),
-}
-
 
 _EMPTY = FournosJobStatus()
 """What is read of a field that is absent."""

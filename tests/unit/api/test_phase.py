@@ -1,0 +1,118 @@
+"""The table of phases: it alone knows them, and a phase that it lacks is read, too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import fournos
+from fournos.api.fournosjob import PhaseTimes
+from fournos.api.phase import ACTIVE, BEFORE_RUN, HOLDING, NEW, PHASE_TIME, RUNS, TERMINAL, UNQUEUED, Phase
+from fournos.cli.get import next_steps
+from fournos.cli.progress import progress
+from fournos.cli.watch import ENDS
+from fournos.insight.causes import Cause
+from fournos.insight.facts import Facts
+from fournos.insight.log_sources import Wanted, nothing
+from fournos.insight.reasons import explain
+from fournos.insight.timeline import timeline
+from fournos.systems.appwrappers.component_health import State, fournos_job
+from fournos.systems.jobs.decide import _POLICIES
+from fournos.systems.jobs.metrics import cause_of
+from fournos.web.runs.rows import live_row
+from tests.unit.cli.api import Api, Program
+from tests.unit.cli.objects import NOW, ago, job
+from tests.unit.systems.jobs.passes import a_job, decided, written
+
+SOURCES: Final = Path(fournos.__file__).parent
+OF_JOBS: Final = frozenset({Phase.RESOLVING, Phase.ADMITTED, Phase.STOPPING, Phase.STOPPED})
+"""Phases that no other kind has: a list with one of them is one of phases of FournosJobs."""
+UNKNOWN: Final = "Paused"
+
+
+def _lists(tree: ast.AST) -> Iterator[list[Any]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Set(elements) | ast.List(elements) | ast.Tuple(elements) | ast.Dict(elements):
+                yield [one.value for one in elements if isinstance(one, ast.Constant)]
+            case ast.MatchOr(patterns):
+                values = [one.value for one in patterns if isinstance(one, ast.MatchValue)]
+                yield [one.value for one in values if isinstance(one, ast.Constant)]
+
+
+def test_no_list_of_phases_stands_beside_the_table() -> None:
+    names = {phase.value for phase in Phase}
+    beside = [
+        f"{path.relative_to(SOURCES)}: {found}"
+        for path in SOURCES.rglob("*.py")
+        for found in _lists(ast.parse(path.read_text()))
+        if len(names.intersection(found)) > 1 and OF_JOBS.intersection(found)
+    ]
+    assert not beside
+
+
+def test_the_sets_of_the_table() -> None:
+    assert {"Succeeded", "Failed", "Stopped"} == TERMINAL
+    assert {"Admitted", "Running", "Stopping"} == HOLDING
+    assert {"Running", "Stopping"} == RUNS
+    assert {NEW, "Resolving"} == UNQUEUED
+    assert {NEW, "Resolving", "Pending", "Admitted"} == BEFORE_RUN
+    assert ACTIVE == BEFORE_RUN | RUNS
+
+
+def test_each_phase_has_a_time_in_the_status_in_the_order_of_a_life() -> None:
+    assert list(dict.fromkeys(PHASE_TIME.values())) == list(PhaseTimes.model_fields)
+
+
+def test_what_readers_decide_by_phase_covers_the_table() -> None:
+    assert {"", *ACTIVE} - {NEW} == _POLICIES.keys()
+    assert ENDS.keys() == TERMINAL
+    assert all(phase.traits.cause in {"", *Cause} for phase in Phase)
+    styles = (SOURCES / "web/static/page.css").read_text()
+    coloured = {phase for phase in Phase if f'.phase[data-phase="{phase.lower()}"]' in styles}
+    assert coloured == {*Phase} - {Phase.STOPPED}, "a stopped job is as grey as the rest"
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_each_phase_is_explained(phase: Phase) -> None:
+    verdict = explain(Facts(job(phase=phase)), NOW).verdict
+    assert verdict != f"one is {phase}."
+
+
+# --- a phase that a newer operator has written -----------------------------------------------------------
+
+
+def paused() -> Any:
+    times = {"resolving": ago(minutes=9), "running": ago(minutes=5), "paused": ago(minutes=1)}
+    return job(phase=UNKNOWN, status={"cluster": "cluster-1", "phaseTimes": times, "message": "By somebody"})
+
+
+@pytest.mark.parametrize("command", [("get", "one"), ("list",), ("explain", "one"), ("top", "--once")])
+def test_commands_show_an_unknown_phase(command: tuple[str, ...]) -> None:
+    result = Program(Api(paused()))(*command)
+    assert result.exit_code == 0, result.stderr
+    assert UNKNOWN in result.stdout
+
+
+def test_readers_of_one_job_take_an_unknown_phase() -> None:
+    assert explain(Facts(paused()), NOW).verdict == "one is Paused."
+    assert [entry.phase for entry in timeline(paused(), NOW)] == ["Resolving", "Running"]
+    assert "explain one" in next_steps(paused())[0].plain
+    assert progress(paused(), [], NOW)
+    assert nothing(paused(), Facts(paused()).found, Wanted())
+    assert cause_of(paused()) == ""
+    assert fournos_job(paused()).state is State.PENDING
+    assert live_row(paused()).phase == UNKNOWN
+
+
+def test_the_operator_leaves_a_job_in_an_unknown_phase_as_it_is() -> None:
+    before = a_job(UNKNOWN)
+    decision = decided(before)
+    assert decision.steps == () and written(decision, "phase", "resolved") == (UNKNOWN, {})
+    assert [(event.reason, event.message) for event in decision.events] == [
+        ("UnknownPhase", "The phase Paused is of a newer operator: upgrade this one, or stop the job")
+    ]
