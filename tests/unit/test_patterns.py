@@ -18,6 +18,7 @@ from typing import Any, Final
 import pytest
 
 import fournos
+from fournos.api.slots import blames_others, unavailable_in
 from fournos.engine.api.durations import parse_duration, parse_ttl
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.api.text import escaped, escaped_line
@@ -25,7 +26,6 @@ from fournos.engine.runtime.redact import redact
 from fournos.history.logs.first_failure import FailureScanner
 from fournos.history.logs.masking import Masking
 from fournos.history.store.text import message, pack
-from fournos.systems.jobs.waiting import waits_for
 from fournos.web.runs.lines import plain
 
 _SOURCE: Final = Path(fournos.__file__).parent
@@ -191,7 +191,8 @@ APPLIED: Final[dict[str, Callable[[str], object]]] = {
     "line of the page": plain,
     "escaped": escaped,
     "escaped line": escaped_line,
-    "waiting": lambda text: waits_for({"status": {"phase": "Pending", "message": text}}),
+    "clusters that take no jobs": unavailable_in,
+    "reasons of other clusters": blames_others,
     "quantity": _tolerant(parse_quantity),
     "duration": _tolerant(parse_duration),
     "ttl": _tolerant(parse_ttl),

@@ -231,6 +231,14 @@ class Returned(Model):
     )
 
 
+class Waiting(Model):
+    """What a queued job waits for: its message, for programs."""
+
+    cause: str = Field(description="Class of what it waits for: Lock, Quota or another, as in metrics.")
+    cluster: str | None = described("Cluster whose slots it waits for.")
+    holder: str | None = described("Job that holds this cluster exclusively, if the message names it.")
+
+
 class FournosJobStatus(Model):
     """What became of the job; written by the operator, engineStatus by the execution engine."""
 
@@ -242,6 +250,7 @@ class FournosJobStatus(Model):
         default=None, alias="dashboardURL", description="The PipelineRun in the Tekton Dashboard."
     )
     message: str | None = described("What the job waits for, or why it ended.")
+    waiting: Waiting | None = described("What the job waits for in the queue.")
     engine_status: Opaque | None = described(
         "Written by the execution engine; the operator never touches it."
     )

@@ -32,6 +32,7 @@ _REASON: Final = re.compile(
     r"(?:, )?untolerated taint \{" + re.escape(UNAVAILABLE_TAINT) + r" (\S*)[^}]*\}"
     r" in flavor ([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)"
 )
+_ELSEWHERE: Final = re.compile(r"(?:, )?flavor \S+ doesn't match node affinity")
 
 
 def why_unavailable(word: str) -> str:
@@ -46,6 +47,11 @@ def unavailable_in(message: str) -> tuple[dict[str, str], str]:
     """
     closed = {flavor: why_unavailable(word) for word, flavor in _REASON.findall(message)}
     return closed, _REASON.sub("", message).replace(": , ", ": ")
+
+
+def blames_others(message: str) -> bool:
+    """Returns True if a message of Kueue's scheduler has reasons of clusters that the job may run on."""
+    return bool(_ELSEWHERE.sub("", message).partition(": ")[2].strip(" ,"))
 
 
 def no_jobs(closed: Mapping[str, str]) -> str:

@@ -17,14 +17,13 @@ from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Phase
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import creation_time, parse_time
 from fournos.engine.kube.resource import Key, Obj, uid_of
-from fournos.engine.queueing.waiting import named_reason
 from fournos.engine.runtime import metrics_table
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import Metric
 from fournos.systems.jobs.kinds import PIPELINE
-from fournos.systems.jobs.waiting import waits_for_lock
+from fournos.systems.jobs.waiting import CAUSE_OF_REASON, LOCK, QUOTA
 
 PIPELINES_MAX: Final = 30
 """Pipelines with a label value of their own; jobs of others, and of names that no Pipeline has, are OTHER."""
@@ -65,18 +64,8 @@ DURATION: Final = metrics_table.Histogram(
 METRICS: Final[tuple[Metric, ...]] = (BY_PHASE, WAITING, LONGEST, FAILURES, WAITED, ENDED, DURATION)
 
 _OF_PHASE: Final[Mapping[str, str]] = {"": "Operator", **{phase: phase.traits.cause for phase in Phase}}
-_OF_REASON: Final[Mapping[str, str]] = {
-    "TopologyPlacementFailed": "Scheduling",
-    "PendingDelayedTopologyRequests": "Scheduling",
-    "AdmissionGated": "AdmissionCheck",
-    "WaitingForPodsReady": "Priority",
-    "Misconfigured": "QueueStopped",
-    "Suspended": "QueueStopped",
-    "KueueNotInstalled": "QueueStopped",
-}
-"""Reasons of the condition WorkloadAdmitted, Kueue's and ours, that are not about quota."""
 CAUSES: Final = tuple(
-    sorted({*_OF_PHASE.values(), *_OF_REASON.values(), "Suspended", "Retry", "Lock", "Quota"} - {""})
+    sorted({*_OF_PHASE.values(), *CAUSE_OF_REASON.values(), "Suspended", "Retry", LOCK, QUOTA} - {""})
 )
 """All values of the label `cause`, named as in the waiting ledger of the history."""
 
@@ -91,11 +80,9 @@ def cause_of(job: Obj) -> str:
         return "Suspended"
     if status.get("retryAt"):
         return "Retry"
-    message = str(status.get("message") or "")
+    cause = (status.get("waiting") or {}).get("cause")
     reason = str((condition(job, "WorkloadAdmitted") or {}).get("reason") or "")
-    if waits_for_lock(message):
-        return "Lock"
-    return _OF_REASON.get(named_reason(reason, message), "Quota")
+    return cause if cause in CAUSES else CAUSE_OF_REASON.get(reason, QUOTA)
 
 
 def _entered(job: Obj) -> datetime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from fournos.api.fournosjob import Waiting
 from fournos.engine.api.durations import parse_duration
 from fournos.engine.kube.resource import Key, Obj, controller_of, controls, uid_of
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
@@ -18,7 +19,7 @@ from fournos.systems.jobs.context import Context
 from fournos.systems.jobs.finish import fail, release
 from fournos.systems.jobs.queued import class_question, name_is_taken, queue
 from fournos.systems.jobs.quota import own_cluster, shared_cluster
-from fournos.systems.jobs.waiting import admission_message, wait, wait_if_curable
+from fournos.systems.jobs.waiting import admission, cause_by_kueue, wait, wait_if_curable
 
 QUEUED = "Workload created, waiting for Kueue admission"
 
@@ -166,13 +167,14 @@ def _without_class(ctx: Context) -> Decision:
 def _record_reason(ctx: Context, queue: QueueView) -> None:
     if queue.state is QueueState.WAITING and not queue.message:
         return  # Kueue has not evaluated the Workload yet
+    waiting = Waiting(cause=cause_by_kueue(queue))
     if queue.state is QueueState.RELEASED and not queue.active:
         message = f"Deactivated: {queue.message}. Set spec.active to true on the Workload to queue it again"
     elif queue.state is QueueState.RELEASED:
         message = f"Evicted by Kueue ({queue.reason}): {queue.message}. Waiting to be admitted again"
     else:
-        message = admission_message(ctx, queue.message)
-    ctx.draft.set_message(message).condition("WorkloadAdmitted", "False", queue.reason, message)
+        message, waiting = admission(ctx, queue)
+    ctx.draft.set_message(message, waiting).condition("WorkloadAdmitted", "False", queue.reason, message)
 
 
 def _admitted(ctx: Context, workload: Obj) -> Decision:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT, Attempt, FournosJobStatus, PhaseTimes
+from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT, Attempt, FournosJobStatus, PhaseTimes, Waiting
 from fournos.api.phase import PHASE_TIME
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import Obj
@@ -113,10 +113,10 @@ class StatusDraft(Draft):
             self._status["phaseTimes"] = {**times, "running": format_time(at)}
         return self
 
-    def set_message(self, message: str) -> Self:
-        """Sets the message, cut to MESSAGE_MAX characters."""
+    def set_message(self, message: str, waiting: Waiting | None = None) -> Self:
+        """Sets the message, cut to MESSAGE_MAX characters, and with it what a queued job waits for."""
         self._status["message"] = message[:MESSAGE_MAX]
-        return self
+        return self.put(waiting=waiting and waiting.model_dump(by_alias=True, exclude_none=True))
 
     def begin_attempt(self, *, cluster: str, workload: str | None, run: str | None) -> Self:
         """Adds the next attempt; its number, cluster and object names are the claim.

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
+from typing import Final
 
-from fournos.api.slots import no_jobs, unavailable_in
+from fournos.api.fournosjob import Waiting
+from fournos.api.phase import Phase
+from fournos.api.slots import blames_others, no_jobs, unavailable_in
 from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.state import QueueView
+from fournos.engine.queueing.waiting import named_reason
 from fournos.engine.runtime.decision import Decision, StepFailure
 from fournos.systems.jobs.context import Context
 from fournos.systems.jobs.names import SLOT_RESOURCE
@@ -15,35 +20,31 @@ NAMING_AT_MOST = 50
 
 When that job ends, the operator writes the status of each of them again.
 """
-
-_NAMED = re.compile(r" is exclusively locked by job (\S+), waiting ")
-
-_LOCKED = re.compile(
-    r"^(?:Cluster \S+ (?:is exclusively locked by|takes no jobs: )|No cluster takes jobs: |"
-    r"Waiting for exclusive access to |All eligible clusters are exclusively locked)"
-)
-"""The messages of `admission_message` about clusters that are locked, or take no jobs."""
-
-_ELSEWHERE = re.compile(r"(?:, )?flavor \S+ doesn't match node affinity")
+LOCK, QUOTA = "Lock", "Quota"
+CAUSE_OF_REASON: Final[Mapping[str, str]] = {
+    "TopologyPlacementFailed": "Scheduling",
+    "PendingDelayedTopologyRequests": "Scheduling",
+    "AdmissionGated": "AdmissionCheck",
+    "WaitingForPodsReady": "Priority",
+    "Misconfigured": "QueueStopped",
+    "Suspended": "QueueStopped",
+    "KueueNotInstalled": "QueueStopped",
+}
+"""Reasons of the condition WorkloadAdmitted, Kueue's and ours, that are not about quota."""
 
 
 def waits_for(job: Obj) -> tuple[str, ...]:
-    """Returns the index keys of a queued job, from its message.
+    """Returns the index keys of a queued job, from what its status says that it waits for.
 
-    `job/NAME` if the message names the job that it waits for, `cluster/NAME` if it names none.
+    `job/NAME` if that is the job NAME, `cluster/NAME` if it is slots of a cluster that no job locks.
     """
-    status, cluster = job.get("status") or {}, (job.get("spec") or {}).get("cluster")
-    if status.get("phase") != "Pending":
+    status = job.get("status") or {}
+    waiting = status.get("waiting") or {}
+    if status.get("phase") != Phase.PENDING:
         return ()
-    message = status.get("message") or ""
-    if found := _NAMED.search(message):
-        return (f"job/{found[1]}",)
-    return (f"cluster/{cluster}",) if cluster and SLOT_RESOURCE in message else ()
-
-
-def waits_for_lock(message: str) -> bool:
-    """Returns True if the message of a queued job says that clusters are locked, or take no jobs."""
-    return _LOCKED.match(message) is not None
+    if waiting.get("holder"):
+        return (f"job/{waiting['holder']}",)
+    return (f"cluster/{waiting['cluster']}",) if waiting.get("cluster") and waiting["cause"] != LOCK else ()
 
 
 def wait(ctx: Context, type_: str, reason: str, message: str) -> Decision:
@@ -68,30 +69,40 @@ def wait_if_curable(ctx: Context, failure: StepFailure, type_: str, *, engine: s
     return None
 
 
-def admission_message(ctx: Context, kueue_message: str) -> str:
-    """Returns Kueue's message; if the job waits for a cluster that another job holds, names that job instead.
+def cause_by_kueue(queue: QueueView) -> str:
+    """Returns the cause of the reason for which Kueue does not admit a Workload."""
+    return CAUSE_OF_REASON.get(named_reason(queue.reason, queue.message), QUOTA)
 
+
+def admission(ctx: Context, queue: QueueView) -> tuple[str, Waiting]:
+    """Returns the message of a queued job, and what it waits for.
+
+    The message is Kueue's; if the job waits for a cluster that another job holds, it names that job instead.
     The holder is read from the index of jobs that hold the cluster, because Kueue reports missing slots with
     the same text when the cluster has no slots at all.
     """
-    if not kueue_message:
-        return "Waiting for Kueue admission"
+    waiting = Waiting(cause=cause_by_kueue(queue))
+    if not queue.message:
+        return "Waiting for Kueue admission", waiting
     seen = ctx.observed
     cluster = ctx.spec.cluster
-    closed, kueue_message = unavailable_in(kueue_message)
+    lock = Waiting(cause=LOCK, cluster=cluster)
+    closed, kueue_message = unavailable_in(queue.message)
     if cluster in closed:
-        return f"{no_jobs({cluster: closed[cluster]})}. Waiting until it does"
-    others = _ELSEWHERE.sub("", kueue_message).partition(": ")[2].strip(" ,")
-    if closed and not cluster and not others:
-        return f"{no_jobs(closed)}. Waiting until one does"
+        return f"{no_jobs({cluster: closed[cluster]})}. Waiting until it does", lock
+    if closed and not cluster and not blames_others(kueue_message):
+        return f"{no_jobs(closed)}. Waiting until one does", lock
     if SLOT_RESOURCE in kueue_message:
         if cluster and seen.exclusive_holders:
-            holder = f"job {seen.exclusive_holders[0]}" if seen.may_name_holder else "another job"
-            return f"Cluster {cluster} is exclusively locked by {holder}, waiting for it to finish"
+            name = seen.exclusive_holders[0] if seen.may_name_holder else None
+            holder = f"job {name}" if name else "another job"
+            text = f"Cluster {cluster} is exclusively locked by {holder}, waiting for it to finish"
+            return text, lock.model_copy(update={"holder": name})
         if cluster and seen.holders and ctx.spec.exclusive:
-            return f"Waiting for exclusive access to cluster {cluster} (other jobs are still running)"
+            return f"Waiting for exclusive access to cluster {cluster} (other jobs are still running)", lock
         if not cluster and seen.all_locked:
-            return "All eligible clusters are exclusively locked, waiting for availability"
+            return "All eligible clusters are exclusively locked, waiting for availability", lock
+        waiting = Waiting(cause=waiting.cause, cluster=cluster)
     if closed and not cluster:
         kueue_message += " (" + "; ".join(f"{name}: {why}" for name, why in sorted(closed.items())) + ")"
-    return f"Waiting for admission: {kueue_message}"
+    return f"Waiting for admission: {kueue_message}", waiting

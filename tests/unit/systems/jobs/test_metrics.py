@@ -18,10 +18,10 @@ from fournos.systems.jobs import metrics as jobs_metrics
 from fournos.systems.jobs.controller import jobs_controller
 from fournos.systems.jobs.kinds import PIPELINE
 from fournos.systems.jobs.metrics import CAUSES, PIPELINES_MAX, JobMetrics, cause_of
+from fournos.systems.jobs.waiting import CAUSE_OF_REASON
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import NS, Kueue, Tekton, submit
 from tests.unit.systems.jobs.test_lifecycle import scenario
-from tests.unit.systems.jobs.test_waiting import DRAINED, SHORT, message_for
 from tests.world.harness import crash_everywhere, run
 from tests.world.server import Server, VirtualClock
 
@@ -80,12 +80,14 @@ SUSPENDED = [{"type": "Suspended", "status": "True", "lastTransitionTime": at(30
     [
         (job("a"), "Operator"),
         (job("a", "Resolving"), "Resolver"),
-        (job("a", "Pending", f"Waiting for admission: {SHORT}"), "Quota"),
-        (job("a", "Pending", message_for(DRAINED, cluster="c1")), "Lock"),
-        (job("a", "Pending", "Cluster c1 is exclusively locked by job b, waiting for it to finish"), "Lock"),
+        (job("a", "Pending", waiting={"cause": "Quota"}), "Quota"),
+        (job("a", "Pending", waiting={"cause": "Lock", "cluster": "c1"}), "Lock"),
+        (job("a", "Pending", waiting={"cause": "of a newer operator"}), "Quota"),
+        (job("a", "Pending", "Cluster c1 is exclusively locked by job b, waiting for it to finish"), "Quota"),
         (job("a", "Pending", conditions=SUSPENDED), "Suspended"),
         (job("a", "Pending", retryAt=at(5)), "Retry"),
-        (job("a", "Pending", "gated by x", reason="Pending"), "AdmissionCheck"),
+        (job("a", "Pending", waiting={"cause": "AdmissionCheck"}), "AdmissionCheck"),
+        (job("a", "Pending", reason="KueueNotInstalled"), "QueueStopped"),
         (job("a", "Pending", reason="Misconfigured"), "QueueStopped"),
         (job("a", "Pending", reason="WaitingForPodsReady"), "Priority"),
         (job("a", "Admitted"), "Dispatch"),
@@ -101,7 +103,7 @@ def test_what_a_job_waits_for(waiting: Any, cause: str) -> None:
 def test_causes_are_those_of_the_waiting_ledger() -> None:
     assert set(CAUSES) <= {cause.value for cause in Cause}
     named = {reason: row.cause.value for reason, row in REASONS.items() if row.cause is not Cause.QUOTA}
-    ours = {key: value for key, value in jobs_metrics._OF_REASON.items() if key != "KueueNotInstalled"}
+    ours = {key: value for key, value in CAUSE_OF_REASON.items() if key != "KueueNotInstalled"}
     assert ours == named
 
 

@@ -118,7 +118,21 @@ def test_a_cluster_that_one_job_holds_alone_is_named_with_it() -> None:
     condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": text}
     found = pending(queued(condition), holders=("other",), exclusive_holders=("other",))
     expected = "Cluster cluster-1 is exclusively locked by job other, waiting for it to finish"
-    assert written(found, "message") == (expected,)
+    waiting = {"cause": "Lock", "cluster": "cluster-1", "holder": "other"}
+    assert written(found, "message", "waiting") == (expected, waiting)
+    # The version before wrote the message alone: the next pass adds the field.
+    before = {"message": expected}
+    again = pending(queued(condition), status=before, holders=("other",), exclusive_holders=("other",))
+    assert written(again, "message", "waiting") == (expected, waiting)
+
+
+def test_the_holder_goes_with_the_message_that_names_it() -> None:
+    status = {"message": "before", "waiting": {"cause": "Lock", "cluster": "cluster-1", "holder": "other"}}
+    found = pending(queued(), status=status, suspend=True)
+    assert written(found, "message", "waiting") == (
+        "Suspended: set spec.suspend to false to queue the job",
+        None,
+    )
 
 
 def test_a_change_of_the_workload_is_followed_by_another_pass() -> None:

@@ -7,8 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from fournos.api.fournosjob import Waiting
+from fournos.engine.queueing.state import QueueState, QueueView
 from fournos.systems.jobs.context import Context
-from fournos.systems.jobs.waiting import admission_message, waits_for
+from fournos.systems.jobs.waiting import admission, waits_for
 
 PREFIX = "couldn't assign flavors to pod set launcher: "
 DRAINED = "untolerated taint {fournos.dev/unavailable draining NoSchedule <nil>} in flavor c1"
@@ -18,11 +20,17 @@ ELSEWHERE = "flavor c4 doesn't match node affinity"
 SPOT = "untolerated taint {instance spot NoSchedule <nil>} in flavor c5"
 
 
-def message_for(*reasons: str, cluster: str | None = None) -> str:
+def admitted(*reasons: str, cluster: str | None = None, **observed: Any) -> tuple[str, Waiting]:
     """As Kueue joins them (its flavor assigner sorts the reasons)."""
-    seen = SimpleNamespace(exclusive_holders=(), holders=(), all_locked=False)
+    nothing = {"exclusive_holders": (), "holders": (), "all_locked": False, "may_name_holder": True}
+    seen = SimpleNamespace(**{**nothing, **observed})
     ctx: Any = SimpleNamespace(observed=seen, spec=SimpleNamespace(cluster=cluster, exclusive=False))
-    return admission_message(cast(Context, ctx), PREFIX + ", ".join(sorted(reasons)))
+    queue = QueueView(QueueState.WAITING, "Pending", PREFIX + ", ".join(sorted(reasons)), {}, True)
+    return admission(cast(Context, ctx), queue)
+
+
+def message_for(*reasons: str, cluster: str | None = None) -> str:
+    return admitted(*reasons, cluster=cluster)[0]
 
 
 @pytest.mark.parametrize(
@@ -68,28 +76,53 @@ def test_other_people_s_taints_are_kueue_s_business() -> None:
     assert message_for(DRAINED, SPOT) == f"Waiting for admission: {PREFIX}{SPOT} (c1: it is being drained)"
 
 
-LOCKED = "Cluster c1 is exclusively locked by job first, waiting for it to finish"
-FULL = "Waiting for admission: insufficient unused quota for fournos/cluster-slot"
+SLOTS = "insufficient unused quota for fournos/cluster-slot in flavor c1, 100 more needed"
 
 
 @pytest.mark.parametrize(
-    ("phase", "cluster", "message", "expected"),
+    ("reasons", "cluster", "seen", "expected"),
     [
-        ("Pending", "c1", LOCKED, ("job/first",)),
-        ("Pending", "c1", FULL, ("cluster/c1",)),
-        ("Pending", None, FULL, ()),
-        ("Pending", "c1", "Waiting for Kueue admission", ()),
-        ("Pending", "c1", None, ()),
-        ("Running", "c1", LOCKED, ()),
-        ("Running", "c1", FULL, ()),
+        ((DRAINED,), "c1", {}, {"cause": "Lock", "cluster": "c1"}),
+        ((DRAINED,), None, {}, {"cause": "Lock"}),
+        ((SHORT,), "c3", {}, {"cause": "Quota"}),
+        ((SLOTS,), "c1", {}, {"cause": "Quota", "cluster": "c1"}),
+        ((SLOTS,), None, {}, {"cause": "Quota"}),
+        ((SLOTS,), None, {"all_locked": True}, {"cause": "Lock"}),
+        ((SLOTS,), "c1", {"exclusive_holders": ("a",)}, {"cause": "Lock", "cluster": "c1", "holder": "a"}),
+        (
+            (SLOTS,),
+            "c1",
+            {"exclusive_holders": ("a",), "may_name_holder": False},
+            {"cause": "Lock", "cluster": "c1"},
+        ),
+        (('topology "rack" has no room',), None, {}, {"cause": "Scheduling"}),
     ],
 )
-def test_a_job_is_woken_by_what_its_message_waits_for(
-    phase: str, cluster: str | None, message: str | None, expected: tuple[str, ...]
+def test_what_a_queued_job_waits_for_is_a_field(
+    reasons: tuple[str, ...], cluster: str | None, seen: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    job = {"status": {"phase": phase, "message": message}, "spec": {"cluster": cluster}}
-    assert waits_for(job) == expected
+    message, waiting = admitted(*reasons, cluster=cluster, **seen)
+    assert waiting.model_dump(exclude_none=True) == expected
+    assert ("job a," in message) == ("holder" in expected)
 
 
-def test_a_job_without_status_or_spec_waits_for_nothing() -> None:
-    assert waits_for({}) == waits_for({"status": {"phase": "Pending", "message": FULL}}) == ()
+@pytest.mark.parametrize(
+    ("phase", "waiting", "expected"),
+    [
+        ("Pending", {"cause": "Lock", "cluster": "c1", "holder": "first"}, ("job/first",)),
+        ("Pending", {"cause": "Quota", "cluster": "c1"}, ("cluster/c1",)),
+        ("Pending", {"cause": "Lock", "cluster": "c1"}, ()),
+        ("Pending", {"cause": "Quota"}, ()),
+        ("Pending", None, ()),
+        ("Running", {"cause": "Lock", "cluster": "c1", "holder": "first"}, ()),
+    ],
+)
+def test_a_job_is_woken_by_what_its_status_says_that_it_waits_for(
+    phase: str, waiting: dict[str, str] | None, expected: tuple[str, ...]
+) -> None:
+    message = "Cluster c1 is exclusively locked by job forged, waiting for it to finish"
+    assert waits_for({"status": {"phase": phase, "message": message, "waiting": waiting}}) == expected
+
+
+def test_a_job_without_status_waits_for_nothing() -> None:
+    assert waits_for({}) == ()
