@@ -14,8 +14,8 @@ from fournos.insight.causes import Cause
 from fournos.insight.children import current_workload
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
-from fournos.insight.queue_reasons import Words, in_queue
-from fournos.insight.reasons import patch_command, pod_problem
+from fournos.insight.queue_reasons import Words, in_queue, patch_command
+from fournos.insight.reasons import pod_problem
 from fournos.insight.values import name_of, one_line, phase_of, since, spec_of, status_of
 from fournos.systems.appwrappers.component_health import State
 from fournos.systems.appwrappers.kinds import wrapped_kind

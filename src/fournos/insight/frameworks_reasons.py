@@ -13,8 +13,7 @@ from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.insight.children import current_workload
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
-from fournos.insight.queue_reasons import Words, in_queue
-from fournos.insight.reasons import with_kueue
+from fournos.insight.queue_reasons import Words, in_queue, with_kueue
 from fournos.insight.values import name_of, one_line
 from fournos.systems.frameworks import names
 from fournos.systems.frameworks.kind_spec import Framework

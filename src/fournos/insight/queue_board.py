@@ -17,8 +17,8 @@ from fournos.insight.cohorts import ZERO, reserved
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import everywhere
 from fournos.insight.overview import KINDS as KINDS
+from fournos.insight.queue_reasons import queue_problem
 from fournos.insight.queues import QueueEntry, QueueFacts, entries, gather_queue
-from fournos.insight.reasons import queue_problem
 from fournos.insight.source import Source
 from fournos.insight.values import name_of, spec_of
 

@@ -14,7 +14,8 @@ from fournos.engine.queueing.state import view
 from fournos.insight.children import Children
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import Facts, everywhere, holders_among, queue_facts, without
-from fournos.insight.reasons import explain, queue_problem
+from fournos.insight.queue_reasons import queue_problem
+from fournos.insight.reasons import explain
 from fournos.insight.snapshots import valued
 from fournos.insight.source import Source
 from fournos.insight.values import created, one_line, spec_of

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
-from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.conditions import condition
 from fournos.engine.api.times import format_time
-from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
-from fournos.engine.kube.resource import Obj, key_of
-from fournos.engine.queueing.state import QueueState, view
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.state import view
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.failure import failure
-from fournos.insight.kueue_reasons import kueue_reason
+from fournos.insight.queue_reasons import kept_from_quota, patch_command, with_kueue
 from fournos.insight.shortage import short
 from fournos.insight.startup import starting
 from fournos.insight.tasks import FAILED, RUNNING, tasks
@@ -211,92 +209,8 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
             cause=Cause.RETRY,
             ageless=f"{name} failed and is tried again at {format_time(retry_at)}.",
         )
-    if broken := queue_problem(facts):
-        return replace(broken, because=(*broken.because, *messages))
-    workload = facts.workload
-    if workload is None:
-        return Explanation(
-            f"{name} is not queued yet.",
-            messages,
-            ("the messages above say what it needs before that",) if messages else (),
-            cause=Cause.OPERATOR,
-        )
-    queue = view(workload)
-    if not queue.active:
-        fix = patch_command("workload", workload, '{"spec":{"active":true}}')
-        text = f"{name} was deactivated in Kueue."
-        return Explanation(text, messages, (f"queue it again: {fix}",), cause=Cause.SUSPENDED)
-    if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
-        return Explanation(
-            f"{name} has its quota, and waits for admission checks.",
-            tuple(filter(None, (queue.message, *messages))),
-            cause=Cause.ADMISSION_CHECK,
-        )
-    because = with_kueue(queue.message, messages)
-    if by_kueue := kueue_reason(name, workload, because):
-        return by_kueue
-    if not isinstance(facts.cluster_queue, dict):
-        return Explanation(f"{name} waits for Kueue to admit it.", because, cause=Cause.UNKNOWN)
-    return short(facts, workload, facts.quota(workload), because)
-
-
-def patch_command(kind: str, obj: Obj, body: str) -> str:
-    """The kubectl command that applies the merge patch `body` to the object."""
-    key = key_of(obj)
-    return f"kubectl patch {kind} {key.name} -n {key.namespace} --type merge -p '{body}'"
-
-
-def with_kueue(message: str, messages: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the lines `messages` plus Kueue's message, unless one of them contains it already."""
-    text = one_line(message)
-    return messages if not text or any(text in line for line in messages) else (*messages, f"Kueue: {text}")
-
-
-def queue_problem(facts: Facts) -> Explanation | None:
-    """Returns the explanation if the LocalQueue or ClusterQueue itself has a problem, else None."""
-    found = _queue_problem(facts)
-    return replace(found, cause=Cause.QUEUE_STOPPED) if found else None
-
-
-def _queue_problem(facts: Facts) -> Explanation | None:
-    name, namespace = name_of(facts.job), facts.job["metadata"]["namespace"]
-    local, cluster = facts.local_queue, facts.cluster_queue
-    match local:
-        case NoSuchResourceError():
-            return Explanation(
-                f"{name} waits for Kueue, which is not installed.",
-                advice=("ask an administrator to install Kueue",),
-            )
-        case NotFoundError():
-            return Explanation(
-                f"{name} waits for LocalQueue {facts.queue_name}, which namespace {namespace} does not have.",
-                advice=(
-                    f"create it by kubectl apply, as the one in manifests/deployment.yaml (-n {namespace})",
-                    f"and let the namespace in: kubectl label ns/{namespace} fournos.dev/queue-access=true",
-                ),
-            )
-        case ForbiddenError():
-            return None
-    above = str(spec_of(local).get("clusterQueue")) if isinstance(local, dict) else ""
-    if isinstance(cluster, NotFoundError):
-        return Explanation(
-            f"{name} waits for ClusterQueue {above}, which does not exist.",
-            advice=("create it: kubectl apply -f config/kueue-config.yaml",),
-        )
-    for kind, queue in (("ClusterQueue", cluster), ("LocalQueue", local)):
-        if not isinstance(queue, dict):
-            continue
-        policy = spec_of(queue).get("stopPolicy") or "None"
-        if policy != "None":
-            return Explanation(
-                f"{name} waits: {kind} {name_of(queue)} is stopped (stopPolicy {policy}).",
-                advice=("wait until an administrator sets stopPolicy to None",),
-            )
-        active = condition(queue, "Active") or {}
-        if active.get("status") == "False":
-            return Explanation(
-                f"{name} waits: {kind} {name_of(queue)} is not active.",
-                (f"{active.get('reason')}: {one_line(active.get('message'))}",),
-                ("ask an administrator to repair the queue",),
-            )
-    return None
+    unqueued = ("the messages above say what it needs before that",) if messages else ()
+    if kept := kept_from_quota(job, facts.workload, facts, messages, unqueued):
+        return kept
+    assert facts.workload is not None
+    return short(facts, facts.workload, with_kueue(view(facts.workload).message, messages))

@@ -17,8 +17,9 @@ from fournos.insight.values import count, hardware, name_of, spec_of
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 
 
-def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -> Explanation:
+def short(facts: Facts, workload: Obj, because: tuple[str, ...]) -> Explanation:
     """Explains which quota is insufficient, and which jobs hold it."""
+    found = facts.quota(workload)
     job, name = facts.job, name_of(facts.job)
     pinned = spec_of(job).get("cluster")
     whole = spec_of(job).get("exclusive", True) or spec_of(job).get("lockOnly")
