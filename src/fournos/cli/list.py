@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -15,20 +15,9 @@ from fournos.cli.formatting import phase_text
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import table
 from fournos.engine.kube.resource import Obj
-from fournos.insight.selection import cluster_of, matches, newest_first, wanted_labels, wanted_phases
-from fournos.insight.values import (
-    between,
-    created,
-    display_name,
-    hardware,
-    is_terminal,
-    name_of,
-    one_line,
-    phase_of,
-    since,
-    spec_of,
-    status_of,
-)
+from fournos.insight.job_row import JobRow
+from fournos.insight.selection import matches, newest_first, wanted_labels, wanted_phases
+from fournos.insight.values import between, display_name, since, spec_of, status_of
 
 
 async def list_jobs(
@@ -107,7 +96,8 @@ async def _all_time(
     all_clusters: bool,
     limit: int,
 ) -> None:
-    from fournos.cli.stored import history_of, run_data, run_table
+    from fournos.cli.stored import history_of, run_data
+    from fournos.history.job_row import recorded_row
 
     async with cli.session() as session:
         found = [
@@ -127,8 +117,9 @@ async def _all_time(
     elif not found:
         cli.output.hint("The history has no such jobs.")
     else:
-        now = cli.world.now()
-        cli.output.lines(run_table(found, now=now, namespaces=everywhere, width=cli.output.width))
+        rows = [recorded_row(JobRow, run) for run in found]
+        now, width = cli.world.now(), cli.output.width
+        cli.output.lines(_table(rows, now=now, namespaces=everywhere, width=width))
         if len(found) == limit:
             cli.output.hint(f"The newest {limit}; more with --limit.")
 
@@ -136,42 +127,48 @@ async def _all_time(
 def view(
     jobs: Sequence[Obj], *, now: datetime, wide: bool, namespaces: bool, width: int | None
 ) -> list[Text]:
-    header = ["NAME", "PHASE", "CLUSTER", "GPUS", "OWNER", "AGE", "RAN"]
-    if wide:
-        header += ["PIPELINE", "EXCLUSIVE", "PRIORITY", "ATTEMPT", "DISPLAY NAME"]
-    header += ["MESSAGE"]
-    rows = [_row(job, now, wide) for job in jobs]
-    if namespaces:
-        header.insert(0, "NAMESPACE")
-        for row, job in zip(rows, jobs, strict=True):
-            row.insert(0, str(job["metadata"].get("namespace") or ""))
-    return table(header, rows, width=width)
+    rows = [JobRow.of(job) for job in jobs]
+    return _table(rows, [_wide(job) for job in jobs if wide], now=now, namespaces=namespaces, width=width)
 
 
-def _row(job: Obj, now: datetime, wide: bool) -> list[str | Text]:
-    spec, status = spec_of(job), status_of(job)
-    row: list[str | Text] = [
-        name_of(job),
-        phase_text(phase_of(job)),
-        cluster_of(job),
-        hardware(job),
-        str(spec.get("owner") or "-"),
-        since(created(job), now),
-        ran(job, now),
-    ]
-    if wide:
-        row += [
-            str(spec.get("pipeline") or "-"),
-            "yes" if spec.get("exclusive", True) else "no",
-            str(spec.get("priority") or "-"),
-            str(status.get("attempt") or "-"),
-            display_name(job),
+def _table(
+    rows: Sequence[JobRow],
+    wide: Sequence[Sequence[str]] = (),
+    *,
+    now: datetime,
+    namespaces: bool,
+    width: int | None,
+) -> list[Text]:
+    """The rows of a list; `wide` are the cells of each in the columns _WIDE, if they are wanted."""
+    header = ("NAME", "PHASE", "CLUSTER", "GPUS", "OWNER", "AGE", "RAN", *(_WIDE if wide else ()), "MESSAGE")
+    cells: list[list[str | Text]] = [
+        [
+            row.namespace,
+            row.name,
+            phase_text(row.phase),
+            row.cluster or "-",
+            row.hardware or "-",
+            row.owner or "-",
+            since(row.submitted, now),
+            between(row.started, row.ended, now),
+            *more,
+            row.message,
         ]
-    return [*row, one_line(status.get("message"))]
+        for row, more in zip(rows, wide or ((),) * len(rows), strict=True)
+    ]
+    first = 0 if namespaces else 1
+    return table(("NAMESPACE", *header)[first:], [line[first:] for line in cells], width=width)
 
 
-def ran(job: Obj, now: datetime) -> str:
-    """The duration of the last run, until now if it is active; "-" if there was none."""
-    times: dict[str, Any] = status_of(job).get("phaseTimes") or {}
-    end = times.get("finished") if is_terminal(job) else None
-    return between(times.get("running"), end, now)
+_WIDE: Final = ("PIPELINE", "EXCLUSIVE", "PRIORITY", "ATTEMPT", "DISPLAY NAME")
+
+
+def _wide(job: Obj) -> tuple[str, ...]:
+    spec = spec_of(job)
+    return (
+        str(spec.get("pipeline") or "-"),
+        "yes" if spec.get("exclusive", True) else "no",
+        str(spec.get("priority") or "-"),
+        str(status_of(job).get("attempt") or "-"),
+        display_name(job),
+    )

@@ -11,13 +11,12 @@ import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli, Session
-from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
 from fournos.client.history import AsyncHistory
 from fournos.client.history_requests import Server
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.errors import FournosError
-from fournos.insight.values import between, one_line, since
+from fournos.insight.values import between, one_line
 
 if TYPE_CHECKING:
     from fournos.history.estimates.models import JobEstimate
@@ -104,29 +103,6 @@ def estimate_data(found: JobEstimate) -> Any:
     return adapter(Estimate).dump_python(found.estimate, mode="json", by_alias=True)
 
 
-def run_table(runs: Sequence[Run], *, now: datetime, namespaces: bool, width: int | None) -> list[Text]:
-    """The runs of a list, in the columns of `fournos list`."""
-    header = ["NAME", "PHASE", "CLUSTER", "GPUS", "OWNER", "AGE", "RAN", "MESSAGE"]
-    rows: list[list[str | Text]] = [
-        [
-            run.name,
-            phase_text(run.phase or "New"),
-            run.target or "-",
-            f"{run.gpu_count} x {run.gpu_type}" if run.gpu_count else "-",
-            run.owner or "-",
-            since(run.submitted_at.isoformat(), now),
-            _ran(run, now),
-            one_line(run.message),
-        ]
-        for run in runs
-    ]
-    if namespaces:
-        header.insert(0, "NAMESPACE")
-        for row, run in zip(rows, runs, strict=True):
-            row.insert(0, run.identity.namespace)
-    return table(header, rows, width=width)
-
-
 def run_data(run: Run) -> dict[str, Any]:
     """A run as JSON, in the names of the API."""
     from fournos.history.api.wire import adapter
@@ -134,12 +110,6 @@ def run_data(run: Run) -> dict[str, Any]:
 
     found: dict[str, Any] = adapter(Row).dump_python(run, mode="json", by_alias=True)
     return found
-
-
-def _ran(run: Run, now: datetime) -> str:
-    if run.started_at is None:
-        return "-"
-    return between(run.started_at.isoformat(), run.ended_at.isoformat() if run.ended_at else None, now)
 
 
 def waiting_lines(waits: Sequence[Interval], now: datetime) -> list[Text]:

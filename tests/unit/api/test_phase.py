@@ -17,13 +17,13 @@ from fournos.cli.progress import progress
 from fournos.cli.watch import ENDS
 from fournos.insight.causes import Cause
 from fournos.insight.facts import Facts
+from fournos.insight.job_row import JobRow
 from fournos.insight.log_sources import Wanted, nothing
 from fournos.insight.reasons import explain
 from fournos.insight.timeline import timeline
 from fournos.systems.appwrappers.component_health import State, fournos_job
 from fournos.systems.jobs.decide import _POLICIES
 from fournos.systems.jobs.metrics import cause_of
-from fournos.web.runs.rows import live_row
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, ago, job
 from tests.unit.systems.jobs.passes import a_job, decided, written
@@ -106,7 +106,7 @@ def test_readers_of_one_job_take_an_unknown_phase() -> None:
     assert nothing(paused(), Facts(paused()).found, Wanted())
     assert cause_of(paused()) == ""
     assert fournos_job(paused()).state is State.PENDING
-    assert live_row(paused()).phase == UNKNOWN
+    assert JobRow.of(paused()).phase == UNKNOWN
 
 
 def test_the_operator_leaves_a_job_in_an_unknown_phase_as_it_is() -> None:

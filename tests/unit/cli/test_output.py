@@ -72,7 +72,7 @@ def test_every_way_out_escapes(act: Callable[[Output], Any], printed: Callable[.
 
 def test_a_list_of_jobs(printed: Callable[..., str]) -> None:
     job = {
-        "metadata": {"name": "x", "namespace": "n", "creationTimestamp": "2030-01-01T00:00:00Z"},
+        "metadata": {"name": "x", "namespace": "n", "uid": "u", "creationTimestamp": "2030-01-01T00:00:00Z"},
         "spec": {"cluster": "c", "owner": f"eve{EVIL}\nadmin   Running"},
         "status": {"phase": "Running", "message": "ok\x1b[8m"},
     }

@@ -17,6 +17,7 @@ from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.history.api.wire import body
+from fournos.history.job_row import recorded_row
 from fournos.history.records import Page as RunPage
 from fournos.history.records import Run
 from fournos.web.errors import PageError
@@ -171,9 +172,9 @@ def test_the_second_from_which_rows_are_complete(at: int, begins: int) -> None:
 
 
 def test_a_row_of_a_job_that_is_gone_leads_to_it_by_its_uid() -> None:
-    row = rows.recorded_row(run("one", 0, started_at=BEGAN, ended_at=BEGAN + timedelta(seconds=200)))
+    row = recorded_row(rows.Row, run("one", 0, started_at=BEGAN, ended_at=BEGAN + timedelta(seconds=200)))
     assert (row.path, row.ran, row.live) == (f"/jobs/{NS}/one?uid=uid-one", "3m20s", False)
-    assert rows.live_row(job("a/b")).path == f"/jobs/{NS}/a%2Fb"
+    assert rows.Row.of(job("a/b")).path == f"/jobs/{NS}/a%2Fb"
 
 
 # --- the page ---------------------------------------------------------------------

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from fournos.engine.api.times import format_time, parse_time
-from fournos.engine.kube.resource import Obj, key_of, uid_of
+from fournos.engine.kube.resource import Obj, uid_of
+from fournos.history.job_row import recorded_row
 from fournos.history.records import Run
-from fournos.insight.selection import cluster_of
+from fournos.insight.job_row import JobRow
 from fournos.insight.snapshots import valued
-from fournos.insight.values import (
-    NEW,
-    created,
-    display_name,
-    hardware,
-    is_terminal,
-    name_of,
-    one_line,
-    phase_of,
-    short,
-    spec_of,
-    status_of,
-)
+from fournos.insight.values import created
 from fournos.insight.views import Lines
 from fournos.web.errors import PageError
 from fournos.web.runs.filters import Filters, names
-
-_DASH = "-"
 
 
 class Place(NamedTuple):
@@ -62,75 +48,20 @@ def place_of(text: str) -> Place | None:
         raise PageError(422, "Not a page", "The address names no page of the list.", "See /jobs.") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A job in the list."""
+class Row(JobRow):
+    """A job in the list of the page."""
 
-    place: Place
-    namespace: str
-    name: str
-    title: str
-    """The name for display, if it is another one."""
-    phase: str
-    owner: str
-    cluster: str
-    hardware: str
-    started: str
-    """RFC 3339; "" if it never ran."""
-    ran: str
-    """How long it ran; "" until it has ended."""
-    message: str
-    live: bool
-    """False if only the history has it."""
+    __slots__ = ()
 
     @property
-    def uid(self) -> str:
-        return self.place.uid
+    def place(self) -> Place:
+        return Place(self.submitted, self.uid)
 
     @property
     def path(self) -> str:
         """The address of its page."""
         path = f"/jobs/{quote(self.namespace, safe='')}/{quote(self.name, safe='')}"
         return path if self.live else f"{path}?uid={quote(self.uid, safe='')}"
-
-
-def live_row(job: Obj) -> Row:
-    times = status_of(job).get("phaseTimes") or {}
-    started, finished = str(times.get("running") or ""), str(times.get("finished") or "")
-    title = display_name(job)
-    return Row(
-        place=place(job),
-        namespace=key_of(job).namespace,
-        name=name_of(job),
-        title=title if title != name_of(job) else "",
-        phase=phase_of(job),
-        owner=str(spec_of(job).get("owner") or ""),
-        cluster=cluster_of(job).removeprefix(_DASH),
-        hardware=hardware(job).removeprefix(_DASH),
-        started=started,
-        ran=short(parse_time(finished) - parse_time(started))
-        if is_terminal(job) and started and finished
-        else "",
-        message=one_line(status_of(job).get("message")),
-        live=True,
-    )
-
-
-def recorded_row(run: Run) -> Row:
-    return Row(
-        place=recorded_place(run),
-        namespace=run.identity.namespace,
-        name=run.name,
-        title=run.display_name if run.display_name != run.name else "",
-        phase=run.phase or NEW,
-        owner=run.owner,
-        cluster=run.target,
-        hardware=f"{run.gpu_count} x {run.gpu_type}" if run.gpu_count and run.gpu_type else "",
-        started=format_time(run.started_at) if run.started_at else "",
-        ran=short(run.ended_at - run.started_at) if run.started_at and run.ended_at else "",
-        message=one_line(run.message),
-        live=False,
-    )
 
 
 def place(job: Obj) -> Place:
@@ -185,8 +116,9 @@ def merged(
 
     Of what was submitted before `complete_from` some runs are not known: these rows are of the next page.
     """
-    rows = sorted((*map(live_row, jobs), *map(recorded_row, runs)), key=lambda row: row.place, reverse=True)
-    known = [row for row in rows if row.place.submitted >= complete_from]
+    found = (*map(Row.of, jobs), *(recorded_row(Row, run) for run in runs))
+    rows = sorted(found, key=lambda row: row.place, reverse=True)
+    known = [row for row in rows if row.submitted >= complete_from]
     shown = known[:most]
     if len(known) > most:
         return shown, shown[-1].place

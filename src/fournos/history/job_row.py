@@ -1,0 +1,39 @@
+"""A run of the history as a row of a list of jobs.  Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from fournos.api.phase import NEW
+from fournos.engine.api.times import format_time
+from fournos.insight.job_row import JobRow
+from fournos.insight.values import hardware_text, one_line
+
+if TYPE_CHECKING:
+    from fournos.history.records import Run
+
+R = TypeVar("R", bound=JobRow)
+
+
+def recorded_row(row: type[R], run: Run) -> R:
+    """Returns the row of a run, as an object of the class `row`."""
+    return row(
+        namespace=run.identity.namespace,
+        name=run.name,
+        uid=run.identity.uid,
+        title=run.display_name or run.name,
+        phase=run.phase or NEW,
+        owner=run.owner,
+        cluster=run.target,
+        hardware=hardware_text({"gpuType": run.gpu_type, "gpuCount": run.gpu_count}).removeprefix("-"),
+        submitted=_time(run.submitted_at),
+        started=_time(run.started_at),
+        ended=_time(run.ended_at),
+        message=one_line(run.message),
+        live=False,
+    )
+
+
+def _time(at: datetime | None) -> str:
+    return format_time(at.astimezone(UTC)) if at else ""
