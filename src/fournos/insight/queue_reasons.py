@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
@@ -10,25 +10,12 @@ from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.queueing.state import QueueState, view
 from fournos.insight.causes import Cause
-from fournos.insight.cohorts import LESS_USED, fair_shares, usage_orders
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
-from fournos.insight.kueue_reasons import kueue_reason, not_counted, otherwise_counted, waits_for_quota
-from fournos.insight.quota import Quota, amount
-from fournos.insight.shortage import waits_for_turn
+from fournos.insight.kueue_reasons import kueue_reason
+from fournos.insight.shortage import Words as Words
+from fournos.insight.shortage import short
 from fournos.insight.values import name_of, one_line, spec_of
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The advice texts for one kind."""
-
-    unqueued: tuple[str, ...]
-    """Advice while the object has no Workload."""
-    uncovered: str
-    """Advice if the ClusterQueue does not cover a requested resource."""
-    impossible: str
-    """Advice if the request exceeds the quota of every flavor."""
 
 
 def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Explanation:
@@ -39,8 +26,7 @@ def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Expl
     if kept := kept_from_quota(obj, workload, facts, (), words.unqueued):
         return kept
     assert workload is not None
-    because = with_kueue(view(workload).message, ())
-    return _short(name_of(obj), workload, facts.quota(workload), facts, because, words)
+    return short(facts, workload, with_kueue(view(workload).message, ()), words)
 
 
 def kept_from_quota(
@@ -74,46 +60,6 @@ def kept_from_quota(
     if not isinstance(facts.cluster_queue, dict):
         return Explanation(f"{name} waits for Kueue to admit it.", because, cause=Cause.UNKNOWN)
     return None
-
-
-def _short(
-    name: str, workload: Obj, found: Quota, facts: Facts, because: tuple[str, ...], words: Words
-) -> Explanation:
-    """Explains which quota is insufficient."""
-    ahead = facts.ahead(workload)
-    because = (*because, *fair_shares(facts.cluster_queue, facts.local_queue))
-    base = Explanation("", because, quota=found, ahead=ahead, in_line=len(facts.line), cause=Cause.QUOTA)
-    if found.never and waits_for_quota(workload):
-        return replace(base, verdict=otherwise_counted(name))
-    if found.never:
-        base = replace(base, because=(*because, *not_counted(workload)))
-    if found.uncovered:
-        text = f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists."
-        return replace(base, verdict=text, advice=(words.uncovered,))
-    if not found.possible:
-        worst = next((line for line in found.lines if not line.possible), None)
-        if worst is None:
-            text = (
-                f"{name} can never be admitted: no flavor of the ClusterQueue has the node labels it wants."
-            )
-            return replace(base, verdict=text)
-        text = (
-            f"{name} can never be admitted: it asks for {amount(worst.asks)} of {worst.resource}, "
-            f"and no flavor has more than {amount(worst.most or worst.nominal)}."
-        )
-        return replace(base, verdict=text, advice=(words.impossible,))
-    if found.fitting:
-        if turn := waits_for_turn(name, facts, ahead, "workload"):
-            return replace(base, verdict=turn, cause=Cause.PRIORITY)
-        text = f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for."
-        return replace(base, verdict=text)
-    short = sorted({line.resource for line in found.lines if not line.fits})
-    advice = (
-        LESS_USED
-        if usage_orders(facts.cluster_queue)
-        else "a higher priority is served first: the label kueue.x-k8s.io/priority-class names it"
-    )
-    return replace(base, verdict=f"{name} waits: too much of {', '.join(short)} is in use.", advice=(advice,))
 
 
 def patch_command(kind: str, obj: Obj, body: str) -> str:

@@ -1,8 +1,8 @@
-"""Explains which quota is insufficient for a job, and which jobs hold it.  Pure."""
+"""Explains which quota is insufficient, and which jobs hold it.  Pure."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from fournos.api.slots import no_jobs
@@ -17,56 +17,78 @@ from fournos.insight.values import count, hardware, name_of, spec_of
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 
 
-def short(facts: Facts, workload: Obj, because: tuple[str, ...]) -> Explanation:
-    """Explains which quota is insufficient, and which jobs hold it."""
-    found = facts.quota(workload)
-    job, name = facts.job, name_of(facts.job)
-    pinned = spec_of(job).get("cluster")
-    whole = spec_of(job).get("exclusive", True) or spec_of(job).get("lockOnly")
-    flavors = found.flavors
-    here = facts.holders_on(flavors)
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The advice texts for one kind other than FournosJob."""
+
+    unqueued: tuple[str, ...]
+    """Advice while the object has no Workload."""
+    uncovered: str
+    """Advice if the ClusterQueue does not cover a requested resource."""
+    impossible: str
+    """Advice if the request exceeds the quota of every flavor."""
+
+
+def short(facts: Facts, workload: Obj, because: tuple[str, ...], words: Words | None = None) -> Explanation:
+    """Explains which quota is insufficient, and which jobs hold it; `words` are those of another kind."""
+    name, found = name_of(facts.job), facts.quota(workload)
     ahead = facts.ahead(workload)
     because = (*because, *fair_shares(facts.cluster_queue, facts.local_queue))
+    here = () if words else facts.holders_on(found.flavors)
     base = Explanation("", because, (), here, found, ahead, len(facts.line), Cause.QUOTA)
-    elsewhere = tuple(
-        f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in found.elsewhere
-    )
-    first = f"wait for the holder: {_wait_for(here[0], namespace=key_of(workload).namespace)}" if here else ""
+    rooms = (f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in found.elsewhere)
+    elsewhere = () if words else tuple(rooms)
     if found.never and not found.closed and waits_for_quota(workload):
         return replace(base, verdict=otherwise_counted(name), advice=elsewhere)
     if found.never:
         base = replace(base, because=(*because, *not_counted(workload)))
     if found.uncovered:
-        return replace(
-            base,
-            verdict=f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists.",
-            advice=(_other_hardware(facts), f"remove it: fournos stop {name}"),
-        )
+        verdict = f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists."
+        of_job = (_other_hardware(facts), f"remove it: fournos stop {name}")
+        return replace(base, verdict=verdict, advice=(words.uncovered,) if words else of_job)
     if found.closed and not (found.lines and found.possible):
-        first_closed = next(iter(found.closed))
-        return replace(
-            base,
-            verdict=f"{name} waits. {no_jobs(found.closed)}.",
-            cause=Cause.LOCK,
-            advice=(f"see what it lacks: fournos cluster get {first_closed}", *elsewhere),
-        )
+        lacks = f"see what it lacks: fournos cluster get {next(iter(found.closed))}"
+        verdict = f"{name} waits. {no_jobs(found.closed)}."
+        return replace(base, verdict=verdict, cause=Cause.LOCK, advice=(lacks, *elsewhere))
+    if not found.lines and words:
+        text = f"{name} can never be admitted: no flavor of the ClusterQueue has the node labels it wants."
+        return replace(base, verdict=text)
     if not found.lines:
-        where = _flavor_text(pinned)
+        where = _flavor_text(spec_of(facts.job).get("cluster"))
         return replace(
             base,
             verdict=f"{name} can never be admitted: the ClusterQueue has no flavor {where}.",
             advice=("add the cluster to the ClusterQueue (config/kueue-config.yaml)", *elsewhere),
         )
     if not found.possible:
-        return replace(base, verdict=_impossible(name, found), advice=(_fewer(found), *elsewhere))
+        verdict = _impossible(name, found, "flavor" if words else "eligible cluster")
+        less = words.impossible if words else _fewer(found)
+        return replace(base, verdict=verdict, advice=(less, *elsewhere))
     if found.fitting:
-        if turn := waits_for_turn(name, facts, ahead, "job"):
-            return replace(base, verdict=turn, advice=_turn(facts), cause=Cause.PRIORITY)
-        return replace(
-            base,
-            verdict=f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for.",
-            advice=("if not, look at Kueue: kubectl logs -n kueue-system deploy/kueue-controller-manager",),
-        )
+        if turn := _waits_for_turn(name, facts, ahead, "workload" if words else "job"):
+            return replace(base, verdict=turn, advice=() if words else _turn(facts), cause=Cause.PRIORITY)
+        kueue = "if not, look at Kueue: kubectl logs -n kueue-system deploy/kueue-controller-manager"
+        text = f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for."
+        return replace(base, verdict=text, advice=() if words else (kueue,))
+    return _used(base, facts) if words else _held(base, facts, workload, elsewhere)
+
+
+def _used(base: Explanation, facts: Facts) -> Explanation:
+    """Explains that an object of another kind waits until quota is given back."""
+    assert base.quota is not None
+    resources = sorted({line.resource for line in base.quota.lines if not line.fits})
+    by_priority = "a higher priority is served first: the label kueue.x-k8s.io/priority-class names it"
+    advice = LESS_USED if usage_orders(facts.cluster_queue) else by_priority
+    text = f"{name_of(facts.job)} waits: too much of {', '.join(resources)} is in use."
+    return replace(base, verdict=text, advice=(advice,))
+
+
+def _held(base: Explanation, facts: Facts, workload: Obj, elsewhere: tuple[str, ...]) -> Explanation:
+    """Explains that a job waits until others end."""
+    job, name, here = facts.job, name_of(facts.job), base.holders
+    pinned = spec_of(job).get("cluster")
+    whole = spec_of(job).get("exclusive", True) or spec_of(job).get("lockOnly")
+    first = f"wait for the holder: {_wait_for(here[0], namespace=key_of(workload).namespace)}" if here else ""
     if pinned and here and whole:
         text = f"{name} wants {pinned} for itself; {count(len(here), 'job')} on it must end first."
         return replace(base, verdict=text, advice=(first, *elsewhere), cause=Cause.LOCK)
@@ -88,7 +110,7 @@ def _flavor_text(pinned: object) -> str:
     return f"with the label {CLUSTER_NODE_LABEL}={pinned}" if pinned else "that fits"
 
 
-def waits_for_turn(name: str, facts: Facts, ahead: tuple[str, ...] | None, noun: str) -> str:
+def _waits_for_turn(name: str, facts: Facts, ahead: tuple[str, ...] | None, noun: str) -> str:
     """The verdict if others come first; "" if nothing does.  `noun` is what the queue holds."""
     if ahead:
         return f"{name} waits for its turn, behind {count(len(ahead), noun)} of the queue."
@@ -116,11 +138,11 @@ def _worst(found: Quota) -> tuple[Line, Decimal]:
     return worst, max(line.most or line.nominal for line in found.lines if line.resource == worst.resource)
 
 
-def _impossible(name: str, found: Quota) -> str:
+def _impossible(name: str, found: Quota, which: str) -> str:
     worst, most = _worst(found)
     return (
         f"{name} can never be admitted: it asks for {amount(worst.asks)} of {worst.resource}, "
-        f"and no eligible cluster has more than {amount(most)}."
+        f"and no {which} has more than {amount(most)}."
     )
 
 
