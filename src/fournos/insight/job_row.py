@@ -20,8 +20,6 @@ from fournos.insight.values import (
     status_of,
 )
 
-_DASH = "-"
-
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
@@ -54,8 +52,8 @@ class JobRow:
             title=display_name(job),
             phase=phase_of(job),
             owner=str(spec_of(job).get("owner") or ""),
-            cluster=cluster_of(job).removeprefix(_DASH),
-            hardware=hardware(job).removeprefix(_DASH),
+            cluster=cluster_of(job).removeprefix("-"),
+            hardware=hardware(job).removeprefix("-"),
             submitted=created(job),
             started=str(times.get("running") or ""),
             ended=str(times.get("finished") or "") if is_terminal(job) else "",

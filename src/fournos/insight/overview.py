@@ -16,6 +16,7 @@ from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import WAITING, born, everywhere, queue_facts
+from fournos.insight.job_row import JobRow
 from fournos.insight.kueue_clusters import KueueCluster
 from fournos.insight.kueue_clusters import read as read_kueue_clusters
 from fournos.insight.queues import Queued, QueueEntry, entries
@@ -24,9 +25,7 @@ from fournos.insight.source import Source, or_error
 from fournos.insight.values import (
     created,
     hardware_of,
-    hardware_text,
     name_of,
-    one_line,
     phase_of,
     spec_of,
     status_of,
@@ -194,20 +193,14 @@ def _since(job: Obj) -> str:
 
 
 def _job(job: Obj, entry: QueueEntry | None = None) -> JobLine:
-    spec, status, key = spec_of(job), status_of(job), key_of(job)
-    wanted = hardware_of(job)
+    row = JobRow.of(job)
     return JobLine(
-        namespace=key.namespace,
-        name=key.name,
-        phase=phase_of(job),
-        owner=str(spec.get("owner") or ""),
-        cluster=str(status.get("cluster") or spec.get("cluster") or ""),
-        hardware=hardware_text(wanted),
-        gpus=int(wanted.get("gpuCount") or 0),
+        *(row.namespace, row.name, row.phase, row.owner, row.cluster, row.hardware or "-"),
+        gpus=int(hardware_of(job).get("gpuCount") or 0),
         since=_since(job),
         place=entry.place if entry else 0,
-        reason=entry.reason if entry else one_line(status.get("message")),
-        lock_only=bool(spec.get("lockOnly")),
+        reason=entry.reason if entry else row.message,
+        lock_only=bool(spec_of(job).get("lockOnly")),
     )
 
 
