@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from fournos.api.slots import UNAVAILABLE_TAINT
 from fournos.engine.kube.resource import Obj
 from fournos.insight.causes import Cause
 from fournos.insight.children import Children
@@ -50,7 +52,7 @@ def container(requests: Obj, **more: Any) -> Obj:
     return {"name": "c", "resources": {"requests": requests}, **more}
 
 
-def explained(workload: Obj) -> tuple[Explanation, Explanation]:
+def explained(workload: Obj, flavors: Iterable[Obj] = FLAVORS) -> tuple[Explanation, Explanation]:
     """The explanation of a FournosJob, and of an object of another kind."""
     facts = Facts(
         job("one", "Pending"),
@@ -58,7 +60,7 @@ def explained(workload: Obj) -> tuple[Explanation, Explanation]:
         "fournos-queue",
         local_queue(),
         cluster_queue(),
-        FLAVORS,
+        tuple(flavors),
     )
     return explain(facts, NOW), in_queue(facts.job, workload, facts, Words((), "", ""))
 
@@ -173,3 +175,14 @@ def test_the_newest_slice_of_an_elastic_job_counts() -> None:
     newer["metadata"] |= {"name": "a", "creationTimestamp": "2026-01-02T00:00:00Z"}
     facts = Facts(job("one", "Pending"), Children(workloads=[newer, older]))
     assert facts.workload is newer
+
+
+def test_clusters_that_take_no_jobs_are_named_to_every_kind() -> None:
+    taint = {"key": UNAVAILABLE_TAINT, "value": "draining", "effect": "NoSchedule"}
+    closed = [
+        {"metadata": {"name": name}, "spec": {"nodeTaints": [taint]}} for name in ("cluster-1", "cluster-2")
+    ]
+    of_job, of_other = explained(waiting("Pending", MORE), closed)
+    assert of_job.cause is of_other.cause is Cause.LOCK
+    assert of_job.verdict == of_other.verdict
+    assert "it is being drained" in of_other.verdict
