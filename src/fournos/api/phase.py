@@ -1,4 +1,4 @@
-"""The table of the phases of a FournosJob; it is imported without the model.
+"""The table of the phases of a FournosJob, and those of other kinds; imported without the models.
 
 A status may hold a phase that is not in the table, written by a newer operator: it is none of the sets below.
 """
@@ -62,3 +62,8 @@ PHASE_TIME: Final[Mapping[str, str]] = {
     phase.value: phase.traits.time for phase in sorted(Phase, key=lambda phase: phase.traits.terminal)
 }
 """Phase → the field of `status.phaseTimes` with the time of entering it, in the order of a job's life."""
+
+OF_APPWRAPPERS: Final = (
+    *("Suspended", "Resuming", "Running", "Resetting", "Suspending", "Terminating", "Succeeded", "Failed"),
+)
+OF_MINICLUSTERS: Final = ("Waiting", "Running", "Ready", "Finished")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from fournos.api.phase import OF_APPWRAPPERS
 from fournos.client.errors import ObjectFailed, typed
 from fournos.client.handles import AsyncWork, View
 from fournos.client.kinds import APPWRAPPER
@@ -17,16 +18,6 @@ if TYPE_CHECKING:
 
 _SUCCEEDED: Final = "Succeeded"
 _FAILED: Final = "Failed"
-PHASES: Final = (
-    "Suspended",
-    "Resuming",
-    "Running",
-    "Resetting",
-    "Suspending",
-    "Terminating",
-    _SUCCEEDED,
-    _FAILED,
-)
 
 
 class AppWrapperView(View):
@@ -93,7 +84,7 @@ class AsyncAppWrapper(AsyncWork, AppWrapperView):
 
     _resource = APPWRAPPER
     _noun = "AppWrapper"
-    _phases = PHASES
+    _phases = OF_APPWRAPPERS
 
     @typed
     async def components(self) -> list[Component]:

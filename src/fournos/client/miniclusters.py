@@ -7,6 +7,7 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from fournos.api.phase import OF_MINICLUSTERS
 from fournos.client.errors import ObjectFailed, typed, typed_iterator
 from fournos.client.handles import PATIENCE, AsyncWork, Seconds, View
 from fournos.client.kinds import MINICLUSTER
@@ -16,8 +17,6 @@ from fournos.insight.values import between, spec_of, status_of
 
 if TYPE_CHECKING:
     from fournos.api.minicluster import MiniClusterSpec, MiniClusterStatus
-
-PHASES = ("Waiting", "Running", "Ready", "Finished")
 
 
 class MiniClusterView(View):
@@ -40,12 +39,12 @@ class MiniClusterView(View):
     @property
     def phase(self) -> str:
         """Waiting, Running, Ready (all brokers are up) or Finished."""
-        return str(status_of(self.raw).get("phase") or PHASES[0])
+        return str(status_of(self.raw).get("phase") or OF_MINICLUSTERS[0])
 
     @property
     def ended(self) -> bool:
         """True if the lead broker has ended."""
-        return self.phase == PHASES[-1]
+        return self.phase == OF_MINICLUSTERS[-1]
 
     @property
     def succeeded(self) -> bool:
@@ -102,7 +101,7 @@ class AsyncMiniCluster(AsyncWork, MiniClusterView):
 
     _resource = MINICLUSTER
     _noun = "MiniCluster"
-    _phases = PHASES
+    _phases = OF_MINICLUSTERS
 
     @typed
     async def scale(self, size: int, *, timeout: Seconds = PATIENCE) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.kinds import POD
@@ -16,8 +16,6 @@ from fournos.insight.source import Source
 from fournos.insight.values import created, name_of, status_of
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.rules import check_manifest
-
-PHASES: Final = ("Waiting", "Running", "Ready", "Finished")
 
 
 def phase_of(minicluster: Obj) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from fournos.api.kinds import APPWRAPPER
+from fournos.api.phase import NEW, OF_APPWRAPPERS
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.runtime import metrics_table
 from fournos.engine.runtime.controller import Caches
@@ -20,23 +21,11 @@ PHASES_ENTERED: Final = metrics_table.Counter(
 )
 METRICS: Final[tuple[metrics_table.Metric, ...]] = (BY_PHASE, PHASES_ENTERED)
 
-PHASES: Final = (
-    "New",
-    "Suspended",
-    "Resuming",
-    "Running",
-    "Resetting",
-    "Suspending",
-    "Succeeded",
-    "Failed",
-    "Terminating",
-)
-
 
 def report(caches: Caches, metrics: Metrics) -> None:
     """Sets the gauge. Every phase is set, so that a phase without AppWrappers is exported as 0."""
-    phases = Counter(phase_of(one) or "New" for one in caches[APPWRAPPER])
-    for phase in PHASES:
+    phases = Counter(phase_of(one) or NEW for one in caches[APPWRAPPER])
+    for phase in (NEW, *OF_APPWRAPPERS):
         metrics.set(BY_PHASE, phases[phase], phase)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from fournos.api.kinds import MINICLUSTER
+from fournos.api.phase import OF_MINICLUSTERS
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import Gauge, Metric
@@ -15,13 +16,11 @@ BY_PHASE: Final = Gauge("fournos_miniclusters", "MiniClusters by status.phase.",
 BROKERS: Final = Gauge("fournos_minicluster_brokers", "Brokers of all MiniClusters that are up.")
 METRICS: Final[tuple[Metric, ...]] = (BY_PHASE, BROKERS)
 
-PHASES: Final = ("Waiting", "Running", "Ready", "Finished")
-
 
 def report(caches: Caches, metrics: Metrics) -> None:
     """Sets the gauges. Every phase is set, so that a phase without MiniClusters is exported as 0."""
     statuses = [summary_of(one) for one in caches[MINICLUSTER]]
-    phases = Counter(status.phase or "Waiting" for status in statuses)
-    for phase in PHASES:
+    phases = Counter(status.phase or OF_MINICLUSTERS[0] for status in statuses)
+    for phase in OF_MINICLUSTERS:
         metrics.set(BY_PHASE, phases[phase], phase)
     metrics.set(BROKERS, sum(status.ready or 0 for status in statuses))
