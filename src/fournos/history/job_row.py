@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from fournos.api.phase import NEW
@@ -27,7 +27,7 @@ def recorded_row(row: type[R], run: Run) -> R:
         owner=run.owner,
         cluster=run.target,
         hardware=hardware_text({"gpuType": run.gpu_type, "gpuCount": run.gpu_count}).removeprefix("-"),
-        submitted=_time(run.submitted_at),
+        submitted=format_time(run.submitted_at),
         started=_time(run.started_at),
         ended=_time(run.ended_at),
         message=one_line(run.message),
@@ -36,4 +36,4 @@ def recorded_row(row: type[R], run: Run) -> R:
 
 
 def _time(at: datetime | None) -> str:
-    return format_time(at.astimezone(UTC)) if at else ""
+    return format_time(at) if at else ""

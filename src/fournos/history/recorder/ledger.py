@@ -142,7 +142,7 @@ _DOING: Final = {
     Phase.RUNNING: "the run was being started",
 }
 _REASONS: Final = {
-    phase: Reason(Cause(phase.traits.cause or "Unknown"), f"{NOT_OBSERVED}; {doing}.")
+    phase: Reason(Cause(phase.traits.cause or Cause.UNKNOWN), f"{NOT_OBSERVED}; {doing}.")
     for phase, doing in _DOING.items()
 }
 
