@@ -52,7 +52,6 @@ NEW: Final = "New"
 """The displayed phase of an object that has no phase yet: no operator has reconciled it."""
 TERMINAL: Final = frozenset(phase.value for phase in Phase if phase.traits.terminal)
 HOLDING: Final = frozenset(phase.value for phase in Phase if phase.traits.holds)
-"""The phases in which a job occupies its cluster."""
 RUNS: Final = frozenset(phase.value for phase in Phase if phase.traits.runs)
 UNQUEUED: Final = frozenset({NEW, *(phase.value for phase in Phase if not phase.traits.queued)})
 ACTIVE: Final = frozenset({NEW, *(phase.value for phase in Phase)}) - TERMINAL
@@ -62,7 +61,6 @@ PHASE_TIME: Final[Mapping[str, str]] = {
     phase.value: phase.traits.time for phase in sorted(Phase, key=lambda phase: phase.traits.terminal)
 }
 """Phase → the field of `status.phaseTimes` with the time of entering it, in the order of a job's life."""
-
 OF_APPWRAPPERS: Final = (
     *("Suspended", "Resuming", "Running", "Resetting", "Suspending", "Terminating", "Succeeded", "Failed"),
 )
