@@ -37,22 +37,19 @@ WITH_PODS = (
 )
 
 
-def main() -> int:
-    state = ROOT / "build" / f"clusters-{OTHER}"
-    environment = {**os.environ, VARIABLE: OTHER, "FOURNOS_STATE": str(state)}
-
-    def run(*words: str) -> int:
-        return subprocess.run(
-            [sys.executable, "-m", *words], cwd=ROOT, env=environment, check=False
-        ).returncode
-
-    paths = (f"without-pods={','.join(WITHOUT_PODS)}", f"with-pods={','.join(WITH_PODS)}")
-    lanes = ("dev.lanes", *paths, "--", *sys.argv[1:])
+def main() -> None:
+    """Does not return: `around` takes the place of this process, so that it gets the signals of make."""
+    os.environ |= {VARIABLE: OTHER, "FOURNOS_STATE": str(ROOT / "build" / f"clusters-{OTHER}")}
+    os.chdir(ROOT)
+    python = [sys.executable, "-m"]
     # The first time this compiles another Kubernetes: no single test should have to wait for that.
-    return run("devcluster", "build") or run(
-        "devcluster", "around", "--keep=no", "--", sys.executable, "-m", *lanes
-    )
+    built = subprocess.run([*python, "devcluster", "build"], check=False).returncode
+    if built:
+        sys.exit(built)
+    paths = (f"without-pods={','.join(WITHOUT_PODS)}", f"with-pods={','.join(WITH_PODS)}")
+    lanes = [*python, "dev.lanes", *paths, "--", *sys.argv[1:]]
+    os.execv(sys.executable, [*python, "devcluster", "around", "--keep=no", "--", *lanes])  # noqa: S606
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

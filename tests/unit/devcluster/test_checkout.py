@@ -167,7 +167,7 @@ def test_a_command_that_cannot_be_started_is_named() -> None:
 
 
 def test_the_tests_run_so_that_their_clusters_are_listed_or_ended() -> None:
-    for target in ("test", "test-setup", "integration", "e2e"):
+    for target in ("test", "test-clusters", "integration", "e2e"):
         for given, expected in ((), "yes"), (("KEEP_CLUSTERS=no",), "no"):
             done = subprocess.run(
                 ["make", "--dry-run", "--silent", target, *given],
@@ -181,7 +181,7 @@ def test_the_tests_run_so_that_their_clusters_are_listed_or_ended() -> None:
             assert f"devcluster around --keep={expected} " in last
             # A shell in between would end at a signal, and what it runs would not.
             assert ";" not in last or "; exec " in " ".join(last.split())
-            assert " -m pytest tests/" in last or " -m dev.lanes tests/" in last
+            assert " -m pytest tests/" in last or " -m dev.lanes " in last
 
 
 def test_continuous_integration_keeps_none_and_runs_both_targets_whatever_fails(tmp_path: Path) -> None:
