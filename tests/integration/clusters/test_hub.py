@@ -252,11 +252,15 @@ async def test_a_dead_cluster_closes_and_heals(
             found = await hub.quotas()
             return {name: found.get(name, {}).get(SLOT) for name in wanted} == wanted
 
+        async def said_unreachable() -> bool:
+            """The status is written after the quota."""
+            return (await hub.status(unreachable)).get("kubeconfigStatus") == "Unreachable"
+
         await hub.until(lambda: slots({unreachable: 100, well: 100}), "not both take jobs")
         with dropped(proxy.url):
             await hub.until(lambda: slots({unreachable: 0, well: 100}), "a dead cluster takes jobs")
+            await hub.until(said_unreachable, "it is not said that it does not answer")
             status = await hub.status(unreachable)
-            assert status["kubeconfigStatus"] == "Unreachable"
             assert status["gpuSummary"] == "2x NVIDIA-L40S", "its inventory stands"
             assert (await hub.quotas())[unreachable]["fournos/gpu-l40s"] == 2
             # A node's change at the other cluster is seen at once all the same.
