@@ -27,6 +27,7 @@ import yaml
 from aiohttp import web
 from yarl import URL
 
+from fournos.engine.kube.connector import Connector
 from fournos.engine.kube.kubeconfig import access, read
 from fournos.engine.kube.tls import client_context
 from tests.fakes.pki import Authority, server_context
@@ -68,7 +69,8 @@ class FaultProxy:
     async def __aenter__(self) -> FaultProxy:
         target = self._target
         self._upstream = await self._stack.enter_async_context(
-            aiohttp.ClientSession(auto_decompress=False, connector=aiohttp.TCPConnector(limit=0))
+            # Not aiohttp's own: it keeps a cut watch open until the server ends TLS, even after the test.
+            aiohttp.ClientSession(auto_decompress=False, connector=Connector(limit=0))
         )
         self._own_tls = client_context(
             ca=target.ca, certificate=target.certificate, key=target.key, verify=target.verify
