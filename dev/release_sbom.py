@@ -19,7 +19,7 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 _FACTORY = LicenseFactory()
-_PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
+_PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?==(?P<version>[^\s;\\]+)")
 _VIA = re.compile(r"^    #   (?!-c )(?P<name>[A-Za-z0-9._-]+)|^    # via (?P<single>[A-Za-z0-9._-]+)")
 
 

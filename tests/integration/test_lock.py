@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from importlib.metadata import distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ("requirements.lock", "requirements-runtime.lock", "requirements-mutants.lock")
@@ -27,3 +30,18 @@ def test_the_locks_are_those_of_pyproject(tmp_path: Path) -> None:
     for name in LOCKS:
         assert pins(tmp_path / name) == pins(ROOT / name)
         assert len(pins(ROOT / name)) > 10
+
+
+def test_a_package_is_pinned_with_the_extras_that_others_require() -> None:
+    """Else pip takes the newest release of `coverage[toml]`, whatever the pin of `coverage` says."""
+    locked = [Requirement(pin) for pin in pins(ROOT / "requirements.lock")]
+    extras = {pin.name: pin.extras for pin in locked}
+    required = {
+        (requirement.name.lower(), extra)
+        for pin in locked
+        for requirement in map(Requirement, distribution(pin.name).requires or ())
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        for extra in requirement.extras
+    }
+    assert required
+    assert {(name, extra) for name, extra in required if extra not in extras[name]} == set()
