@@ -55,6 +55,8 @@ def case(rule: str, bad: Any, good: Any, says: str, *also: str) -> Case:
 
 
 A100 = {"gpuType": "a100", "gpuCount": 2}
+H200 = {"gpuType": "h200", "gpuCount": 1}
+CHOICE = hardware(**A100, alternatives=[H200, {"gpuType": "l40", "gpuCount": 8}])
 LOCK = {"lockOnly": True, "cluster": "c1"}
 NONE = {"executionEngine": ENGINE, "clusterless": True}
 
@@ -87,6 +89,10 @@ CREATIONS: tuple[Case, ...] = (
     case("hardware-both", hardware(gpuCount=2), hardware(**A100), "gpuType"),
     case("hardware-both", hardware(), SHARED, "leave hardware out"),
     case("hardware-both", hardware(gpuType="", gpuCount=1), hardware(**A100), "gpuType"),
+    *(
+        case("alternatives-complete", hardware(**A100, alternatives=[H200, bad]), CHOICE, "of each")
+        for bad in ({"gpuType": "l40"}, {"gpuCount": 1}, {**H200, "gpuType": "H200"}, {**H200, "gpuType": ""})
+    ),
     Case("name-length", job(SHARED, name="n" * 56), job(SHARED, name="n" * 55), "at most 55"),
     case("gputype-text", hardware(gpuType="A100", gpuCount=1), hardware(**A100), "lower case"),
     case(

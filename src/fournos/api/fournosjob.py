@@ -21,6 +21,8 @@ MAX_RESULTS: Final = 200
 """Maximum number of results in the status of a job."""
 MAX_REPEATS: Final = 5
 """Maximum number of reruns of a job."""
+MAX_ALTERNATIVES: Final = 4
+"""Maximum number of other GPUs that a job accepts."""
 
 Opaque = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
@@ -54,13 +56,33 @@ class Outcome(StrEnum):
     LOST = "Lost"
 
 
-class Hardware(Model):
+class Gpus(Model):
     """GPUs of one type."""
 
     gpu_type: str | None = described(
         "Short name of the GPU model, such as a100 or h200, without the resource prefix.", maxLength=253
     )
     gpu_count: int | None = described("Number of GPUs, at least 1.", minimum=1, format="int32")
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns type and number, as the status of a job has them."""
+        return self.model_dump(include={"gpu_type", "gpu_count"}, by_alias=True, exclude_none=True)
+
+
+class Hardware(Gpus):
+    """GPUs of one type, and others that will do."""
+
+    alternatives: tuple[Gpus, ...] = described(
+        "Other GPUs that will do, the preferred ones first. A waiting job asks for the first of all that are "
+        "free; status.resolved.hardware has those that it was admitted with.",
+        (),
+        maxItems=MAX_ALTERNATIVES,
+    )
+
+    @property
+    def choices(self) -> tuple[Gpus, ...]:
+        """What the job accepts, in the order of preference; empty if type or number is missing."""
+        return (self, *self.alternatives) if self.gpu_type and self.gpu_count else ()
 
 
 class Timeouts(Model):
@@ -217,7 +239,7 @@ class PhaseTimes(Model):
 class Resolved(Model):
     """What Resolving came to."""
 
-    hardware: Hardware | None = described("GPUs asked for.")
+    hardware: Gpus | None = described("GPUs asked for, and from the admission on those that the job has.")
     secret_refs: tuple[str, ...] = described("Vault entries that are mounted.", (), maxItems=64)
     resolve_image: str | None = described("Image of the resolve Job.")
 

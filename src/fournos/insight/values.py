@@ -82,8 +82,12 @@ def hardware_of(job: Obj) -> Mapping[str, Any]:
 
 
 def hardware(job: Obj) -> str:
-    """The GPUs of a job, such as "2 x a100"."""
-    return hardware_text(hardware_of(job))
+    """The GPUs of a job, such as "2 x a100"; all that it accepts as long as it has none."""
+    text = hardware_text(hardware_of(job))
+    if status_of(job).get("cluster"):
+        return text
+    others = (spec_of(job).get("hardware") or {}).get("alternatives") or ()
+    return " or ".join([text, *map(hardware_text, others)])
 
 
 def hardware_text(wanted: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from fournos.systems.jobs import names
 from tests.faults.proxy import FaultProxy
 from tests.integration.conftest import Server, take_down
 from tests.integration.jobs.executors import Executors
-from tests.integration.jobs.stage import CLUSTERS, GPU, PIPELINE_NAME, JobStage
+from tests.integration.jobs.stage import CLUSTERS, GPU, OTHER_GPU, PIPELINE_NAME, JobStage
 
 NAME = "fournos-test-faults"
 CONTROLLERS = "*,-job-controller,-node-lifecycle-controller"
@@ -68,9 +68,9 @@ async def _set_up(server: Server, namespace: str) -> None:
         secret["stringData"] = {"kubeconfig": f"# of {cluster}"}
         await server.apply(f"/api/v1/namespaces/{secrets}/secrets/kubeconfig-{cluster}", secret)
     queue = _body("kueue.x-k8s.io/v1beta2", "ClusterQueue", namespace)
-    gpu = f"fournos/gpu-{GPU}"
+    gpus = {f"fournos/gpu-{GPU}": 100, f"fournos/gpu-{OTHER_GPU}": 4}
     quotas = [
-        {"name": gpu, "nominalQuota": "100"},
+        *({"name": name, "nominalQuota": str(number)} for name, number in gpus.items()),
         {"name": names.SLOT_RESOURCE, "nominalQuota": str(names.SLOTS_PER_CLUSTER)},
     ]
     queue["spec"] = {
@@ -78,7 +78,7 @@ async def _set_up(server: Server, namespace: str) -> None:
         "preemption": {"withinClusterQueue": "LowerPriority"},
         "resourceGroups": [
             {
-                "coveredResources": [gpu, names.SLOT_RESOURCE],
+                "coveredResources": [*gpus, names.SLOT_RESOURCE],
                 "flavors": [{"name": cluster, "resources": quotas} for cluster in CLUSTERS],
             }
         ],

@@ -24,7 +24,7 @@ from tests.integration.stage import Stage
 from tests.waiting import LIMIT
 
 CLUSTERS = ("faults-1", "faults-2")
-GPU = "h200"
+GPU, OTHER_GPU = "h200", "a100"
 PIPELINE_NAME = "fournos-full"
 
 

@@ -11,6 +11,7 @@ from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.insight.overview import EXPLAINED, Gpus, overview, read
 from fournos.insight.queues import QueueEntry
+from fournos.insight.values import hardware
 from tests.unit.cli.objects import NOW, NS, ago, job, workload
 from tests.unit.cli.test_explain import world
 from tests.unit.cli.test_queue import controlled
@@ -192,3 +193,16 @@ def test_jobs_without_a_place_follow_by_age() -> None:
     assert ([one.name for one in found.waiting], found.left_out) == (["queued", "b", "c"], 1)
     found = overview(jobs, [], [], most=0)
     assert (found.waiting, found.left_out) == ((), 3)
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        ({}, "2 x h200 or 4 x a100"),
+        ({"resolved": {"hardware": {"gpuType": "h200", "gpuCount": 2}}}, "2 x h200 or 4 x a100"),
+        ({"cluster": "c1", "resolved": {"hardware": {"gpuType": "a100", "gpuCount": 4}}}, "4 x a100"),
+    ],
+)
+def test_a_job_shows_all_gpus_that_it_accepts_until_it_has_some(status: dict[str, Any], text: str) -> None:
+    accepted = {"gpuType": "h200", "gpuCount": 2, "alternatives": [{"gpuType": "a100", "gpuCount": 4}]}
+    assert hardware({"spec": {"hardware": accepted}, "status": status}) == text

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.fournosjob import FournosJobSpec, Hardware
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.kinds import NAMESPACE
 from fournos.engine.kube.resource import Obj, uid_of
@@ -108,7 +109,10 @@ class Estimator:
             return None if place is None else await self._of(known, place)
 
     async def would_start(self, namespace: str, spec: FournosJobSpec, local_queue: str) -> WouldStart:
-        """Estimates a FournosJob that is not submitted yet.  Raises CannotEstimateError."""
+        """Estimates a FournosJob that is not submitted yet, with those of its GPUs that are free first.
+
+        Raises CannotEstimateError.
+        """
         async with self._turn:
             known = await self._current()
             now = self._clock.now()
@@ -117,18 +121,26 @@ class Estimator:
                 past = known.past.get(known.objects.namespaces.get(namespace, ""), ())
                 ends = remaining(closest(works_of(values, {}, ("",), {}), past), 0.0, now)
                 return WouldStart(True, "", Estimate(Range(now, now), ends.end, ends.basis, ends.reason))
-            found = candidate(
-                known.objects,
-                known.past,
-                spec,
-                namespace=namespace,
-                local_queue=local_queue,
-                gpu_prefix=self._gpu_prefix,
-            )
-            if found.place >= DEEPEST:
-                return WouldStart(False, "", _too_deep())
-            queue = known.snapshot.queues[found.cluster_queue].first(DEEPEST)
-            return await asyncio.to_thread(would_start, queue, found.job, now, place=found.place)
+            starts = [
+                await self._would_start(known, namespace, choice, local_queue) for choice in _choices(spec)
+            ]
+            return min(starts, key=_first)
+
+    async def _would_start(
+        self, known: _Known, namespace: str, spec: FournosJobSpec, local_queue: str
+    ) -> WouldStart:
+        job = candidate(
+            known.objects,
+            known.past,
+            spec,
+            namespace=namespace,
+            local_queue=local_queue,
+            gpu_prefix=self._gpu_prefix,
+        )
+        if job.place >= DEEPEST:
+            return WouldStart(False, "", _too_deep())
+        queue = known.snapshot.queues[job.cluster_queue].first(DEEPEST)
+        return await asyncio.to_thread(would_start, queue, job.job, self._clock.now(), place=job.place)
 
     async def _current(self) -> _Known:
         if self._known is None or self._clock.monotonic() >= self._known.until:
@@ -152,6 +164,19 @@ class Estimator:
                 )
             found = known.estimates[place.cluster_queue][place.workload]
         return JobEstimate(place.kind, place.name, place.namespace, place.uid, place.position, found)
+
+
+def _choices(spec: FournosJobSpec) -> tuple[FournosJobSpec, ...]:
+    """Returns a spec for each of the GPUs that the job accepts; one without GPUs is its only choice."""
+    choices = spec.hardware.choices if spec.hardware else ()
+    hardware = (Hardware.model_validate(gpus.to_json()) for gpus in choices)
+    return tuple(spec.model_copy(update={"hardware": gpus}) for gpus in hardware) or (spec,)
+
+
+def _first(start: WouldStart) -> tuple[bool, datetime]:
+    """The order of starts: now, then the earliest median, then those that are not known."""
+    at = start.estimate.start
+    return not start.now, at.median if at else datetime.max.replace(tzinfo=UTC)
 
 
 def _running(shot: Snapshot, place: Place) -> Estimate:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fournos.api.fournosjob import FournosJobSpec, Hardware, Timeouts
+from fournos.api.fournosjob import FournosJobSpec, Gpus, Timeouts
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.slots import UNAVAILABLE_TAINT
 from fournos.engine.api.durations import format_duration, parse_duration
@@ -53,7 +53,7 @@ def workload_request(
     job: Obj,
     spec: FournosJobSpec,
     *,
-    hardware: Hardware | None,
+    hardware: Gpus | None,
     priority: Priority | None,
     attempt: int,
     name_taken: bool = False,
@@ -97,7 +97,7 @@ def placeholder_pod(spec: FournosJobSpec, requests: Mapping[str, str]) -> dict[s
     return pod
 
 
-def slots_and_gpus(spec: FournosJobSpec, hardware: Hardware | None, gpu_prefix: str) -> dict[str, str]:
+def slots_and_gpus(spec: FournosJobSpec, hardware: Gpus | None, gpu_prefix: str) -> dict[str, str]:
     """Returns the resource requests: slots of a cluster (all for exclusive or lockOnly), and GPUs."""
     whole = spec.exclusive or spec.lock_only
     requests = {names.SLOT_RESOURCE: str(names.SLOTS_PER_CLUSTER if whole else 1)}
@@ -106,7 +106,14 @@ def slots_and_gpus(spec: FournosJobSpec, hardware: Hardware | None, gpu_prefix: 
     return requests
 
 
-def gpu_resource(hardware: Hardware, prefix: str) -> str:
+def requests_of(workload: Obj) -> Mapping[str, str]:
+    """Returns the resources that the Workload of a job asks for."""
+    (container, *_) = workload["spec"]["podSets"][0]["template"]["spec"]["containers"]
+    requests: Mapping[str, str] = container["resources"]["requests"]
+    return requests
+
+
+def gpu_resource(hardware: Gpus, prefix: str) -> str:
     """Returns the resource name of a GPU type: the setting's prefix and the type in lower case."""
     return f"{prefix}{(hardware.gpu_type or '').lower()}"
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 
-from fournos.api.fournosjob import FournosJobSpec, Hardware
+from fournos.api.fournosjob import FournosJobSpec, Gpus
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Key, Obj, is_terminating, newest, uid_of
 from fournos.engine.runtime.context import PassContext
 from fournos.engine.runtime.decision import Facts
 from fournos.systems.jobs import names
-from fournos.systems.jobs.build import slots_and_gpus
+from fournos.systems.jobs.build import gpu_resource, requests_of, slots_and_gpus
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.status import StatusDraft
 from fournos.systems.jobs.template import Template
@@ -54,6 +56,11 @@ class Observed:
     """True if the job's message may name the holder: the number of jobs that name it is limited."""
     all_locked: bool = False
     """True if every cluster is held exclusively."""
+    free_quota: tuple[Mapping[str, Mapping[str, Decimal]], ...] = ()
+    """Flavor → resource → what is free, of each cohort.
+
+    Observed for a Pending job that accepts several GPU types.
+    """
 
 
 @dataclass(slots=True)
@@ -91,10 +98,21 @@ class Context(PassContext):
         return self.observed.spec
 
     @property
-    def hardware(self) -> Hardware | None:
-        """The requested hardware if it is complete (GPU type and count), else None."""
-        wanted = self.spec.hardware
-        return wanted if wanted and wanted.gpu_type and wanted.gpu_count else None
+    def choices(self) -> tuple[Gpus, ...]:
+        """The GPUs that the job accepts, in the order of preference; empty if it asks for none."""
+        return self.spec.hardware.choices if self.spec.hardware else ()
+
+    @property
+    def hardware(self) -> Gpus | None:
+        """The GPUs that the job's Workload asks for, else those of the first choice, if there are any."""
+        choices, workload = self.choices, self.workload or self.observed.prebuilt
+        if len(choices) > 1 and workload is not None:
+            asked = requests_of(workload)
+            prefix = self.settings.gpu_resource_prefix
+            for gpus in choices:
+                if asked.get(gpu_resource(gpus, prefix)) == str(gpus.gpu_count):
+                    return gpus
+        return choices[0] if choices else None
 
     @property
     def requests(self) -> dict[str, str]:

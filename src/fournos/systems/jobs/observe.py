@@ -17,12 +17,13 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLO
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import controller_uid, no_keys, pick
 from fournos.systems.jobs import names
+from fournos.systems.jobs.alternatives import Free, free_quota, lent
 from fournos.systems.jobs.context import Observed
 from fournos.systems.jobs.kinds import PIPELINE, PIPELINE_RUN
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.waiting import NAMING_AT_MOST, waits_for
 
-OWNER, CLUSTER, PRIORITY, WAITS_FOR = "owner", "cluster", "priority", "waits for"
+OWNER, CLUSTER, PRIORITY, WAITS_FOR, CHOICE = "owner", "cluster", "priority", "waits for", "choice"
 
 
 def watches(settings: JobSettings) -> tuple[Watch, ...]:
@@ -38,7 +39,12 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
             FOURNOS_JOB,
             namespace=namespace,
             wakes=_own_key_and_waiting,
-            indexes={CLUSTER: _held_cluster, PRIORITY: _wanted_priority, WAITS_FOR: waits_for},
+            indexes={
+                CLUSTER: _held_cluster,
+                PRIORITY: _wanted_priority,
+                WAITS_FOR: waits_for,
+                CHOICE: _accepts_others,
+            },
         ),
         Watch(
             WORKLOAD,
@@ -66,7 +72,7 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
         ),
         Watch(PIPELINE, namespace=namespace, wakes=no_keys, project=project_pipeline, required=False),
         Watch(RESOURCE_FLAVOR, wakes=no_keys, project=project_metadata, required=False),
-        Watch(CLUSTER_QUEUE, wakes=no_keys, project=project_queue, required=False),
+        Watch(CLUSTER_QUEUE, wakes=_choosing, project=project_queue, required=False),
         Watch(WORKLOAD_PRIORITY_CLASS, wakes=_waiting_for_class, required=False),
     )
 
@@ -112,6 +118,7 @@ class Observer:
             exclusive_holders=exclusive,
             may_name_holder=not exclusive or self._may_name(caches, exclusive[0], job),
             all_locked=queued and not spec.cluster and self._all_locked(caches, flavors),
+            free_quota=_free_quota(caches) if queued and spec.hardware and spec.hardware.alternatives else (),
         )
 
     def _spec(self, key: Key, job: Obj) -> tuple[FournosJobSpec, str]:
@@ -185,6 +192,12 @@ def _wanted_priority(job: Obj) -> Iterable[str]:
     return (priority,) if priority and (job.get("status") or {}).get("phase") == "Pending" else ()
 
 
+def _accepts_others(job: Obj) -> Iterable[str]:
+    """Index of Pending jobs with several GPU types: what they ask for depends on the quota that is free."""
+    choosing = ((job.get("spec") or {}).get("hardware") or {}).get("alternatives")
+    return (CHOICE,) if choosing and (job.get("status") or {}).get("phase") == "Pending" else ()
+
+
 def _resolves(job: Obj, name: str) -> bool:
     """Returns True if a Job's label marks it as the resolver of this FournosJob.
 
@@ -196,6 +209,10 @@ def _resolves(job: Obj, name: str) -> bool:
 def _exclusive(job: Obj) -> bool:
     spec = job.get("spec") or {}
     return bool(spec.get("exclusive", True) or spec.get("lockOnly"))
+
+
+def _free_quota(caches: Caches) -> tuple[Free, ...]:
+    return lent((queue["cohort"], queue["free"]) for queue in caches[CLUSTER_QUEUE])
 
 
 def _flavor_name(flavor: Obj) -> Iterable[str]:
@@ -243,6 +260,10 @@ def _resolved_key(job: Obj, caches: Caches) -> Iterable[Key]:
     )
 
 
+def _choosing(_: Obj, caches: Caches) -> Iterable[Key]:
+    return tuple(key_of(job) for job in caches[FOURNOS_JOB].by(CHOICE, CHOICE))
+
+
 def _waiting_for_class(priority: Obj, caches: Caches) -> Iterable[Key]:
     return tuple(key_of(job) for job in caches[FOURNOS_JOB].by(PRIORITY, priority["metadata"]["name"]))
 
@@ -288,7 +309,14 @@ def project_queue(queue: Obj) -> Obj:
     groups = (queue.get("spec") or {}).get("resourceGroups") or ()
     covered = tuple(name for group in groups for name in group.get("coveredResources") or ())
     checked = bool((queue.get("spec") or {}).get("admissionChecksStrategy"))
-    return {**project_metadata(queue), "covered": covered, "checked": checked}
+    cohort = (queue.get("spec") or {}).get("cohortName") or ""
+    return {
+        **project_metadata(queue),
+        "covered": covered,
+        "checked": checked,
+        "cohort": cohort,
+        "free": free_quota(queue),
+    }
 
 
 def _owned_metadata(obj: Obj) -> dict[str, Any]:

@@ -202,6 +202,8 @@ def _claim(ctx: Context, workload: Obj, cluster: str) -> Decision:
         run=None if ctx.spec.lock_only else _run_name(ctx, workload["metadata"]["name"]),
     )
     ctx.draft.put(cluster=cluster)
+    if ctx.hardware and len(ctx.choices) > 1:
+        ctx.draft.resolve_hardware(ctx.hardware.to_json())
     message = (
         f"Cluster lock held on {cluster}"
         if ctx.spec.lock_only

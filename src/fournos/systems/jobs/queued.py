@@ -26,6 +26,7 @@ from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest
 from fournos.engine.runtime.decision import LiveGet, Present
 from fournos.engine.runtime.steps import Create, Step
 from fournos.systems.jobs import build, names
+from fournos.systems.jobs.alternatives import gpus_to_ask_for
 from fournos.systems.jobs.context import Context
 
 
@@ -124,7 +125,7 @@ class QueuedFournosJob:
             found = self._requests[priority] = build.workload_request(
                 ctx.job,
                 ctx.spec,
-                hardware=ctx.hardware,
+                hardware=gpus_to_ask_for(ctx),
                 priority=priority,
                 attempt=ctx.draft.attempt + 1,
                 name_taken=name_is_taken(ctx),

@@ -204,13 +204,13 @@ def _complete(ctx: Context) -> Decision:
 
 def _check_hardware(ctx: Context) -> Decision | None:
     spec = ctx.spec
-    hardware = spec.hardware
-    if hardware is None or not hardware.gpu_type or not hardware.gpu_count:
+    if not ctx.choices:
         if spec.exclusive or spec.clusterless or not ctx.settings.hardware_required:
             return None
         return fail(ctx, _NO_HARDWARE, type_="Resolved", reason="NoHardware")
-    resource = build.gpu_resource(hardware, ctx.settings.gpu_resource_prefix)
-    if spec.clusterless or resource in ctx.observed.gpu_resources:
+    prefix = ctx.settings.gpu_resource_prefix
+    resources = {build.gpu_resource(gpus, prefix) for gpus in ctx.choices}
+    if spec.clusterless or resources <= ctx.observed.gpu_resources:
         return None
     # A live read: the job fails for good, so a stale cache must not decide.
     answer = ctx.facts.require(LiveList(CLUSTER_QUEUE))
@@ -218,11 +218,11 @@ def _check_hardware(ctx: Context) -> Decision | None:
         return wait(ctx, "Resolved", "KueueNotInstalled", "Waiting: Kueue is not installed")
     if isinstance(answer, Unknown):
         return wait(ctx, "Resolved", "GPUTypesUnknown", f"Waiting: cannot list GPU types: {answer.reason}")
-    prefix = ctx.settings.gpu_resource_prefix
-    valid = sorted(name.removeprefix(prefix) for name in gpu_resources(answer.value, prefix))
-    kind = hardware.gpu_type.lower()
-    if kind in valid:
+    covered = gpu_resources(answer.value, prefix)
+    if resources <= covered:
         return None
+    valid = sorted(name.removeprefix(prefix) for name in covered)
+    kind = min(resources - covered).removeprefix(prefix)
     if not valid:
         return fail(
             ctx,
@@ -281,7 +281,7 @@ def _resolved(ctx: Context) -> Decision:
     spec = ctx.spec
     resolved: dict[str, object] = {"secretRefs": list(spec.secret_refs)}
     if spec.hardware:
-        resolved["hardware"] = spec.hardware.model_dump(by_alias=True, exclude_none=True)
+        resolved["hardware"] = spec.hardware.to_json()
     ctx.draft.put(resolved=resolved).condition("Resolved", "True", "Resolved", "Resolution complete")
     if spec.clusterless:
         ctx.draft.begin_attempt(cluster=names.CLUSTERLESS, workload=None, run=ctx.name)

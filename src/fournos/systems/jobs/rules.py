@@ -5,13 +5,14 @@ Source of the rules in this module: the Fournos README, on fields that require o
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from fournos.api.fournosjob import DEFINITION
 from fournos.engine.api.rules import Json, Rule, Violation, violations
 from fournos.engine.api.validate import schema_violations
 from fournos.systems.jobs.rules_changes import CHANGES
-from fournos.systems.jobs.rules_fields import FIELDS
+from fournos.systems.jobs.rules_fields import FIELDS, GPU_TYPE, MAX_GPU_TYPE
 
 _CLUSTER = "(has(self.cluster) && self.cluster != '')"
 _LOCK_ONLY = "(has(self.lockOnly) && self.lockOnly)"
@@ -24,6 +25,12 @@ _ENGINE = "dyn(self.spec).executionEngine"
 
 def _exclusive(spec: Json) -> bool:
     return spec.get("exclusive") is not False
+
+
+def _is_complete(gpus: Json) -> bool:
+    kind = str(gpus.get("gpuType") or "")
+    named = len(kind) <= MAX_GPU_TYPE and bool(re.fullmatch(GPU_TYPE, kind))
+    return named and gpus.get("gpuCount") is not None
 
 
 COMBINATIONS: Final = (
@@ -116,6 +123,16 @@ COMBINATIONS: Final = (
         "or leave hardware out for the execution engine to fill in",
         cel="has(self.gpuType) && self.gpuType != '' && has(self.gpuCount)",
         holds=lambda new, _: bool(new.get("gpuType")) and new.get("gpuCount") is not None,
+    ),
+    Rule(
+        id="alternatives-complete",
+        at="spec.hardware",
+        field="spec.hardware.alternatives",
+        message="write gpuType and gpuCount of each, such as alternatives: [{gpuType: a100, gpuCount: 4}]; "
+        f"the type is lower case letters and digits, without a prefix, at most {MAX_GPU_TYPE} characters",
+        cel="!has(self.alternatives) || self.alternatives.all(a, has(a.gpuCount) && has(a.gpuType) && "
+        f"a.gpuType.size() <= {MAX_GPU_TYPE} && a.gpuType.matches('^{GPU_TYPE}$'))",
+        holds=lambda new, _: all(map(_is_complete, new.get("alternatives") or ())),
     ),
 )
 

@@ -22,7 +22,7 @@ MAX_DISPLAY_NAME: Final = 253
 MAX_SECRET_NAME: Final = 253
 
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_GPU_TYPE = r"[a-z0-9]+"
+GPU_TYPE = r"[a-z0-9]+"
 _ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 _MANAGER = _SUBDOMAIN + r"/[-._~!$&()*+,;=:@%/a-zA-Z0-9]+"
 _TTL = r"[0-9]{1,6}(m|h|d)"
@@ -63,7 +63,7 @@ _TEXTS: Final = (
         "write the short name in lower case letters and digits, such as a100 or h200, without a prefix, "
         f"at most {MAX_GPU_TYPE} characters",
         at="spec.hardware",
-        pattern=_GPU_TYPE,
+        pattern=GPU_TYPE,
         longest=MAX_GPU_TYPE,
         empty=True,
     ),

@@ -92,6 +92,10 @@ class StatusDraft(Draft):
         """The hardware that resolving came to, as JSON; empty if there is none."""
         return (self._status.get("resolved") or {}).get("hardware") or {}
 
+    def resolve_hardware(self, hardware: Mapping[str, Any]) -> Self:
+        """Sets the GPUs that the job has, of those that it accepts."""
+        return self.put(resolved={**(self._status.get("resolved") or {}), "hardware": dict(hardware)})
+
     # --- changing ---
 
     def enter(self, phase: str, message: str) -> Self:

@@ -66,5 +66,5 @@ def _claim(ctx: Context) -> None:
     )
     resolved: dict[str, object] = {"secretRefs": list(ctx.spec.secret_refs)}
     if ctx.hardware:
-        resolved["hardware"] = ctx.hardware.model_dump(by_alias=True, exclude_none=True)
+        resolved["hardware"] = ctx.hardware.to_json()
     ctx.draft.put(resolved=resolved)

@@ -141,6 +141,19 @@ async def test_predictions_have_the_identity_of_the_history() -> None:
     assert await unknown.predictions() == [], "the identity of the cluster is not known"
 
 
+async def test_of_several_gpus_those_count_that_are_free_first() -> None:
+    busy = job("busy", hardware={"gpuType": "a100", "gpuCount": 6})
+    found, _ = estimator(world((busy, workload(busy, on="c-1"))))
+
+    async def starts_now(*alternatives: int) -> bool:
+        choices = [{"gpuType": "a100", "gpuCount": number} for number in (4, *alternatives)]
+        hardware = {**choices[0], "alternatives": choices[1:]}
+        spec = FournosJobSpec.model_validate(job_spec(cluster="c-1", hardware=hardware))
+        return (await found.would_start("perf", spec, "fournos-queue")).now
+
+    assert [await starts_now(), await starts_now(3), await starts_now(3, 2)] == [False, False, True]
+
+
 async def test_the_end_of_a_long_queue_is_not_played() -> None:
     pairs = [(one, workload(one, age=1000 - n)) for n in range(DEEPEST + 1) if (one := job(f"j{n:03}"))]
     found, _ = estimator(world(*pairs))

@@ -28,7 +28,15 @@ def queued(*conditions: Any, cluster: str = "", status: Any = None, **spec: Any)
 
 
 def pending(*workloads: Obj, status: Any = None, meta: Any = None, **changes: Any) -> Decision:
-    known = {"answers", "failure", "priority_value", "prebuilt", "holders", "exclusive_holders"}
+    known = {
+        "answers",
+        "failure",
+        "priority_value",
+        "prebuilt",
+        "holders",
+        "exclusive_holders",
+        "free_quota",
+    }
     observed = {name: value for name, value in changes.items() if name in known}
     spec = {name: value for name, value in changes.items() if name not in known}
     return decided(a_job("Pending", status=status, meta=meta, **spec), workloads=workloads, **observed)

@@ -1,0 +1,187 @@
+"""Which of its GPUs a waiting job asks for, as tables over the quota that is free."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE
+from fournos.engine.runtime.decision import Decision
+from fournos.engine.runtime.steps import Create, Patch
+from fournos.systems.jobs.alternatives import free_quota, lent
+from fournos.systems.jobs.build import requests_of
+from fournos.systems.jobs.observe import Observer, project_queue, watches
+from tests.unit.systems.jobs.passes import condition_of, true, written
+from tests.unit.systems.jobs.pending_passes import pending, queued
+from tests.unit.systems.jobs.test_observe import JOB, SETTINGS, caches
+
+CHOICES = {
+    "gpuType": "h200",
+    "gpuCount": 2,
+    "alternatives": [{"gpuType": "a100", "gpuCount": 4}, {"gpuType": "l40", "gpuCount": 8}],
+}
+SPEC: dict[str, Any] = {"exclusive": False, "hardware": CHOICES}
+"""On cluster-1, as `a_job` has it."""
+SLOTS = {"fournos/cluster-slot": 5}
+H200, A100, L40 = "fournos/gpu-h200", "fournos/gpu-a100", "fournos/gpu-l40"
+
+
+def cluster(**gpus: int) -> dict[str, Decimal]:
+    """Returns what is free in one flavor: slots, and GPUs by their short names."""
+    named = {f"fournos/gpu-{kind}": number for kind, number in gpus.items()}
+    return {name: Decimal(number) for name, number in (SLOTS | named).items()}
+
+
+def asked(decision: Decision) -> dict[str, str]:
+    """Returns the GPUs of the Workload that the decision creates or rewrites; {} if it leaves it as it is."""
+    for step in decision.steps:
+        if isinstance(step, Create):
+            return gpus_of(step.body)
+        if isinstance(step, Patch) and "podSets" in step.body.get("spec", {}):
+            return gpus_of(step.body)
+    return {}
+
+
+def gpus_of(workload: Obj) -> dict[str, str]:
+    return {name: amount for name, amount in requests_of(workload).items() if "gpu" in name}
+
+
+@pytest.mark.parametrize(
+    ("free", "gpus"),
+    [
+        ((), {H200: "2"}),
+        (({"c1": cluster(h200=2, a100=4)},), {H200: "2"}),
+        (({"c1": cluster(h200=1, a100=4)},), {A100: "4"}),
+        (({"c1": cluster(h200=1, a100=3, l40=8)},), {L40: "8"}),
+        (({"c1": cluster(h200=1)}, {"c2": cluster(a100=4)}), {A100: "4"}),
+        (({"c1": cluster(a100=4) | {"fournos/cluster-slot": Decimal(0)}},), {H200: "2"}),
+        (({"c1": cluster(h200=1), "c2": cluster(h200=1)},), {H200: "2"}),
+    ],
+    ids=["nothing", "first", "second", "third", "elsewhere", "no slot", "not in one cluster"],
+)
+def test_a_new_workload_asks_for_the_first_that_are_free(free: Any, gpus: dict[str, str]) -> None:
+    assert asked(pending(free_quota=free, cluster=None, **SPEC)) == gpus
+
+
+def test_only_the_cluster_of_the_job_counts() -> None:
+    free = ({"cluster-1": cluster(a100=4), "cluster-2": cluster(h200=2)},)
+    assert asked(pending(free_quota=free, **SPEC)) == {A100: "4"}
+    assert asked(pending(free_quota=free, cluster=None, **SPEC)) == {H200: "2"}
+
+
+PENDING = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "insufficient quota"}
+
+
+def test_a_waiting_workload_is_rewritten_when_others_become_free_and_back() -> None:
+    workload = queued(PENDING, **SPEC)
+    assert gpus_of(workload) == {H200: "2"}
+    assert asked(pending(workload, free_quota=({"cluster-1": cluster(h200=1)},), **SPEC)) == {}, (
+        "nothing is free"
+    )
+    changed = pending(workload, free_quota=({"cluster-1": cluster(a100=4)},), **SPEC)
+    (step,) = changed.steps
+    assert isinstance(step, Patch) and asked(changed) == {A100: "4"}
+    assert step.body["metadata"]["resourceVersion"] == "3", "Kueue may reserve quota meanwhile"
+    rewritten = {**workload, "spec": {**workload["spec"], **step.body["spec"]}}
+    assert asked(pending(rewritten, free_quota=(), **SPEC)) == {}, "it keeps what it asks for"
+    assert asked(pending(rewritten, free_quota=({"cluster-1": cluster(h200=2)},), **SPEC)) == {H200: "2"}
+
+
+def test_reserved_quota_is_kept_while_admission_checks_last() -> None:
+    reserved = queued(true("QuotaReserved"), cluster="cluster-1", **SPEC)
+    found = pending(reserved, free_quota=({"cluster-1": cluster(a100=4)},), **SPEC)
+    assert found.steps == ()
+
+
+def test_what_holds_quota_stays_and_the_status_names_it() -> None:
+    free = ({"cluster-1": cluster(h200=2, a100=4)},)
+    workload = queued(true("QuotaReserved"), true("Admitted"), cluster="cluster-1", **SPEC)
+    requests: dict[str, str] = {**requests_of(workload), A100: "4"}
+    del requests[H200]
+    workload["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"] = requests
+    claimed = pending(workload, free_quota=free, status={"resolved": {"secretRefs": ["s"]}}, **SPEC)
+    assert claimed.steps == () and written(claimed, "phase", "cluster") == ("Admitted", "cluster-1")
+    resolved = {"secretRefs": ["s"], "hardware": {"gpuType": "a100", "gpuCount": 4}}
+    assert written(claimed, "resolved") == (resolved,)
+    assert condition_of(claimed, "WorkloadAdmitted")[0] == "True"
+
+
+def test_a_prebuilt_workload_decides_on_a_worker() -> None:
+    """The manager has chosen; to ask for other GPUs would end the job as out of sync."""
+    label = {"kueue.x-k8s.io/prebuilt-workload-name": "job"}
+    workload = queued(PENDING, **SPEC)
+    found = pending(
+        workload,
+        meta={"labels": label},
+        prebuilt=workload,
+        free_quota=({"cluster-1": cluster(a100=4)},),
+        **SPEC,
+    )
+    assert asked(found) == {}
+
+
+# --- free quota ---------------------------------------------------------------------------------------------
+
+
+def a_queue(name: str, cohort: str = "", used: int = 0, **gpus: int) -> dict[str, Any]:
+    resources = [
+        {"name": f"fournos/gpu-{kind}", "nominalQuota": str(number)} for kind, number in gpus.items()
+    ]
+    usage = [{"name": H200, "total": str(used)}, {"name": "of an old quota", "total": "1"}]
+    return {
+        "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
+        "spec": {
+            "resourceGroups": [
+                {"coveredResources": list(gpus), "flavors": [{"name": "c1", "resources": resources}]}
+            ],
+            **({"cohortName": cohort} if cohort else {}),
+        },
+        "status": {"flavorsReservation": [{"name": "c1", "resources": usage}, {"name": "gone"}]},
+    }
+
+
+def test_reserved_quota_is_not_free() -> None:
+    assert free_quota(a_queue("q", used=3, h200=8, a100=1)) == {"c1": {H200: 5, A100: 1}}
+    assert free_quota({"metadata": {}}) == {}
+
+
+def test_the_queues_of_a_cohort_lend_to_each_other() -> None:
+    queues = [("", {"c1": {H200: Decimal(1)}}), *(("team", {"c1": {H200: Decimal(n)}}) for n in (3, -1))]
+    assert lent(queues) == ({"c1": {H200: 1}}, {"c1": {H200: 2}})
+
+
+def test_only_a_waiting_job_with_a_choice_observes_what_is_free() -> None:
+    observe = Observer(SETTINGS)
+    for hardware, phase, observed in (
+        (CHOICES, "Pending", ({"c1": {H200: 2}},)),
+        (CHOICES, "Running", ()),
+        ({"gpuType": "h200", "gpuCount": 2}, "Pending", ()),
+    ):
+        metadata = {"name": JOB.name, "namespace": JOB.namespace, "uid": phase, "resourceVersion": "1"}
+        stored = caches(
+            {"metadata": metadata, "spec": {"hardware": hardware}, "status": {"phase": phase}},
+        )
+        stored[CLUSTER_QUEUE].replace([project_queue(a_queue("q", h200=2))], "1")
+        found = observe(stored, JOB)
+        assert found is not None and found.free_quota == observed, (hardware, phase)
+
+
+def test_quota_that_becomes_free_wakes_the_jobs_that_choose() -> None:
+    wakes = next(watch.wakes for watch in watches(SETTINGS) if watch.resource is CLUSTER_QUEUE)
+    jobs = [
+        {
+            "metadata": {"name": name, "namespace": JOB.namespace, "uid": name, "resourceVersion": "1"},
+            "spec": {"hardware": hardware},
+            "status": {"phase": phase},
+        }
+        for name, hardware, phase in (
+            ("chooses", CHOICES, "Pending"),
+            ("runs", CHOICES, "Running"),
+            ("waits", {"gpuType": "h200", "gpuCount": 2}, "Pending"),
+        )
+    ]
+    woken = wakes(project_queue(a_queue("q")), caches(*jobs))
+    assert [key.name for key in woken] == ["chooses"]
