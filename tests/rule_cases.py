@@ -142,6 +142,7 @@ CREATIONS: tuple[Case, ...] = (
         shared(secretRefs=["vault-kubeconfig"]),
         "write vault-kubeconfig",
     ),
+    case("params-own", shared(params={"fjob-name": "x"}), shared(params={"m": ["x", "y"]}), "remove them"),
     case("env-names", shared(env={"1A": "x"}), shared(env={"A1": "x"}), "digit"),
     case("env-names", shared(env={"A=B": "x"}), shared(env={"A.B-C_D": ""}), "letters"),
     case("env-names", shared(env={"": "x"}), shared(env={}), "letters"),
@@ -213,6 +214,7 @@ FULL = shared(
     hardware=A100,
     secretRefs=["one"],
     priority="nightly",
+    params={"model": "m1"},
     managedBy="a.b/c",
     shutdown="Stop",
 )
@@ -234,6 +236,10 @@ CHANGES: tuple[Change, ...] = (
             {"forge": 1},
         )
     ),
+    Change("params-frozen", FULL, {"params": {"model": "m2"}}, ADMITTED, "new job"),
+    Change("params-frozen", FULL, {"params": {"model": ["m1"]}}, ADMITTED, "new job"),
+    Change("params-frozen", FULL, {"params": {"batch": "1"}}, ADMITTED, "new job"),
+    Change("params-frozen", FULL, {"params": None}, ADMITTED, "new job"),
     Change("priority-frozen", FULL, {"priority": "manual"}, ADMITTED, "new job"),
     Change("priority-frozen", SHARED, {"priority": "manual"}, ADMITTED, "new job"),
     Change("clusterless-frozen", SHARED, {"clusterless": True}, ADMITTED, "new job"),

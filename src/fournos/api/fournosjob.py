@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase as Phase
@@ -23,6 +24,8 @@ MAX_REPEATS: Final = 5
 """Maximum number of reruns of a job."""
 MAX_ALTERNATIVES: Final = 4
 """Maximum number of other GPUs that a job accepts."""
+MAX_PARAMS: Final = 64
+"""Maximum number of parameters that a job sets."""
 
 Opaque = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
@@ -40,6 +43,21 @@ Engine = Annotated[
     ),
 ]
 Name = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 253})]
+
+
+def text_of(value: object) -> Any:
+    """Returns a number or a boolean as JSON has it, also within a list: YAML has no quotes around them."""
+    if isinstance(value, list | tuple):
+        return tuple(text_of(item) for item in value)
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
+
+
+ParamValue = Annotated[
+    str | tuple[str, ...],
+    BeforeValidator(text_of),
+    # A structural schema has no type for "a string or a list".
+    WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True}),
+]
 EnvValue = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 32768})]
 
 
@@ -164,6 +182,12 @@ class FournosJobSpec(Model):
         maxItems=64,
         list_type="atomic",
     )
+    params: dict[str, ParamValue] = Field(
+        default_factory=dict,
+        description="Parameters of the Pipeline, strings or lists of strings, which it has to declare. "
+        "Fixed once the job is admitted.",
+        json_schema_extra={"maxProperties": MAX_PARAMS},
+    )
     env: dict[str, EnvValue] = Field(
         default_factory=dict,
         description="Variables for the execution engine, which reads them from this object.",
@@ -242,6 +266,10 @@ class Resolved(Model):
     hardware: Gpus | None = described("GPUs asked for, and from the admission on those that the job has.")
     secret_refs: tuple[str, ...] = described("Vault entries that are mounted.", (), maxItems=64)
     resolve_image: str | None = described("Image of the resolve Job.")
+    fingerprint: str | None = described(
+        "What of params and env makes runs different, as the Pipeline's annotation fournos.dev/fingerprint "
+        "says; absent: all params."
+    )
 
 
 class Returned(Model):

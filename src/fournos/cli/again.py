@@ -118,7 +118,7 @@ async def matrix(
     All are checked before the first is submitted, and carry a label to find them by.
 
     \b
-    fournos matrix -f job.yaml --axis hardware.gpuCount=1,2,4 --axis env.MODEL=a,b --label sweep-1
+    fournos matrix -f job.yaml --axis hardware.gpuCount=1,2,4 --axis params.model=a,b --label sweep-1
     fournos list -l fournos.dev/matrix=sweep-1
     """
     found = documents_of([file])

@@ -1,11 +1,14 @@
 """The fingerprint of a FournosJob: which runs measure the same thing and can be compared.  Pure.
 
-What counts is what a benchmark's author chose and what the hardware is: the Pipeline, the engine with its
-project, arguments and other configuration, the model, the GPUs, and the class of the cluster.
+What counts is what a benchmark's author chose and what the hardware is: the Pipeline, its parameters, the
+engine with its project, arguments and other configuration, the model, the GPUs, and the class of the cluster.
+The Pipeline's annotation fournos.dev/fingerprint, which the operator copies into `status.resolved`, names the
+parameters that count, and variables of env; without it all parameters count.
 
 What does not count:
 - versions (git references, SHAs, image tags): a change of version is what a comparison is made for;
-- env: continuous integration writes its own identifiers there, which would make every run unique;
+- env that the annotation does not name: continuous integration writes its own identifiers there, which would
+  make every run unique;
 - owner, display name, priority, time limits, secrets: they do not change what is measured;
 - exclusive: it changes the noise, not the subject.
 
@@ -73,6 +76,8 @@ class Fingerprint:
     gpu_type: str = ""
     gpu_count: int = 0
     cluster_class: str = ""
+    params: str = ""
+    """The parameters and variables that count, as canonical JSON; "" if there are none."""
 
     @property
     def id(self) -> str:
@@ -80,11 +85,16 @@ class Fingerprint:
         return hashlib.sha256(_canonical(self.as_data()).encode()).hexdigest()[:16]
 
     def as_data(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _PARTS} | {"args": list(self.args)}
+        parts = {name: getattr(self, name) for name in _PARTS} | {"args": list(self.args)}
+        if not self.params:  # runs that were recorded before there were any keep their identifier
+            del parts["params"]
+        return parts
 
     def __str__(self) -> str:
         gpus = f"{self.gpu_count} x {self.gpu_type}" if self.gpu_type else ""
-        parts = (self.pipeline, self.project or self.engine, " ".join(self.args), self.model, gpus)
+        params = json.loads(self.params or "{}").items()
+        chosen = (f"{name.removeprefix('params.')}={value}" for name, value in params)
+        parts = (self.pipeline, self.project or self.engine, " ".join(self.args), self.model, *chosen, gpus)
         return ", ".join(part for part in (*parts, self.cluster_class) if part)
 
 
@@ -119,11 +129,28 @@ def fingerprint(
         project=str(value.get("project") or ""),
         args=args,
         config=_canonical(kept) if kept else "",
-        model=_model_of_arguments(args) or _model(value, _DEEPEST),
+        model=_model_of_arguments(args) or _model(value, _DEEPEST) or _model(spec.get("params"), _DEEPEST),
         gpu_type=str(hardware.get("gpuType") or ""),
         gpu_count=_count(hardware.get("gpuCount")),
         cluster_class=CLUSTERLESS if spec.get("clusterless") else cluster_class,
+        params=_params(spec, (resolved or {}).get("fingerprint")),
     )
+
+
+def _params(spec: Mapping[str, Any], counting: str | None) -> str:
+    """Returns the parameters and variables that count, as JSON.
+
+    `counting` names them, such as "params.model, env.BATCH", or all of a kind, such as "params", which is
+    also the meaning of None.
+    """
+    chosen = re.split(r"[\s,]+", "params" if counting is None else counting)
+    values = {
+        f"{field}.{name}": value
+        for field in ("params", "env")
+        for name, value in (spec.get(field) or {}).items()
+        if field in chosen or f"{field}.{name}" in chosen
+    }
+    return _canonical(values) if values else ""
 
 
 def fingerprint_of(job: Obj, cluster: Obj | None = None) -> Fingerprint:

@@ -16,6 +16,10 @@ FAILS: dict[str, tuple[dict[str, Any], str]] = {
         "GPU type 'b300' not available. Valid types: a100, h200",
     ),
     "secret": ({"secretRefs": ["nothing"], "pipeline": "plain"}, "not found in namespace"),
+    "param": (
+        {"params": {"modle": "granite"}, "pipeline": "params"},
+        "Pipeline 'params' declares no parameter 'modle' (did you mean 'model'?): it declares batches, model",
+    ),
 }
 
 
@@ -23,7 +27,10 @@ FAILS: dict[str, tuple[dict[str, Any], str]] = {
 def submitted(hub: Hub) -> None:
     """The jobs whose end alone is looked at. They wait for their pods together, before any run is slow."""
     hub.apply(pipeline("always-fails", "exit 7"), pipeline("plain", "true"))
+    hub.apply(with_params())
     hub.submit("succeeds", pipeline="fournos-full", hardware=None)
+    params = {"model": "granite", "batches": [4, 8]}
+    hub.submit("params", pipeline="params", params=params, env={"SUITE": "nightly"})
     hub.submit("deleted-after")
     hub.submit("anywhere", cluster=None, hardware={"gpuType": "h200", "gpuCount": 2})
     hub.submit("clusterless", clusterless=True, cluster=None, hardware=None)
@@ -49,6 +56,32 @@ def pipeline(name: str, script: str) -> dict[str, Any]:
         },
         "spec": {"tasks": [{"name": "task", "taskSpec": {"steps": [step]}}]},
     }
+
+
+def with_params() -> dict[str, Any]:
+    """Succeeds with the parameters and the variable that the job sets, and with no others."""
+    script = "echo $MODEL $BATCHES $SUITE; [ \"$MODEL $BATCHES $SUITE\" = 'granite 4 8 nightly' ]"
+    declared = [{"name": "model", "default": "llama"}, {"name": "batches", "type": "array"}]
+    found = pipeline("params", script)
+    found["metadata"]["annotations"]["fournos.dev/env"] = "steps"
+    found["spec"]["params"] = declared
+    task = found["spec"]["tasks"][0]
+    task["params"] = [
+        {"name": "model", "value": "$(params.model)"},
+        {"name": "first", "value": "$(params.batches[0])"},
+        {"name": "second", "value": "$(params.batches[1])"},
+    ]
+    task["taskSpec"]["params"] = [{"name": param["name"]} for param in task["params"]]
+    task["taskSpec"]["steps"][0]["env"] = [
+        {"name": "MODEL", "value": "$(params.model)"},
+        {"name": "BATCHES", "value": "$(params.first) $(params.second)"},
+    ]
+    return found
+
+
+def test_parameters_and_variables_reach_the_steps(hub: Hub, submitted: None) -> None:
+    status = hub.wait("params")
+    assert status["phase"] == "Succeeded", status["message"]
 
 
 def test_a_job_succeeds_with_its_secrets_and_artifacts(hub: Hub, submitted: None) -> None:

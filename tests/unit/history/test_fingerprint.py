@@ -184,3 +184,33 @@ def test_differences_are_named() -> None:
         Difference("model", "llama-8b", ""),
         Difference("cluster_class", "A", "B"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("counting", "changed", "same"),
+    [
+        (None, {"params": {"model": "b", "log": "x"}}, {"env": {"CI": "2"}}),
+        (None, {"params": {"model": "a", "log": "y"}}, {}),
+        ("params.model", {"params": {"model": "b", "log": "x"}}, {"params": {"model": "a", "log": "y"}}),
+        ("params.model, env.CI", {"env": {"CI": "2"}}, {"params": {"model": "a", "log": "y"}}),
+        ("env", {"env": {"CI": "2"}}, {"params": {"model": "b"}}),
+        ("", {"pipeline": "other"}, {"params": {"model": "b"}, "env": {}}),
+    ],
+)
+def test_parameters_count_as_the_pipeline_says(counting: str | None, changed: Any, same: Any) -> None:
+    resolved = {} if counting is None else {"fingerprint": counting}
+    base = {"params": {"model": "a", "log": "x"}, "env": {"CI": "1"}}
+
+    def of(change: Any) -> Fingerprint:
+        return fingerprint(spec(**{**base, **change}), resolved)
+
+    assert of({}).id != of(changed).id
+    assert of({}).id == of(same).id
+
+
+def test_parameters_are_shown_and_a_run_without_them_keeps_its_identifier() -> None:
+    params = {"model": "a", "batches": ["1", "2"]}
+    assert "batches=['1', '2'], model=a" in str(fingerprint(spec(params=params)))
+    assert fingerprint({"params": params}).model == "a"
+    assert "params" not in fingerprint(spec()).as_data()
+    assert fingerprint(spec()).id == fingerprint(spec(params={}, env={"CI": "1"})).id

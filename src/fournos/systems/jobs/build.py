@@ -157,15 +157,34 @@ def pipeline_run(
                 {"name": "fournos-workload-namespace", "value": meta["namespace"]},
                 {"name": "kubeconfig-secret", "value": kubeconfig},
                 *_validation_image(settings),
+                *({"name": param, "value": _value(value)} for param, value in spec.params.items()),
             ],
             "timeouts": timeouts,
             "taskRunSpecs": _task_limits(pipeline, timeouts),
             "taskRunTemplate": {
-                "podTemplate": {"volumes": [_vault_volume(job_name, secret_keys, settings)]},
+                "podTemplate": {
+                    "volumes": [_vault_volume(job_name, secret_keys, settings)],
+                    **_step_env(spec, pipeline),
+                },
             },
             "workspaces": [_artifacts(labels, settings)],
         },
     }
+
+
+def _value(value: str | tuple[str, ...]) -> str | list[str]:
+    return value if isinstance(value, str) else list(value)
+
+
+def _step_env(spec: FournosJobSpec, pipeline: Obj) -> dict[str, Any]:
+    """Returns `spec.env` for all steps, if the Pipeline's annotation asks for it.
+
+    An execution engine reads it in the FournosJob.
+    """
+    annotations = (pipeline.get("metadata") or {}).get("annotations") or {}
+    if annotations.get(names.ENV_ANNOTATION) != "steps" or not spec.env:
+        return {}
+    return {"env": [{"name": name, "value": value} for name, value in spec.env.items()]}
 
 
 def _vault_volume(

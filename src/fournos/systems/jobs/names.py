@@ -17,6 +17,18 @@ EXCLUSIVE_CLUSTER_LABEL = "fournos.dev/exclusive-cluster"
 VAULT_ENTRY_LABEL = "fournos.dev/vault-entry"
 CLUSTER_ANNOTATION = "fournos.dev/cluster"
 RESOLVE_IMAGE_ANNOTATION = "fournos.dev/resolve-image"
+ENV_ANNOTATION = "fournos.dev/env"
+"""Annotation of a Pipeline: with the value `steps`, all steps have the variables of `spec.env`."""
+FINGERPRINT_ANNOTATION = "fournos.dev/fingerprint"
+"""Annotation of a Pipeline: what makes runs different, such as `params.model, env.BATCH`."""
+OWN_PARAMS = (
+    "fjob-name",
+    "fournos-namespace",
+    "fournos-workload-namespace",
+    "kubeconfig-secret",
+    "validation-image",
+)
+"""Parameters that the operator passes to each run, so that a job cannot set them."""
 FINALIZER = "fournos.dev/run"
 """The finalizer of a FournosJob, present only while a run of it is live."""
 ARCHIVED = "Archived"

@@ -285,6 +285,8 @@ def project_pipeline(pipeline: Obj) -> Obj:
         for section in ("tasks", "finally")
         if spec.get(section)
     }
+    if spec.get("params"):
+        sections["params"] = [pick(param, ("name", "type")) for param in spec["params"]]
     return {**project_metadata(pipeline), "spec": sections}
 
 

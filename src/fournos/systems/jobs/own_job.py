@@ -20,6 +20,7 @@ from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, Us
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
 from fournos.systems.jobs import names
 from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.systems.jobs.params import params_webhook
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.task_runs import difference
 
@@ -48,11 +49,13 @@ A request without a subresource has no such field, and an error in a condition r
 
 def job_webhooks(settings: JobSettings) -> tuple[Webhook, ...]:
     """Returns one webhook configuration per namespace: each namespace has its own FournosJob operator."""
+    configuration = f"fournos-jobs-{settings.namespace}"
     return (
+        params_webhook(settings, configuration),
         Webhook(
             kind="validating",
             name="own-job.fournos.dev",
-            configuration=f"fournos-jobs-{settings.namespace}",
+            configuration=configuration,
             path="/validate-fournos-dev-v1-fournosjob-writer",
             resources=(FOURNOS_JOB,),
             subresources=("", "status"),

@@ -25,6 +25,7 @@ from fournos.systems.jobs.allow import secret_consumer
 from fournos.systems.jobs.context import Context
 from fournos.systems.jobs.finish import fail
 from fournos.systems.jobs.kinds import PIPELINE
+from fournos.systems.jobs.params import problem
 from fournos.systems.jobs.pending import QUEUED, in_queue
 from fournos.systems.jobs.waiting import wait, wait_if_curable
 
@@ -136,7 +137,7 @@ def _resolve_job(ctx: Context) -> Obj | None:
 def _launch(ctx: Context) -> Decision:
     """Creates the resolve Job with the image that the Pipeline's annotation names."""
     pipeline = ctx.observed.pipeline
-    if pipeline is None or _image(pipeline) is None:
+    if pipeline is None or _image(pipeline) is None or problem(ctx.spec.params, pipeline):
         # A live read: the job fails for good, so a stale cache must not decide.
         answer = ctx.facts.require(LiveGet(PIPELINE, Key(ctx.namespace, ctx.spec.pipeline)))
         if isinstance(answer, Absent) and answer.no_kind:
@@ -164,6 +165,8 @@ def _launch(ctx: Context) -> Decision:
             type_="Resolved",
             reason="MissingResolveImage",
         )
+    if wrong := problem(ctx.spec.params, pipeline):
+        return fail(ctx, wrong, type_="Resolved", reason="InvalidParams")
     if ctx.template.body is None:
         return wait(
             ctx,
@@ -282,6 +285,9 @@ def _resolved(ctx: Context) -> Decision:
     resolved: dict[str, object] = {"secretRefs": list(spec.secret_refs)}
     if spec.hardware:
         resolved["hardware"] = spec.hardware.to_json()
+    annotations = ((ctx.observed.pipeline or {}).get("metadata") or {}).get("annotations") or {}
+    if names.FINGERPRINT_ANNOTATION in annotations:
+        resolved["fingerprint"] = annotations[names.FINGERPRINT_ANNOTATION]
     ctx.draft.put(resolved=resolved).condition("Resolved", "True", "Resolved", "Resolution complete")
     if spec.clusterless:
         ctx.draft.begin_attempt(cluster=names.CLUSTERLESS, workload=None, run=ctx.name)

@@ -28,7 +28,7 @@ def _same_value(field: str) -> str:
     return _same(field, "self.spec", "oldSelf.spec")
 
 
-def _same_engine(field: str) -> str:
+def _same_dynamic(field: str) -> str:
     """Returns the comparison for a field of arbitrary content, which CEL can read only as dyn."""
     return _same(field, "dyn(self.spec)", "dyn(oldSelf.spec)")
 
@@ -101,7 +101,8 @@ CHANGES: Final[tuple[Rule, ...]] = (
     _frozen("pipeline", default=DEFAULT_PIPELINE),
     _frozen("cluster"),
     _frozen("exclusive", default=True),
-    _frozen("executionEngine", compare=_same_engine),
+    _frozen("executionEngine", compare=_same_dynamic),
+    _frozen("params", compare=_same_dynamic),
     _frozen("priority"),
     _frozen("clusterless", default=False, compare=_same_flag),
     _frozen("lockOnly", default=False, compare=_same_flag),

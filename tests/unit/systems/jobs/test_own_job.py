@@ -256,7 +256,8 @@ def test_who_is_asked_about() -> None:
     webhooks = job_webhooks(JobSettings(namespace=NS))
     ((_, body),) = configurations(webhooks, Service(NS, "s"), owner=NS).items()
     assert body["metadata"]["name"] == "fournos-jobs-bench"
-    (entry,) = body["webhooks"]
+    entries = {entry["name"]: entry for entry in body["webhooks"]}
+    entry = entries["own-job.fournos.dev"]
     assert entry["rules"][0]["resources"] == ["fournosjobs", "fournosjobs/status"]
     assert entry["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": NS}}
     assert entry["failurePolicy"] == "Fail"

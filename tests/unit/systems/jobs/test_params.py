@@ -1,0 +1,146 @@
+"""Parameters and variables of a job, on their way to its run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveGet, Present, Unknown, User
+from fournos.engine.runtime.steps import Create
+from fournos.engine.runtime.webhook.types import Request
+from fournos.systems.jobs.kinds import PIPELINE
+from fournos.systems.jobs.observe import project_pipeline
+from fournos.systems.jobs.own_job import job_webhooks
+from fournos.systems.jobs.params import declared, problem, review
+from fournos.systems.jobs.settings import JobSettings
+from tests.unit.systems.jobs.actors import NS
+from tests.unit.systems.jobs.passes import KEY, a_job, a_workload, condition_of, decided, written
+from tests.unit.systems.jobs.test_resolving import ENGINE, PIPELINE_READ, annotated, resolver, resolving
+
+PARAMS = [
+    {"name": "model", "description": "which", "default": "llama"},
+    {"name": "batches", "type": "array"},
+    {"name": "options", "type": "object"},
+    {"name": "fjob-name", "type": "string"},
+]
+
+
+def pipeline(**annotations: str) -> dict[str, Any]:
+    meta = {**annotated("engine:1")["metadata"], "uid": "p", "resourceVersion": "1"}
+    meta["annotations"] = {**meta["annotations"], **annotations}
+    return {"metadata": meta, "spec": {"params": PARAMS, "tasks": [{"name": "run"}]}}
+
+
+def test_the_declared_parameters_survive_the_projection() -> None:
+    expected = {"model": "string", "batches": "array", "options": "object"}
+    assert declared(pipeline()) == expected == declared(project_pipeline(pipeline()))
+    assert declared({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({}, ""),
+        ({"model": "x", "batches": ("1", "2")}, ""),
+        (
+            {"modle": "x"},
+            "Pipeline 'fournos-full' declares no parameter 'modle' (did you mean 'model'?): "
+            "it declares batches, model, options",
+        ),
+        ({"model": ("x",)}, "Parameter 'model' of Pipeline 'fournos-full' is of type string, not array"),
+        ({"batches": "1"}, "Parameter 'batches' of Pipeline 'fournos-full' is of type array, not string"),
+        ({"options": "1"}, "Parameter 'options' of Pipeline 'fournos-full' is of type object, not string"),
+    ],
+)
+def test_a_parameter_is_declared_and_of_its_type(params: Any, text: str) -> None:
+    assert problem(params, pipeline()) == text
+
+
+def test_a_pipeline_without_parameters_says_so() -> None:
+    text = "Pipeline 'fournos-full' declares no parameter 'x': it declares none that a job can set"
+    assert problem({"x": "1"}, annotated("engine:1")) == text
+
+
+def test_numbers_and_flags_are_text_as_yaml_wrote_them() -> None:
+    spec = FournosJobSpec.model_validate({"params": {"a": 4, "b": 0.5, "c": True, "d": [1, "x"], "e": "f"}})
+    assert spec.params == {"a": "4", "b": "0.5", "c": "true", "d": ("1", "x"), "e": "f"}
+
+
+# --- while the job is resolved ------------------------------------------------------------------------------
+
+
+def test_an_undeclared_parameter_ends_the_job_before_its_resolver() -> None:
+    wrong = resolving(params={"modle": "x"}, answers={PIPELINE_READ: Present(pipeline())})
+    assert wrong.steps == () and written(wrong, "phase") == ("Failed",)
+    status, reason, message = condition_of(wrong, "Resolved")
+    assert (status, reason) == ("False", "InvalidParams") and "did you mean 'model'" in message
+
+
+def test_a_stale_cache_does_not_end_the_job() -> None:
+    """The parameter is new: the cached Pipeline lacks it."""
+    found = resolving(params={"model": "x"}, answers={PIPELINE_READ: Present(pipeline())})
+    (step,) = found.steps
+    assert isinstance(step, Create)
+    assert resolving(params={"model": "x"}, pipeline=pipeline()).steps, "no live read is needed"
+
+
+def test_what_counts_for_the_fingerprint_is_kept_with_the_job() -> None:
+    done = {"gpu_resources": frozenset({"fournos/gpu-a100"}), "exclusive": True}
+    annotation = {"fournos.dev/fingerprint": "params.model"}
+    for notes, kept in ((annotation, {"fingerprint": "params.model"}), ({}, {})):
+        found = resolving(resolver(("Complete", "")), pipeline=pipeline(**notes), **done)
+        assert written(found, "resolved") == ({"secretRefs": [], **kept},)
+
+
+# --- the run ------------------------------------------------------------------------------------------------
+
+
+def run_of(annotations: dict[str, str], **spec: Any) -> Any:
+    found = decided(
+        a_job("Admitted", **ENGINE, **spec), workloads=(a_workload(),), pipeline=pipeline(**annotations)
+    )
+    created = [step.body for step in found.steps if isinstance(step, Create)]
+    return next(body["spec"] for body in created if body["kind"] == "PipelineRun")
+
+
+def test_the_run_has_the_parameters_beside_those_of_the_operator() -> None:
+    spec = run_of({}, params={"model": "x", "batches": [1, 2]})
+    params = {param["name"]: param["value"] for param in spec["params"]}
+    assert params["fjob-name"] == "job"
+    assert {"model": "x", "batches": ["1", "2"]}.items() <= params.items()
+
+
+def test_env_reaches_the_steps_where_the_pipeline_asks_for_it() -> None:
+    env = {"BATCH": "4"}
+    template = run_of({"fournos.dev/env": "steps"}, env=env)["taskRunTemplate"]["podTemplate"]
+    assert template["env"] == [{"name": "BATCH", "value": "4"}] and template["volumes"]
+    for asks, values in (("", env), ("no", env), ("steps", {})):
+        spec = run_of({"fournos.dev/env": asks}, env=values)
+        assert "env" not in spec["taskRunTemplate"]["podTemplate"]
+
+
+# --- the webhook --------------------------------------------------------------------------------------------
+
+
+def reviewed(answer: Answer, **spec: Any) -> list[str]:
+    request = Request("CREATE", User("ann", "", (), ()), KEY, a_job("", **spec))
+    facts = Facts({LiveGet(PIPELINE, Key(NS, spec.get("pipeline", "fournos-full"))): answer})
+    return [violation.message for violation in review(request, facts).problems]
+
+
+def test_an_undeclared_parameter_is_refused_at_creation() -> None:
+    there = Present(pipeline())
+    assert reviewed(there, params={"model": "x", "batches": [1]}) == []
+    (text,) = reviewed(there, params={"modle": 1}, pipeline="other")
+    assert "it declares batches, model, options" in text
+    for unknown in (Absent(), Unknown("timeout")):
+        assert reviewed(unknown, params={"modle": 1}) == [], "it is checked again while the job is resolved"
+
+
+def test_only_jobs_with_parameters_come_to_the_webhook() -> None:
+    (webhook, _) = job_webhooks(JobSettings(namespace="bench"))
+    assert webhook.conditions == (("has-params", "has(object.spec) && has(object.spec.params)"),)
+    assert webhook.failure_policy == "Ignore"
