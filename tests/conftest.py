@@ -7,6 +7,8 @@ import asyncio
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fournos.engine.runtime.memory import collect_seldom
+
 pytest_plugins = ["tests.times"]
 
 # A busy machine is no fault, and a test says the same every time: take `derandomize` out to look for more.
@@ -17,6 +19,7 @@ settings.load_profile("fournos")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    collect_seldom()
     # Else pytest-asyncio makes a loop to put back after the first test and never closes it, and the
     # warning about that is an error here.
     asyncio.set_event_loop(None)

