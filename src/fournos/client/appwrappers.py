@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fournos.api.phase import OF_APPWRAPPERS
 from fournos.client.errors import ObjectFailed, typed
-from fournos.client.handles import AsyncWork, View
+from fournos.client.handles import AsyncWork
 from fournos.client.kinds import APPWRAPPER
+from fournos.client.views import View
 from fournos.insight.values import spec_of, status_of
 
 if TYPE_CHECKING:

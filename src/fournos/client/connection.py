@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self, cast
 
 from fournos.client.errors import MissingError, translated
 from fournos.client.frames import Handles, V
+from fournos.client.retries import PATIENCE
 from fournos.client.watches import Watches
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client as HttpClient
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from fournos.insight.workers import Dial
 
 _QPS: Final = 1000
-PATIENCE: Final = 15.0
-"""Seconds for which a read of the history is repeated while its store does not answer."""
 WORKER_TIMEOUT: Final = 10.0
 """The request timeout of other clusters, in seconds."""
 

@@ -18,9 +18,10 @@ from fournos.client.errors import (
     typed,
     typed_iterator,
 )
-from fournos.client.history_requests import Requests, repeated
+from fournos.client.history_requests import Requests
 from fournos.client.log_cursor import LogCursor
 from fournos.client.logs import LogLine
+from fournos.client.retries import repeated
 from fournos.engine.kube.limiter import Backoff
 
 if TYPE_CHECKING:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from fournos.client.connection import PATIENCE
 from fournos.client.errors import (
     HistoryBusyError,
     HistoryFullError,
@@ -16,8 +14,8 @@ from fournos.client.errors import (
     MissingError,
     NoHistoryError,
 )
+from fournos.client.retries import PATIENCE, repeated
 from fournos.engine.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError
-from fournos.engine.kube.limiter import Backoff
 from fournos.engine.kube.resource import Obj
 from fournos.history.records import Run
 
@@ -116,27 +114,3 @@ def missing() -> Iterator[None]:
 
 def _asks_for_another_try(error: ServerError | ConnectionLostError) -> bool:
     return isinstance(error, ServerError) and error.status == _UNAVAILABLE and bool(error.retry_after)
-
-
-async def repeated(
-    call: Callable[[], Awaitable[T]],
-    *,
-    seconds: float,
-    pause: float = 1.0,
-    when: Callable[[ServerError | ConnectionLostError], bool] = lambda error: True,
-) -> T:
-    """Repeats a request that fails for now, with growing pauses; after these seconds its error is raised.
-
-    An error for which `when` returns False is raised at once.
-    """
-    now = asyncio.get_running_loop().time
-    until = now() + seconds
-    backoff = Backoff(base=pause)
-    while True:
-        try:
-            return await call()
-        except (ServerError, ConnectionLostError) as error:
-            wait = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
-            if not when(error) or now() + wait > until:
-                raise
-        await asyncio.sleep(wait)

@@ -9,9 +9,9 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
-from fournos.client.connection import PATIENCE
 from fournos.client.errors import typed
-from fournos.client.history_requests import PREFIX, Requests, missing, repeated
+from fournos.client.history_requests import PREFIX, Requests, missing
+from fournos.client.retries import PATIENCE, repeated
 
 if TYPE_CHECKING:
     from fournos.history.api.results import Received

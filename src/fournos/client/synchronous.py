@@ -11,14 +11,14 @@ from fournos.client.appwrappers import AppWrapperView, AsyncAppWrapper
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.bridge import LOOP, blocking, iterating, many_of, one_of
 from fournos.client.clusters import AsyncCluster, ClusterView
-from fournos.client.connection import PATIENCE
 from fournos.client.dispatch import AsyncDispatch, DispatchView
-from fournos.client.handles import AsyncHandle, AsyncWork, Seconds, View
+from fournos.client.handles import AsyncHandle, AsyncWork, Seconds
 from fournos.client.jobs import AsyncJob
 from fournos.client.miniclusters import AsyncMiniCluster, MiniClusterView
 from fournos.client.objects import AsyncObject, ObjectView
 from fournos.client.queues import AsyncQueue, QueueView
-from fournos.client.views import JobView
+from fournos.client.retries import PATIENCE
+from fournos.client.views import JobView, View
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.resource import Obj
