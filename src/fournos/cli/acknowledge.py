@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fournos.cli.command import Cli, verb
-from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.cli.stored import RunArgument, history_of, selected
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from fournos.cli.explain import view as explanation
 from fournos.cli.find import completion, find_one
 from fournos.cli.formatting import phase_text
 from fournos.cli.get import condition_table, indented
-from fournos.cli.lazy import sub_app
 from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.cli.progress import headline
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.appwrapper_components import components, kinds, resets, user_of

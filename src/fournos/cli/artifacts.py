@@ -11,9 +11,9 @@ import typer
 
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
-from fournos.cli.lazy import sub_app
 from fournos.cli.options import AllClustersOption
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.cli.results import JobOption
 from fournos.cli.stored import history_of
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from fournos.cli.command import Cli, verb
-from fournos.cli.lazy import sub_app
 from fournos.cli.listing import EverywhereOption
 from fournos.cli.options import AllClustersOption
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.cli.stored import RunArgument, history_of, run_data
 
 app = sub_app()

@@ -17,9 +17,9 @@ from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import completion
-from fournos.cli.lazy import sub_app
 from fournos.cli.options import Format
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj

@@ -23,9 +23,9 @@ from rich.text import Text
 
 from fournos.cli.errors import Fail, from_insight, from_kube
 from fournos.cli.exits import Exit
-from fournos.cli.lazy import Command
 from fournos.cli.options import Common, Format, Root
 from fournos.cli.output import Output
+from fournos.cli.plain_help import Command
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
 from fournos.insight.errors import FournosError

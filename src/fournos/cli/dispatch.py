@@ -11,9 +11,9 @@ from rich.text import Text
 
 from fournos.cli.command import Cli, verb
 from fournos.cli.exits import Exit
-from fournos.cli.lazy import sub_app
 from fournos.cli.options import Format
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.engine.kube.resource import Obj
 from fournos.insight.dispatch import (
     DispatchCheck,

@@ -8,8 +8,8 @@ import typer
 
 from fournos.cli.command import Cli, verb
 from fournos.cli.explain import view as explanation
-from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.insight.explanation import as_data
 from fournos.insight.frameworks_facts import gather
 from fournos.insight.frameworks_find import find_object

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
-from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.engine.api.durations import parse_ttl
 from fournos.extras import remedy
 from fournos.history.blobs import FREE, BlobsUsageError, S3Location, copy_blobs, open_blobs

@@ -11,9 +11,9 @@ import yaml
 from fournos.api.kinds import MINICLUSTER
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
-from fournos.cli.lazy import sub_app
 from fournos.cli.manifest import read
 from fournos.cli.minicluster_live import install
+from fournos.cli.plain_help import sub_app
 from fournos.engine.api.text import escaped
 from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import documents

@@ -10,8 +10,8 @@ import typer
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
-from fournos.cli.lazy import sub_app
 from fournos.cli.options import AllClustersOption
+from fournos.cli.plain_help import sub_app
 from fournos.cli.stored import history_of, result_table
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
