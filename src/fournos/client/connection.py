@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
+from weakref import WeakSet
 
 from fournos.client.errors import MissingError, translated
 from fournos.client.frames import Handles, V
@@ -57,18 +58,21 @@ class Connection:
     ) -> None:
         self._own: HttpClient | None = None
         self._asked = namespace
+        self._credentials: Credentials | None = None
+        self._inherited: list[HttpClient | None] = []
         default = "default"
         if api is None:
-            found = credentials or _credentials(kubeconfig, context, inside=in_cluster)
-            default = found.namespace
-            api = self._own = HttpClient(found, name="client", qps=_QPS, burst=_QPS)
+            self._credentials = credentials or _credentials(kubeconfig, context, inside=in_cluster)
+            default = self._credentials.namespace
+            api = self._own = _opened(self._credentials)
         self.api: Api = api
+        self.watches = Watches(api)
         self.namespace: str = namespace or os.environ.get("FOURNOS_NAMESPACE") or default
         self.owner: str = os.environ.get("FOURNOS_OWNER", "") if owner is None else owner
         self.queue_name: str = os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
-        self.watches = Watches(api)
         self._dial: Dial = dial
         self._patience = patience
+        _CONNECTIONS.add(self)
         self._has_history = True
         """False once the API server has answered that it has none."""
 
@@ -84,6 +88,17 @@ class Connection:
         """Closes the connection.  A connection that the caller passed as `api` stays open."""
         if self._own is not None:
             await self._own.close()
+
+    def _reopen(self) -> None:
+        """Opens connections of its own in a forked process.
+
+        Those of the parent belong to its event loop, and their sockets are the parent's, too: they are kept,
+        as to close them here would end them for the parent.
+        """
+        if self._credentials is not None:
+            self._inherited.append(self._own)
+            self.api = self._own = _opened(self._credentials)
+        self.watches = Watches(self.api)
 
     @property
     def history(self) -> AsyncHistory:
@@ -136,6 +151,19 @@ class Connection:
     ) -> list[Obj]:
         where = "" if everywhere else namespace or self.namespace
         return (await self.api.list(resource, namespace=where, selector=selector)).items
+
+
+def _opened(credentials: Credentials) -> HttpClient:
+    return HttpClient(credentials, name="client", qps=_QPS, burst=_QPS)
+
+
+def _reopen_all() -> None:
+    for connection in tuple(_CONNECTIONS):
+        connection._reopen()
+
+
+_CONNECTIONS: Final[WeakSet[Connection]] = WeakSet()
+os.register_at_fork(after_in_child=_reopen_all)
 
 
 def by_phase(handles: Iterable[V], phase: str | Sequence[str]) -> Handles[V]:
