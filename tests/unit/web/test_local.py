@@ -15,7 +15,7 @@ import pytest
 from aiohttp import ClientSession, CookieJar
 from yarl import URL
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.web import local
@@ -165,3 +165,14 @@ async def test_the_caller_s_own_rights_are_asked_for_and_kept_for_half_a_minute(
     assert not await rights.may("delete", FOURNOS_JOB, NS)
     asked = api.asked[0]["spec"]["resourceAttributes"]
     assert (asked["verb"], asked["resource"], asked["namespace"]) == ("delete", "fournosjobs", NS)
+
+
+async def test_a_right_for_one_name_is_asked_for_with_it() -> None:
+    """A role may give a right for objects of some names alone."""
+    api = Own()
+    rights = OwnRights(api, Clock().monotonic)
+    assert await rights.may("patch", FOURNOS_CLUSTER, "hearth", name="mine")
+    api.allowed = False
+    assert not await rights.may("patch", FOURNOS_CLUSTER, "hearth", name="other")
+    names = [review["spec"]["resourceAttributes"].get("name") for review in api.asked]
+    assert names == ["mine", "other"]
