@@ -24,6 +24,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
+from fournos.web.errors import page_error
 from fournos.web.live.following import Following
 from fournos.web.live.pieces import ROOT, Piece, changed, digest
 
@@ -111,6 +112,8 @@ class _Channel:
     ) -> None:
         self._revision = revision
         self._failed = failed
+        self._faulty = False
+        """True while renderings end with an unexpected error, which is reported already."""
         self._seen: Hashable = None
         self._whole = b""
         self.shown: Mapping[str, Piece] = {}
@@ -157,7 +160,7 @@ class _Channel:
         if found is None:
             self.joining = {**joining, **self.joining}
             return False
-        self._seen, self._whole = revision, b""
+        self._seen, self._whole, self._faulty = revision, b"", False
         before, self.shown = self.shown, found
         message = _message(found, dict(changed(before, found)) if before else {})
         for one in self.listeners if message else ():
@@ -179,9 +182,18 @@ class _Channel:
                 one.close()
                 self.listeners.pop(one, None)
             except Exception as error:
-                log.info("live: a page was not rendered: %s", type(error).__name__)
+                self._report(error)
                 return None
         return None
+
+    def _report(self, error: Exception) -> None:
+        """Reports a rendering that failed; a fault of the page once, until a rendering succeeds."""
+        if self._faulty or page_error(error) is not None:
+            log.info("live: a page was not rendered: %s", type(error).__name__)
+            return
+        log.error("live: a page cannot be rendered; its tabs show what is old", exc_info=error)
+        self._failed()
+        self._faulty = True
 
 
 class Channels:
@@ -192,7 +204,8 @@ class Channels:
     ) -> None:
         """`most`: streams of all persons; `most_each`: of one person.
 
-        `failed` is called when an update ends with an unexpected error, which closes its streams.
+        `failed` is called when an update ends with an unexpected error, which closes its streams, and when
+        renderings begin to do so, which are repeated.
         """
         self._failed = failed
         self._most = most
