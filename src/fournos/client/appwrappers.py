@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from fournos.api.kinds import APPWRAPPER
 from fournos.api.phase import OF_APPWRAPPERS
 from fournos.client.errors import ObjectFailed, typed
 from fournos.client.handles import AsyncWork
-from fournos.client.kinds import APPWRAPPER
 from fournos.client.views import View
 from fournos.insight.values import spec_of, status_of
 

@@ -11,10 +11,9 @@ from urllib.parse import quote, urlencode
 
 from fournos.client.errors import MissingError, NoLogError, NotAllowedError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
-from fournos.client.history_requests import missing
+from fournos.client.history_requests import missing, times
 from fournos.client.history_runs import AsyncRuns
 from fournos.client.history_uploads import AsyncUploads
-from fournos.client.history_usage import AsyncUsage
 from fournos.client.history_verdicts import AsyncVerdicts
 from fournos.history.records import Document, Run
 from fournos.insight.source import DEFAULT_QUEUE
@@ -29,12 +28,13 @@ if TYPE_CHECKING:
     from fournos.history.estimates.simulate import WouldStart
     from fournos.history.export.model import Export, Log
     from fournos.history.results.models import ResultRecord
+    from fournos.history.usage import Usage
 
 _EXPORTED_LINES: Final = 2_000
 """Lines of the log that an export has."""
 
 
-class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage):
+class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
     """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
 
     @property
@@ -173,8 +173,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         """Returns when the waiting jobs of the namespace start and end, and how good such estimates were."""
         from fournos.history.estimates.models import Estimates
 
-        where = quote(namespace or self.namespace, safe="")
-        found: Estimates = await self._get(f"/namespaces/{where}/estimates", Estimates)
+        found: Estimates = await self._get(f"{self._where(namespace)}/estimates", Estimates)
         return found
 
     @typed
@@ -185,8 +184,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         """
         from fournos.history.estimates.models import Estimates
 
-        where = quote(namespace or self.namespace, safe="")
-        path = f"/namespaces/{where}/estimates/{quote(name, safe='')}"
+        path = f"{self._where(namespace)}/estimates/{quote(name, safe='')}"
         found: Estimates = await self._get(path, Estimates)
         return found.jobs[0]
 
@@ -202,10 +200,30 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         from fournos.history.api.wire import adapter
         from fournos.history.estimates.simulate import WouldStart
 
-        where = quote(namespace or self.namespace, safe="")
         body = {"spec": dict(spec), "queue": queue}
-        answer = await self._send("POST", f"/namespaces/{where}/estimates", body)
+        answer = await self._send("POST", f"{self._where(namespace)}/estimates", body)
         found: WouldStart = adapter(WouldStart).validate_json(answer)
+        return found
+
+    @typed
+    async def usage(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        everywhere: bool = False,
+        namespace: str | None = None,
+    ) -> Usage:
+        """Returns the GPU-hours of jobs by owner, cluster, project and GPU type.
+
+        The default period is the last seven days; a run counts with the part of its time within the period.
+        `everywhere` means all namespaces, and needs the right in all of them.
+        """
+        from fournos.history.usage import Usage
+
+        where = self._where(namespace, everywhere=everywhere)
+        query = urlencode(times(since=since, until=until))
+        found: Usage = await self._get(f"{where}/usage?{query}", Usage)
         return found
 
     @typed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, BinaryIO, Final, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -55,9 +56,12 @@ class Requests:
         self.namespace = namespace
         """The namespace of all methods, unless they are given another one."""
 
+    def _where(self, namespace: str | None, *, everywhere: bool = False) -> str:
+        """Returns the path of a namespace, or of all of them."""
+        return "" if everywhere else f"/namespaces/{quote(namespace or self.namespace, safe='')}"
+
     def _path(self, name: str, namespace: str | None) -> str:
-        where = quote(namespace or self.namespace, safe="")
-        return f"/namespaces/{where}/runs/{quote(name, safe='')}"
+        return f"{self._where(namespace)}/runs/{quote(name, safe='')}"
 
     def _of(self, run: Run) -> str:
         return self._path(run.identity.uid, run.identity.namespace)
@@ -82,6 +86,11 @@ class Requests:
         """Sends a request that only reads; again while the history asks for another try (Retry-After)."""
         with missing():
             return await repeated(call, seconds=self._patience, when=_asks_for_another_try)
+
+
+def times(**given: datetime | None) -> list[tuple[str, str]]:
+    """Returns the parameters of times that are given."""
+    return [(name, time.isoformat()) for name, time in given.items() if time]
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fournos.client.errors import typed
 from fournos.client.history_requests import Requests
@@ -22,7 +22,7 @@ class AsyncVerdicts(Requests):
         """Returns the pinned baselines, the newest first."""
         from fournos.history.regressions.baseline import Baseline
 
-        where = "" if everywhere else f"/namespaces/{quote(namespace or self.namespace, safe='')}"
+        where = self._where(namespace, everywhere=everywhere)
         found: list[Baseline] = await self._get(f"{where}/baselines", list[Baseline])
         return found
 
@@ -48,7 +48,7 @@ class AsyncVerdicts(Requests):
         from fournos.history.api.verdicts import Acknowledged
         from fournos.history.api.wire import adapter
 
-        path = f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
+        path = self._acknowledgements(name, kpi, namespace)
         answer = await self._send("POST", path, {"reason": reason})
         found: tuple[Acknowledged, ...] = adapter(tuple[Acknowledged, ...]).validate_json(answer)
         return found
@@ -60,13 +60,14 @@ class AsyncVerdicts(Requests):
         """Returns what is acknowledged of the runs that can be compared with this one."""
         from fournos.history.api.verdicts import Acknowledged
 
-        path = f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
+        path = self._acknowledgements(name, kpi, namespace)
         found: tuple[Acknowledged, ...] = await self._get(path, tuple[Acknowledged, ...])
         return found
 
     @typed
     async def withdraw(self, name: str, *, kpi: str = "", namespace: str | None = None) -> None:
         """Withdraws what was acknowledged of a run; by its UID also when the run has expired."""
-        await self._send(
-            "DELETE", f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
-        )
+        await self._send("DELETE", self._acknowledgements(name, kpi, namespace))
+
+    def _acknowledgements(self, name: str, kpi: str, namespace: str | None) -> str:
+        return f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"

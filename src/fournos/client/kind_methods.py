@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, MINICLUSTER
 from fournos.client.appwrappers import AsyncAppWrapper
 from fournos.client.clusters import AsyncCluster
 from fournos.client.connection import Connection, by_phase
 from fournos.client.dispatch import AsyncDispatch
 from fournos.client.errors import typed
 from fournos.client.frames import Handles
-from fournos.client.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.miniclusters import AsyncMiniCluster
 from fournos.client.objects import AsyncObject
 from fournos.client.queues import AsyncQueue

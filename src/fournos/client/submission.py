@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from fournos.api.fournosjob import FournosJob, FournosJobSpec
+from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.errors import KeyConflict, ManifestError
-from fournos.client.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.views import values_of
 from fournos.engine.kube.resource import Obj, is_terminating
 from fournos.engine.kube.yamls import load_all
