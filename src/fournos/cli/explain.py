@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fournos.api.phase import Phase
 from fournos.cli.command import Cli
+from fournos.cli.details import section
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
@@ -60,18 +61,26 @@ async def explain_job(cli: Cli, name: NameArgument) -> None:
 def view(job: Obj, found: Explanation, now: datetime, *, width: int | None) -> list[Text]:
     lines = [headline(job), Text(found.verdict)]
     inner = width and width - 2
-    lines += _section("Why", [Text(line) for line in found.because])
+    lines += section("Why", [Text(line) for line in found.because])
     if found.ahead is not None:
         place = f"Place {len(found.ahead) + 1} of {found.in_line}"
         first = f", after {', '.join(found.ahead[-3:])}" if found.ahead else ""
-        lines += _section("In the queue", [Text(place + first)])
+        lines += section("In the queue", [Text(place + first)])
     if found.holders:
         header = ("NAME", "PHASE", "CLUSTER", "OWNER", "EXCLUSIVE", "FOR")
-        lines += _section("On these clusters", table(header, _holders(found.holders, now), width=inner))
+        lines += section("On these clusters", table(header, _holders(found.holders, now), width=inner))
     if found.quota and found.quota.lines:
         header = ("FLAVOR", "RESOURCE", "ASKS", "FREE", "USED", "QUOTA")
-        lines += _section("Quota", table(header, rows(found.quota), width=inner))
-    return lines + _section("Try", [Text(line) for line in found.advice])
+        lines += section("Quota", table(header, rows(found.quota), width=inner))
+    return lines + section("Try", [Text(line) for line in found.advice])
+
+
+def show_explanation(cli: Cli, obj: Obj, explanation: Explanation) -> None:
+    """Prints why an object waits."""
+    if cli.output.structured:
+        cli.output.data(as_data(obj, explanation))
+    else:
+        cli.output.lines(view(obj, explanation, cli.world.now(), width=cli.output.width))
 
 
 def _estimate(found: JobEstimate | None, now: datetime) -> list[Text]:
@@ -79,13 +88,7 @@ def _estimate(found: JobEstimate | None, now: datetime) -> list[Text]:
         return []
     from fournos.history.estimates.text import sentence
 
-    return _section("Estimate", [Text(sentence(found.estimate, now))])
-
-
-def _section(title: str, body: Sequence[Text]) -> list[Text]:
-    if not body:
-        return []
-    return [Text(), Text(title, style="bold"), *(Text("  ").append_text(line) for line in body)]
+    return section("Estimate", [Text(sentence(found.estimate, now))])
 
 
 def _holders(holders: Sequence[Obj], now: datetime) -> list[tuple[str | Text, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -63,6 +63,16 @@ async def _listed(cli: Cli, resource: Resource, namespace_of: Callable[[Cli, Ses
         return (await session.api.list(resource, namespace=namespace_of(cli, session))).items
 
 
+def name_argument(resource: Resource) -> Any:
+    """Returns the argument that names an object of a kind."""
+    return typer.Argument(
+        metavar="NAME",
+        help=f"Name of the {resource.kind}.",
+        autocompletion=completion(resource),
+        show_default=False,
+    )
+
+
 complete_name = completion(FOURNOS_JOB, words=LAST)
 
 NameArgument = Annotated[
@@ -92,6 +102,12 @@ async def find_job(cli: Cli, session: Session, name: str) -> Obj:
         jobs = (await session.api.list(FOURNOS_JOB, namespace=session.namespace)).items
         return last(jobs, owner=cli.me, namespace=session.namespace)
     return await find_one(session, FOURNOS_JOB, bare, command="fournos", what="job")
+
+
+async def find_of_kind(session: Session, resource: Resource, name: str) -> Obj:
+    """Returns the object that `NAME` or `KIND/NAME` names.  Raises Fail if there is none."""
+    command, bare = f"fournos {resource.kind.lower()}", name.rpartition("/")[2]
+    return await find_one(session, resource, bare, command=command, what=resource.kind)
 
 
 async def find_one(session: Session, resource: Resource, name: str, *, command: str, what: str) -> Obj:

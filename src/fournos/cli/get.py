@@ -10,12 +10,13 @@ from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli, Session
+from fournos.cli.details import condition_table, created_fact, details, section
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_style
 from fournos.cli.output import table
-from fournos.cli.progress import headline, task_lines
+from fournos.cli.progress import task_lines
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
@@ -93,7 +94,7 @@ async def _gone(cli: Cli, session: Session, name: str, missing: Fail) -> None:
     now = cli.world.now()
     lines = detail(job, Children(), now, measured, width=cli.output.width)
     if run.waits:
-        lines += [Text(), Text("Waited for", style="bold"), *map(indented, waiting_lines(run.waits, now))]
+        lines += section("Waited for", waiting_lines(run.waits, now))
     cli.output.lines(lines)
 
 
@@ -101,27 +102,20 @@ def detail(
     job: Obj, found: Children, now: datetime, measured: list[Text] | None = None, *, width: int | None
 ) -> list[Text]:
     """`measured`: the lines of its results."""
-    lines = [headline(job), *_facts(job, now)]
-    for title, body in (
+    sections = (
         ("Phases", _phases(job, found, now)),
         ("Results", measured or []),
         ("Conditions", condition_table(job, now, width)),
         ("Attempts", _attempts(job, now, width)),
         ("Children", _children(found, now, width)),
         ("Next", next_steps(job)),
-    ):
-        if body:
-            lines += [Text(), Text(title, style="bold"), *(indented(line) for line in body)]
-    return lines
+    )
+    return details(job, _facts(job, now), sections)
 
 
-def indented(line: Text) -> Text:
-    return Text("  ").append_text(line)
-
-
-def _facts(job: Obj, now: datetime) -> list[Text]:
+def _facts(job: Obj, now: datetime) -> list[tuple[str, Any]]:
     spec, status = spec_of(job), status_of(job)
-    rows: list[tuple[str, Any]] = [
+    return [
         ("Display name", display_name(job)),
         ("Namespace", job["metadata"].get("namespace")),
         ("Owner", spec.get("owner")),
@@ -131,12 +125,11 @@ def _facts(job: Obj, now: datetime) -> list[Text]:
         ("GPUs", hardware(job) if hardware(job) != "-" else None),
         ("Priority", spec.get("priority")),
         ("Secrets", ", ".join(spec.get("secretRefs") or ())),
-        ("Created", f"{created(job)} ({since(created(job), now)} ago)"),
+        ("Created", created_fact(job, now)),
         ("Retry at", status.get("retryAt")),
         ("Dashboard", status.get("dashboardURL")),
         ("Message", one_line(status.get("message"))),
     ]
-    return [Text.assemble("  ", (f"{name:<13}", "dim"), str(value)) for name, value in rows if value]
 
 
 def _cluster(job: Obj) -> str:
@@ -162,21 +155,6 @@ def _phases(job: Obj, found: Children, now: datetime) -> list[Text]:
         ago = f"{since(finished, now)} ago" if finished else ""
         lines.append(Text.assemble((f"{phase_of(job):<10} ", phase_style(phase_of(job))), ago))
     return lines
-
-
-def condition_table(job: Obj, now: datetime, width: int | None) -> list[Text]:
-    rows = [
-        (
-            str(c.get("type")),
-            str(c.get("status")),
-            str(c.get("reason") or "-"),
-            since(c.get("lastTransitionTime"), now),
-            one_line(c.get("message")),
-        )
-        for c in status_of(job).get("conditions") or ()
-    ]
-    header = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
-    return table(header, rows, width=width and width - 2) if rows else []
 
 
 def _attempts(job: Obj, now: datetime, width: int | None) -> list[Text]:
