@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from typing import Annotated, Any, Final, cast
 
@@ -17,7 +17,7 @@ from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.stored import history_of
 from fournos.client.history import AsyncHistory
-from fournos.client.history_logs import lines_or
+from fournos.client.history_logs import LogSelection, lines_or
 from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import Obj, uid_of
@@ -81,17 +81,17 @@ async def logs(
     _refuse_contradictions(
         follow=follow, task=task, resolver=resolver, tail=tail, from_line=from_line, first_error=first_error
     )
-    selected: dict[str, Any] = {"task": task or "", "attempt": attempt, "resolver": resolver}
+    selection = LogSelection(task=task or "", attempt=attempt, resolver=resolver)
     async with cli.session() as session:
         printer, history = Printer(cli), history_of(session)
         if first_error:
-            await _first_error(printer, history, name, selected)
+            await _first_error(printer, history, name, selection)
         elif from_line:
-            await show(history.logs(name, first=from_line, follow=follow, **selected), printer)
+            await show(history.logs(name, first=from_line, follow=follow, **selection), printer)
         else:
 
             def stored(run: str) -> AsyncIterator[LogLine]:
-                return history.logs(run, tail=tail, **selected)
+                return history.logs(run, tail=tail, **selection)
 
             try:
                 job = await find_job(cli, session, name)
@@ -141,11 +141,9 @@ _AFTER: Final = 2
 """Lines that are shown around the first error."""
 
 
-async def _first_error(
-    printer: Printer, history: AsyncHistory, name: str, selected: Mapping[str, Any]
-) -> None:
+async def _first_error(printer: Printer, history: AsyncHistory, name: str, selection: LogSelection) -> None:
     """Prints the lines around the first one that shows why the job failed."""
-    failure = (await history.log_page(name, limit=0, **selected)).failure
+    failure = (await history.log_page(name, limit=0, **selection)).failure
     if failure is None:
         raise Fail(
             f"no container of {name} has failed, as far as its log is stored",
@@ -153,7 +151,7 @@ async def _first_error(
             code=Exit.NOT_FOUND,
         )
     first = max(1, failure.line - _BEFORE)
-    page = await history.log_page(name, first=first, limit=failure.line - first + 1 + _AFTER, **selected)
+    page = await history.log_page(name, first=first, limit=failure.line - first + 1 + _AFTER, **selection)
     for line in page.lines:
         printer.line(page.parts[line.part].source(page.parts), line.text)
     printer.show(
