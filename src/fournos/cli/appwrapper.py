@@ -20,7 +20,7 @@ from fournos.cli.plain_help import sub_app
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.appwrapper_components import components, kinds, resets, user_of
 from fournos.insight.appwrapper_facts import members
-from fournos.insight.appwrapper_reasons import Members, explain, why
+from fournos.insight.appwrapper_reasons import WrapperMembers, explain, why
 from fournos.insight.facts import queue_facts
 from fournos.insight.queued import priority_class, queue_name
 from fournos.insight.values import created, name_of, phase_of, pod_phase, since, spec_of
@@ -89,7 +89,7 @@ async def get_appwrapper(cli: Cli, name: NameArgument) -> None:
     cli.output.lines(detail(wrapper, found, cli.world.now(), width=cli.output.width))
 
 
-def detail(wrapper: Obj, found: Members, now: datetime, *, width: int | None) -> list[Text]:
+def detail(wrapper: Obj, found: WrapperMembers, now: datetime, *, width: int | None) -> list[Text]:
     facts = [
         ("Namespace", key_of(wrapper).namespace),
         ("User", user_of(wrapper)),
@@ -111,7 +111,7 @@ def detail(wrapper: Obj, found: Members, now: datetime, *, width: int | None) ->
     return details(wrapper, facts, sections)
 
 
-def _components(wrapper: Obj, found: Members, width: int | None) -> list[Text]:
+def _components(wrapper: Obj, found: WrapperMembers, width: int | None) -> list[Text]:
     rows = [
         (one.kind, one.name, one.state, "-" if one.pods is None else str(one.pods))
         for one in components(wrapper, found)
@@ -119,7 +119,7 @@ def _components(wrapper: Obj, found: Members, width: int | None) -> list[Text]:
     return table(("KIND", "NAME", "STATE", "PODS"), rows, width=width)
 
 
-def _pods(found: Members, now: datetime, width: int | None) -> list[Text]:
+def _pods(found: WrapperMembers, now: datetime, width: int | None) -> list[Text]:
     rows = [
         (
             name_of(pod),

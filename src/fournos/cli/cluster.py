@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.cli.command import Cli, Session, verb
+from fournos.cli.command import Cli, CliSession, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import completion
@@ -59,9 +59,9 @@ def _namespace(cli: Cli) -> str:
 
 
 @asynccontextmanager
-async def _session(cli: Cli) -> AsyncIterator[Session]:
+async def _session(cli: Cli) -> AsyncIterator[CliSession]:
     async with cli.session() as session:
-        yield Session(session.api, _namespace(cli))
+        yield CliSession(session.api, _namespace(cli))
 
 
 @verb(app, "list", "ls")
@@ -259,11 +259,11 @@ async def discover_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOptio
 # --- shared ------------------------------------------------------------------------------------------
 
 
-def _key(session: Session, name: str) -> Key:
+def _key(session: CliSession, name: str) -> Key:
     return Key(session.namespace, name)
 
 
-async def _find(session: Session, name: str) -> Obj:
+async def _find(session: CliSession, name: str) -> Obj:
     try:
         return await session.api.get(FOURNOS_CLUSTER, _key(session, name))
     except NotFoundError:
@@ -274,7 +274,7 @@ async def _find(session: Session, name: str) -> Obj:
         ) from None
 
 
-async def _until_so(session: Session, name: str, holds: Any) -> Obj | None:
+async def _until_so(session: CliSession, name: str, holds: Any) -> Obj | None:
     """Waits until `holds` is true for the cluster and returns it; None after the time limit."""
     try:
         async with asyncio.timeout(_PATIENCE):

@@ -27,7 +27,7 @@ class Form(StrEnum):
     HTML = "html"
 
 
-class Reason(StrEnum):
+class CompareFailure(StrEnum):
     """What makes `compare` fail."""
 
     REGRESSION = "regression"
@@ -61,7 +61,7 @@ async def compare(
         bool, typer.Option("--across", help="Judge runs that measured different things all the same.")
     ] = False,
     fail_on: Annotated[
-        Reason | None,
+        CompareFailure | None,
         typer.Option("--fail-on", metavar="regression", help="Exit with code 1 if a KPI is worse."),
     ] = None,
     all_clusters: AllClustersOption = False,

@@ -27,10 +27,10 @@ from fournos.insight.dispatch import (
     worker_of,
     workload_named,
 )
-from fournos.insight.dispatch_check import Line, inspect, kinds_of, problems
+from fournos.insight.dispatch_check import CheckLine, inspect, kinds_of, problems
 from fournos.insight.queued import WORKLOAD
 from fournos.insight.values import created, since
-from fournos.insight.workers import KUEUE_NAMESPACE, Manager, state_there
+from fournos.insight.workers import KUEUE_NAMESPACE, ManagerCluster, state_there
 
 app = sub_app()
 
@@ -88,7 +88,7 @@ async def explain_dispatch(
         known = await checks_by_name(session.api)
         workload = await workload_named(session.api, session.namespace, name)
         lines = _here(workload, *dispatch_of(workload, known))
-        manager = Manager(session.api, cli.world.dial, cli.world.now, kueue_namespace)
+        manager = ManagerCluster(session.api, cli.world.dial, cli.world.now, kueue_namespace)
         for one in asked(workload):
             lines.append(Text(f"  on {one}: {await state_there(manager, one, workload)}"))
     cli.output.lines(lines)
@@ -124,7 +124,7 @@ async def check_dispatch(
     """
     kinds = kinds_of(kind or (), os.environ.get("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", ""))
     async with cli.session() as session:
-        manager = Manager(session.api, cli.world.dial, cli.world.now, kueue_namespace)
+        manager = ManagerCluster(session.api, cli.world.dial, cli.world.now, kueue_namespace)
         lines = await inspect(manager, kinds)
     if cli.output.structured:
         cli.output.data([line.as_data() for line in lines])
@@ -136,7 +136,7 @@ async def check_dispatch(
     return Exit.FAILED if wrong else Exit.OK
 
 
-def _table(lines: Sequence[Line], *, width: int | None) -> list[Text]:
+def _table(lines: Sequence[CheckLine], *, width: int | None) -> list[Text]:
     rows: list[list[str | Text]] = [
         [
             line.worker,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Fail
 from fournos.cli.find import complete_name
 from fournos.cli.output import table
@@ -62,7 +62,7 @@ async def estimate(
         _show(cli, found)
 
 
-async def _estimates(session: Session, name: str) -> Estimates:
+async def _estimates(session: CliSession, name: str) -> Estimates:
     from fournos.history.estimates.models import Estimates
 
     history = history_of(session)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.options import Root
@@ -30,7 +30,7 @@ def completion(
     resource: Resource,
     *,
     words: Sequence[str] = (),
-    namespace_of: Callable[[Cli, Session], str] = lambda cli, session: session.namespace,
+    namespace_of: Callable[[Cli, CliSession], str] = lambda cli, session: session.namespace,
 ) -> Completion:
     """Returns a completion function for the names of live objects of a namespace, plus `words`.
 
@@ -58,7 +58,9 @@ def completion(
     return complete
 
 
-async def _listed(cli: Cli, resource: Resource, namespace_of: Callable[[Cli, Session], str]) -> Sequence[Obj]:
+async def _listed(
+    cli: Cli, resource: Resource, namespace_of: Callable[[Cli, CliSession], str]
+) -> Sequence[Obj]:
     async with asyncio.timeout(_COMPLETION_SECONDS), cli.session() as session:
         return (await session.api.list(resource, namespace=namespace_of(cli, session))).items
 
@@ -95,7 +97,7 @@ NamesArgument = Annotated[
 ]
 
 
-async def find_job(cli: Cli, session: Session, name: str) -> Obj:
+async def find_job(cli: Cli, session: CliSession, name: str) -> Obj:
     """Returns the job that the argument names.  Raises Fail if there is none."""
     bare = name.removeprefix("fournosjob.fournos.dev/").removeprefix("fournosjob/").removeprefix("fj/")
     if bare in LAST:
@@ -104,13 +106,13 @@ async def find_job(cli: Cli, session: Session, name: str) -> Obj:
     return await find_one(session, FOURNOS_JOB, bare, command="fournos", what="job")
 
 
-async def find_of_kind(session: Session, resource: Resource, name: str) -> Obj:
+async def find_of_kind(session: CliSession, resource: Resource, name: str) -> Obj:
     """Returns the object that `NAME` or `KIND/NAME` names.  Raises Fail if there is none."""
     command, bare = f"fournos {resource.kind.lower()}", name.rpartition("/")[2]
     return await find_one(session, resource, bare, command=command, what=resource.kind)
 
 
-async def find_one(session: Session, resource: Resource, name: str, *, command: str, what: str) -> Obj:
+async def find_one(session: CliSession, resource: Resource, name: str, *, command: str, what: str) -> Obj:
     """Returns the object of this name in the session's namespace; `what` is the noun for the kind.
 
     Raises Fail, with similar names, if there is none.

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.details import condition_table, created_fact, details, section
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
@@ -64,7 +64,7 @@ async def get(cli: Cli, name: NameArgument) -> None:
     cli.output.lines(detail(job, found, cli.world.now(), measured, width=cli.output.width))
 
 
-async def _measured(session: Session, job: Obj) -> list[Text]:
+async def _measured(session: CliSession, job: Obj) -> list[Text]:
     """Returns what the history has of the results of a job that has ended."""
     if not is_terminal(job):
         return []
@@ -73,7 +73,7 @@ async def _measured(session: Session, job: Obj) -> list[Text]:
     return result_table(await results_within_a_second(session, job), most=_RESULTS)
 
 
-async def _gone(cli: Cli, session: Session, name: str, missing: Fail) -> None:
+async def _gone(cli: Cli, session: CliSession, name: str, missing: Fail) -> None:
     """Shows a job that only the history has."""
     from fournos.cli.stored import history_of, waiting_lines
     from fournos.client.errors import NoHistoryError

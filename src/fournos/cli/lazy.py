@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import typer
 
-from fournos.cli.plain_help import Command, Group, sub_app
+from fournos.cli.plain_help import PlainCommand, PlainGroup, sub_app
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """A command or a sub-app of the program."""
 
     target: str
@@ -25,10 +25,10 @@ class Entry:
     panel: str = "Commands"
 
 
-class Placeholder(Command):
+class Placeholder(PlainCommand):
     """Stands for a command in lists of commands and in completion, until it is loaded."""
 
-    def __init__(self, entry: Entry, name: str) -> None:
+    def __init__(self, entry: CommandEntry, name: str) -> None:
         hidden = name != entry.names[0]
         super().__init__(name, help=entry.summary, hidden=hidden, rich_help_panel=entry.panel)
         self._entry = entry
@@ -50,10 +50,10 @@ class Placeholder(Command):
         return command
 
 
-class LazyGroup(Group):
+class LazyGroup(PlainGroup):
     """The group of `entries`.  `resolve_command` is called for a command that is used, not for one listed."""
 
-    entries: ClassVar[Sequence[Entry]] = ()
+    entries: ClassVar[Sequence[CommandEntry]] = ()
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)

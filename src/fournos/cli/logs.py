@@ -23,9 +23,9 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import Obj, uid_of
 from fournos.insight.dispatch import is_dispatched
 from fournos.insight.errors import NoLogError
-from fournos.insight.log_sources import Wanted
+from fournos.insight.log_sources import WantedLogs
 from fournos.insight.values import is_terminal
-from fournos.insight.workers import KUEUE_NAMESPACE, Manager, on_worker
+from fournos.insight.workers import KUEUE_NAMESPACE, ManagerCluster, on_worker
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -98,7 +98,7 @@ async def logs(
             except Fail as missing:
                 await show(lines_or(missing, stored(name)), printer)
                 return
-            wanted = Wanted(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)
+            wanted = WantedLogs(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)
             try:
                 await _of_pods(cli, session.api, job, wanted, printer, follow=follow, tail=tail)
             except NoLogError as error:
@@ -123,13 +123,13 @@ def _refuse_contradictions(
 
 
 async def _of_pods(
-    cli: Cli, api: Api, job: Obj, asked: Wanted, printer: Printer, *, follow: bool, tail: int | None
+    cli: Cli, api: Api, job: Obj, asked: WantedLogs, printer: Printer, *, follow: bool, tail: int | None
 ) -> None:
     """Prints what the job's pods print, on the worker cluster that runs it.  Raises NoLogError."""
     async with AsyncExitStack() as stack:
         if is_dispatched(job):
             namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
-            manager = Manager(api, cli.world.dial, cli.world.now, namespace)
+            manager = ManagerCluster(api, cli.world.dial, cli.world.now, namespace)
             api, job = await stack.enter_async_context(on_worker(manager, job))
         wanted = asked.in_phase_of(job, follow=follow)
         reader = followed_lines if follow and not is_terminal(job) else printed_lines

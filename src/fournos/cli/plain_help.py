@@ -14,14 +14,14 @@ _ARGUMENTS = "Arguments"
 _OPTIONS = "Options"
 
 
-class Command(TyperCommand):
+class PlainCommand(TyperCommand):
     """A command whose help has a section for each panel of options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_options(self, ctx, formatter)
 
 
-class Group(TyperGroup):
+class PlainGroup(TyperGroup):
     """A group whose help lists the commands in a section for each panel, before the options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -37,7 +37,7 @@ class Group(TyperGroup):
 
 def sub_app() -> typer.Typer:
     """Returns an empty app for a module's commands."""
-    return typer.Typer(cls=Group, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+    return typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 
 def summary_of(text: str | None) -> str:

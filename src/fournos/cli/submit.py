@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import put, read
 from fournos.cli.options import Format
@@ -116,7 +116,7 @@ async def submit(
         return await _create(cli, session, wanted, watch=watch)
 
 
-async def _create(cli: Cli, session: Session, wanted: list[dict[str, Any]], *, watch: bool) -> int:
+async def _create(cli: Cli, session: CliSession, wanted: list[dict[str, Any]], *, watch: bool) -> int:
     created: list[Obj] = []
     try:
         for manifest in wanted:

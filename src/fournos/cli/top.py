@@ -13,10 +13,10 @@ from rich.console import Group
 from rich.live import Live
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.keys import reading
 from fournos.cli.top_screen import Screen, body, furthest, lines, press
-from fournos.insight.caches import Caches, scopes
+from fournos.insight.caches import ObjectCaches, scopes
 from fournos.insight.overview import KINDS, Overview, read
 
 _REDRAW: Final = 1.0
@@ -49,11 +49,11 @@ async def top(
                 cli.output.lines(body(found, cli.world.now(), width=cli.output.width))
             return
         kinds = await scopes(session.api, KINDS, session.namespace)
-        async with Caches(session.api, {**kinds, FOURNOS_CLUSTER: clusters}) as caches:
+        async with ObjectCaches(session.api, {**kinds, FOURNOS_CLUSTER: clusters}) as caches:
             await _live(cli, session, caches, clusters)
 
 
-async def _live(cli: Cli, session: Session, caches: Caches, clusters: str) -> None:
+async def _live(cli: Cli, session: CliSession, caches: ObjectCaches, clusters: str) -> None:
     console = cli.output.out
     screen: Screen | None = Screen()
 

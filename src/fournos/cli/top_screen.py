@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
-from fournos.insight.overview import ClusterLine, Gpus, JobLine, Overview
+from fournos.insight.overview import ClusterLine, GpuCounts, JobLine, Overview
 from fournos.insight.values import count, since
 
 _ORDERS: Final[dict[str, Callable[[JobLine], Any]]] = {
@@ -159,7 +159,7 @@ def _clusters(found: Sequence[ClusterLine], width: int | None) -> list[Text]:
     return table(("  NAME", "STATE", "LOCKED FOR", "JOBS", "GPUS USED"), rows, width=width) if rows else []
 
 
-def _gpus(gpus: Sequence[Gpus]) -> Text:
+def _gpus(gpus: Sequence[GpuCounts]) -> Text:
     result = Text()
     for one in gpus:
         filled = min(_BAR, -(-_BAR * one.used // one.total)) if one.total else _BAR * bool(one.used)

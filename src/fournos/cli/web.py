@@ -28,7 +28,7 @@ async def web(
     fournos web -n team --no-browser
     """
     # Imported here: the page needs the packages of the extra `web`.
-    from fournos.web.local import Options, serve
+    from fournos.web.local import LocalOptions, serve
 
     def opened(address: str) -> None:
         cli.output.say(address)
@@ -37,5 +37,5 @@ async def web(
 
     async with cli.session() as session:
         clusters = os.environ.get("HEARTH_NAMESPACE") or "hearth"
-        options = Options(session.namespace, clusters, port, owner=os.environ.get("FOURNOS_OWNER", ""))
+        options = LocalOptions(session.namespace, clusters, port, owner=os.environ.get("FOURNOS_OWNER", ""))
         await serve(session.api, options, opened)

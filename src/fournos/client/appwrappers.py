@@ -14,7 +14,7 @@ from fournos.insight.values import spec_of, status_of
 
 if TYPE_CHECKING:
     from fournos.api.appwrapper import AppWrapperSpec, AppWrapperStatus
-    from fournos.insight.appwrapper_components import Component
+    from fournos.insight.appwrapper_components import WrappedComponent
     from fournos.insight.explanation import Explanation
 
 _SUCCEEDED: Final = "Succeeded"
@@ -88,7 +88,7 @@ class AsyncAppWrapper(AsyncWork, AppWrapperView):
     _phases = OF_APPWRAPPERS
 
     @typed
-    async def components(self) -> list[Component]:
+    async def components(self) -> list[WrappedComponent]:
         """Returns the wrapped resources in their order, each with its state and its pods."""
         from fournos.insight.appwrapper_components import components
         from fournos.insight.appwrapper_facts import members

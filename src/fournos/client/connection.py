@@ -41,7 +41,7 @@ async def dial(credentials: Credentials) -> AsyncIterator[ClusterApi]:
         yield client
 
 
-class Connection:
+class ClientConnection:
     """An open connection, its default namespace and owner, and its shared watches."""
 
     def __init__(
@@ -104,16 +104,16 @@ class Connection:
     def history(self) -> AsyncHistory:
         """The runs that are over or under way, with their results and artifacts, also when they are gone."""
         from fournos.client.history import AsyncHistory
-        from fournos.client.history_requests import Server
+        from fournos.client.history_requests import RawApi
 
-        return AsyncHistory(cast(Server, self.api), self.namespace, patience=self._patience)
+        return AsyncHistory(cast(RawApi, self.api), self.namespace, patience=self._patience)
 
     def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
         """Connects to the worker of a dispatched job, to read logs; see `fournos.insight.workers`."""
-        from fournos.insight.workers import KUEUE_NAMESPACE, Manager, on_worker
+        from fournos.insight.workers import KUEUE_NAMESPACE, ManagerCluster, on_worker
 
         namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
-        return on_worker(Manager(self.api, self._dial, lambda: datetime.now(UTC), namespace), job)
+        return on_worker(ManagerCluster(self.api, self._dial, lambda: datetime.now(UTC), namespace), job)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} namespace={self.namespace!r} owner={self.owner!r}>"
@@ -162,7 +162,7 @@ def _reopen_all() -> None:
         connection._reopen()
 
 
-_CONNECTIONS: Final[WeakSet[Connection]] = WeakSet()
+_CONNECTIONS: Final[WeakSet[ClientConnection]] = WeakSet()
 os.register_at_fork(after_in_child=_reopen_all)
 
 

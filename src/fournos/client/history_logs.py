@@ -18,7 +18,7 @@ from fournos.client.errors import (
     typed,
     typed_iterator,
 )
-from fournos.client.history_requests import Requests
+from fournos.client.history_requests import HistoryRequests
 from fournos.client.log_cursor import LogCursor
 from fournos.client.logs import LogLine
 from fournos.client.retries import repeated
@@ -75,7 +75,7 @@ class _Asked:
         return replace(self, attempt=attempt or None, resolver=not attempt)
 
 
-class AsyncLogs(Requests):
+class AsyncLogs(HistoryRequests):
     """The part of `AsyncHistory` for logs."""
 
     @typed

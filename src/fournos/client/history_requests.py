@@ -26,7 +26,7 @@ _UNAVAILABLE: Final = 503
 _MEANT: Final = {429: HistoryBusyError, _UNAVAILABLE: HistoryUnavailableError, 507: HistoryFullError}
 
 
-class Server(Protocol):
+class RawApi(Protocol):
     """What of `fournos.engine.kube.client.Client` is needed here."""
 
     async def raw(
@@ -43,11 +43,11 @@ class Server(Protocol):
     async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]: ...
 
 
-class Requests:
+class HistoryRequests:
     """Base of the parts of `AsyncHistory`."""
 
     def __init__(
-        self, api: Server, namespace: str, *, patience: float = PATIENCE, all_clusters: bool = False
+        self, api: RawApi, namespace: str, *, patience: float = PATIENCE, all_clusters: bool = False
     ) -> None:
         """`all_clusters`: reads reach the runs of other clusters in the same database, too."""
         self._api = api

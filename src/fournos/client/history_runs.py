@@ -8,7 +8,7 @@ from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import urlencode
 
 from fournos.client.errors import typed_iterator
-from fournos.client.history_requests import Requests, times
+from fournos.client.history_requests import HistoryRequests, times
 from fournos.history.records import Page, Run
 
 _PAGE: Final = 200
@@ -33,7 +33,7 @@ class RunFilters(TypedDict, total=False):
     until: datetime | None
 
 
-class AsyncRuns(Requests):
+class AsyncRuns(HistoryRequests):
     """The part of `AsyncHistory` for the list of runs."""
 
     @typed_iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from fournos.client.errors import typed
-from fournos.client.history_requests import PREFIX, Requests, missing
+from fournos.client.history_requests import PREFIX, HistoryRequests, missing
 from fournos.client.retries import PATIENCE, repeated
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ It would fail its job, and the history may be away for some minutes.  Elsewhere 
 _PAUSE: Final = 1.0
 
 
-class AsyncUploads(Requests):
+class AsyncUploads(HistoryRequests):
     """The part of `AsyncHistory` for uploads.
 
     An upload that fails for now is repeated for some time; a file that arrives twice is stored once.

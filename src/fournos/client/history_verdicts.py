@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from fournos.client.errors import typed
-from fournos.client.history_requests import Requests
+from fournos.client.history_requests import HistoryRequests
 from fournos.history.records import Run
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fournos.history.regressions.baseline import Baseline
 
 
-class AsyncVerdicts(Requests):
+class AsyncVerdicts(HistoryRequests):
     """The part of `AsyncHistory` for baselines and acknowledgements."""
 
     @typed

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.client.connection import Connection
+from fournos.client.connection import ClientConnection
 from fournos.client.errors import (
     FournosError,
     MissingError,
@@ -41,7 +41,7 @@ _TRIES: Final = 5
 """Requests of a submission with a key."""
 
 
-class JobMethods(Connection):
+class JobMethods(ClientConnection):
     """What a client does with jobs."""
 
     @typed

@@ -30,8 +30,8 @@ from fournos.client.views import JobView
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
-from fournos.insight.log_sources import Wanted
-from fournos.insight.stopping import Verdict, decide_stop
+from fournos.insight.log_sources import WantedLogs
+from fournos.insight.stopping import StopVerdict, decide_stop
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import status_of
 
@@ -93,7 +93,7 @@ class AsyncJob(AsyncWork, JobView):
         log, DeletedError if the job is gone, MissingError if it is on no worker (any more), and RightsError
         if the logs of the worker may not be read.
         """
-        asked, printed = Wanted(resolver=resolver, tasks=not resolver, task=task, attempt=attempt), False
+        asked, printed = WantedLogs(resolver=resolver, tasks=not resolver, task=task, attempt=attempt), False
         try:
             async with aclosing(cast(Any, self._live_logs(asked, tail, follow=follow))) as found:
                 async for line in found:
@@ -116,7 +116,9 @@ class AsyncJob(AsyncWork, JobView):
                 async for line in found:
                     yield line
 
-    async def _live_logs(self, asked: Wanted, tail: int | None, *, follow: bool) -> AsyncIterator[LogLine]:
+    async def _live_logs(
+        self, asked: WantedLogs, tail: int | None, *, follow: bool
+    ) -> AsyncIterator[LogLine]:
         """Yields the lines that the pods have; of a job that is being resolved the resolver's first."""
         from fournos.insight.dispatch import is_dispatched
 
@@ -168,7 +170,7 @@ class AsyncJob(AsyncWork, JobView):
     # --- changing ------------------------------------------------------------------------------------
 
     @typed
-    async def stop(self, *, now: bool = False) -> Verdict:
+    async def stop(self, *, now: bool = False) -> StopVerdict:
         """Stops the job.  Its finally tasks still run, unless `now`.  An ended job is not changed.
 
         The patch has the UID as its precondition: another job that took the name is never stopped.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, MINICLUSTER
 from fournos.client.appwrappers import AsyncAppWrapper
 from fournos.client.clusters import AsyncCluster
-from fournos.client.connection import Connection, by_phase
+from fournos.client.connection import ClientConnection, by_phase
 from fournos.client.dispatch import AsyncDispatch
 from fournos.client.errors import typed
 from fournos.client.frames import Handles
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fournos.systems.frameworks.kind_spec import Framework
 
 
-class KindMethods(Connection):
+class KindMethods(ClientConnection):
     """What a client does with all kinds but jobs."""
 
     # --- clusters and queues -----------------------------------------------------------------------------

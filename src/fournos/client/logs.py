@@ -14,7 +14,7 @@ from fournos.engine.kube.errors import ConnectionLostError, InvalidError, NotFou
 from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
-from fournos.insight.log_sources import LogSource, Wanted, nothing, sources
+from fournos.insight.log_sources import LogSource, WantedLogs, nothing, sources
 from fournos.insight.values import is_terminal, name_of, phase_of
 from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 
@@ -43,7 +43,7 @@ async def container_lines(
         yield LogLine(source.prefix, "the connection was lost; lines may be missing", notice=True)
 
 
-async def printed_lines(api: Api, job: Obj, wanted: Wanted, tail: int | None) -> AsyncIterator[LogLine]:
+async def printed_lines(api: Api, job: Obj, wanted: WantedLogs, tail: int | None) -> AsyncIterator[LogLine]:
     """Yields the lines that exist now, one container after the other.  Raises NoLogError."""
     found = await children(api, job)
     asked = sources(job, found, wanted)
@@ -61,7 +61,7 @@ async def printed_lines(api: Api, job: Obj, wanted: Wanted, tail: int | None) ->
 
 
 async def followed_lines(
-    api: Api, job: Obj, wanted: Wanted, tail: int | None, watches: Watches | None = None
+    api: Api, job: Obj, wanted: WantedLogs, tail: int | None, watches: Watches | None = None
 ) -> AsyncIterator[LogLine]:
     """Yields the lines of each container from its start, until the job, or its resolve phase, has ended.
 
@@ -83,7 +83,7 @@ class _Reading:
     """Reads all containers concurrently into one queue; None marks the end."""
 
     def __init__(
-        self, api: Api, wanted: Wanted, tail: int | None, lines: asyncio.Queue[LogLine | None]
+        self, api: Api, wanted: WantedLogs, tail: int | None, lines: asyncio.Queue[LogLine | None]
     ) -> None:
         self._api = api
         self._wanted = wanted

@@ -41,9 +41,9 @@ class ObjectView(View):
         """Waiting, Running, Succeeded, Failed or Terminating; for other kinds the phase in the status."""
         if self._framework is None:
             return phase_of(self.raw)
-        from fournos.insight.frameworks_reasons import Found, phase
+        from fournos.insight.frameworks_reasons import FrameworkFacts, phase
 
-        return phase(Found(self._framework, self.raw))
+        return phase(FrameworkFacts(self._framework, self.raw))
 
     @property
     def message(self) -> str:

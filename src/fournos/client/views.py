@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fournos.client.display import html, text
 from fournos.engine.kube.resource import Obj, key_of, uid_of
-from fournos.insight.timeline import Entry, timeline
+from fournos.insight.timeline import TimelineEntry, timeline
 from fournos.insight.values import (
     created,
     hardware,
@@ -184,7 +184,7 @@ class JobView(View):
         return self.status.attempts
 
     @property
-    def timeline(self) -> list[Entry]:
+    def timeline(self) -> list[TimelineEntry]:
         """The phases of the job with their durations; the current one lasts until now."""
         return timeline(self.raw, datetime.now(UTC))
 

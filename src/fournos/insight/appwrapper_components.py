@@ -11,7 +11,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.rules import Violation
 from fournos.engine.api.validate import schema_violations
 from fournos.engine.kube.resource import Obj
-from fournos.insight.appwrapper_reasons import Members
+from fournos.insight.appwrapper_reasons import WrapperMembers
 from fournos.insight.errors import ManifestError
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.appwrappers.admission import problems
@@ -23,7 +23,7 @@ from fournos.systems.appwrappers.wrap import WrapError, wrap
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class WrappedComponent:
     """A wrapped resource."""
 
     kind: str
@@ -35,7 +35,7 @@ class Component:
     """Its pods by state; None if it has none."""
 
 
-def components(wrapper: Obj, found: Members) -> list[Component]:
+def components(wrapper: Obj, found: WrapperMembers) -> list[WrappedComponent]:
     """Returns the components in their order in the spec."""
     statuses = status_of(wrapper).get("componentStatus") or ()
     listed = spec_of(wrapper).get("components") or ()
@@ -46,7 +46,7 @@ def components(wrapper: Obj, found: Members) -> list[Component]:
         asked = (template.get("metadata") or {}).get("name") or "(generated)"
         pods = [pod for pod in found.pods if component_of(pod, len(listed)) == index]
         result.append(
-            Component(
+            WrappedComponent(
                 str(template.get("kind")),
                 str(status.get("name") or asked),
                 _state(template, status, found.components.get(index)),

@@ -8,14 +8,14 @@ from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotF
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Key, Obj, controls, key_of
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.insight.appwrapper_reasons import Members
+from fournos.insight.appwrapper_reasons import WrapperMembers
 from fournos.insight.source import Source
 from fournos.insight.values import spec_of, status_of
 from fournos.systems.appwrappers.kinds import resource_of
 from fournos.systems.appwrappers.names import LABEL
 
 
-async def members(source: Source, wrapper: Obj) -> Members:
+async def members(source: Source, wrapper: Obj) -> WrapperMembers:
     """Returns the dependents of the AppWrapper.
 
     A kind that is not installed, or that RBAC does not let us read, counts as having no objects.
@@ -38,7 +38,7 @@ async def members(source: Source, wrapper: Obj) -> Members:
                 continue
             if controls(wrapper, live):
                 components[index] = live
-    return Members(
+    return WrapperMembers(
         workloads=tuple(one for one in await listed(WORKLOAD, "") if controls(wrapper, one)),
         pods=tuple(await listed(POD, f"{LABEL}={name}")),
         components=components,

@@ -26,7 +26,7 @@ _KIND = f"{APPWRAPPER.plural}.{APPWRAPPER.group}"
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class WrapperMembers:
     """The dependents of an AppWrapper that exist."""
 
     workloads: tuple[Obj, ...] = ()
@@ -56,7 +56,7 @@ def why(wrapper: Obj) -> str:
     return f"{reason}: {text}".removesuffix(": ") if wanted == "Unhealthy" else text
 
 
-def explain(wrapper: Obj, found: Members, facts: Facts | None, now: datetime) -> Explanation:
+def explain(wrapper: Obj, found: WrapperMembers, facts: Facts | None, now: datetime) -> Explanation:
     """Explains the phase of the AppWrapper.  `facts` are those of its queue, None if it names no queue."""
     name, phase = name_of(wrapper), phase_of(wrapper)
     if wrapper["metadata"].get("deletionTimestamp"):
@@ -94,7 +94,7 @@ def _new(wrapper: Obj, now: datetime) -> Explanation:
     )
 
 
-def _suspended(wrapper: Obj, found: Members, facts: Facts | None) -> Explanation:
+def _suspended(wrapper: Obj, found: WrapperMembers, facts: Facts | None) -> Explanation:
     name = name_of(wrapper)
     if not queue_name(wrapper) or facts is None:
         fix = patch_command(_KIND, wrapper, '{"spec":{"suspend":false}}')
@@ -113,7 +113,7 @@ def _suspended(wrapper: Obj, found: Members, facts: Facts | None) -> Explanation
     return in_queue(wrapper, found.workload, facts, words)
 
 
-def _running(wrapper: Obj, found: Members, now: datetime) -> Explanation:
+def _running(wrapper: Obj, found: WrapperMembers, now: datetime) -> Explanation:
     name = name_of(wrapper)
     stuck = tuple(problem for pod in found.pods if (problem := pod_problem(pod)))
     unhealthy = condition(wrapper, "Unhealthy") or {}
@@ -133,7 +133,7 @@ def _running(wrapper: Obj, found: Members, now: datetime) -> Explanation:
     )
 
 
-def _unready(wrapper: Obj, found: Members) -> tuple[str, ...]:
+def _unready(wrapper: Obj, found: WrapperMembers) -> tuple[str, ...]:
     lines = []
     for index, live in found.components.items():
         kind = wrapped_kind(spec_of(wrapper)["components"][index]["template"])
@@ -157,7 +157,7 @@ def _resetting(wrapper: Obj, now: datetime) -> Explanation:
     )
 
 
-def _going(wrapper: Obj, found: Members) -> Explanation:
+def _going(wrapper: Obj, found: WrapperMembers) -> Explanation:
     """Lists the resources and pods that still exist and so delay the deletion or suspension.
 
     The caller sets the verdict.

@@ -16,11 +16,11 @@ from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.selector import matcher
 from fournos.insight.access import may
-from fournos.insight.snapshots import CARRIED, Snapshot, namespaces, valued
+from fournos.insight.snapshots import CARRIED, ObjectSnapshot, namespaces, valued
 from fournos.insight.views import Lines, itself
 
 
-class Caches:
+class ObjectCaches:
     """The watched kinds, as a Source.  Use `async with`: the watches run inside.
 
     A kind that is not watched, or not installed, raises NoSuchResourceError; one that RBAC forbids raises
@@ -43,7 +43,7 @@ class Caches:
             )
             for resource, namespace in kinds.items()
         }
-        self._snapshots: dict[Resource, tuple[int, Snapshot]] = {}
+        self._snapshots: dict[Resource, tuple[int, ObjectSnapshot]] = {}
         """Kind → its objects at a revision."""
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -110,10 +110,10 @@ class Caches:
             return Listing(list(labelled.items) if labelled else [], "")
         return Listing([one for one in found if matches(one["metadata"].get("labels") or {})], "")
 
-    def _snapshot(self, resource: Resource, store: Store) -> Snapshot:
+    def _snapshot(self, resource: Resource, store: Store) -> ObjectSnapshot:
         revision, found = self._snapshots.get(resource, (0, None))
         if found is None or revision != store.revision:
-            found = Snapshot(store, found, store.changes(revision))
+            found = ObjectSnapshot(store, found, store.changes(revision))
             self._snapshots[resource] = store.revision, found
         return found
 

@@ -35,7 +35,7 @@ class Waiting:
     priority: int
 
 
-class Shared:
+class SharedFacts:
     """What is looked up once for many jobs that wait in the same line for the same holders."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Facts:
     """False if that order is not known: it follows usage, and Kueue's own order may not be read."""
     cohort: tuple[Obj, ...] = ()
     """The other ClusterQueues of its cohort."""
-    shared: Shared = field(default_factory=Shared, compare=False, repr=False)
+    shared: SharedFacts = field(default_factory=SharedFacts, compare=False, repr=False)
     """What the facts of several jobs of a queue have in common."""
 
     def ahead(self, workload: Obj) -> tuple[str, ...] | None:

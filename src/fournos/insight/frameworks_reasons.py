@@ -21,7 +21,7 @@ from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queu
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FrameworkFacts:
     """An object of a configured kind, with the facts that explain why it waits."""
 
     framework: Framework
@@ -48,7 +48,7 @@ class Found:
         return f"{resource.plural}.{resource.group}/{name_of(self.obj)}"
 
 
-def phase(found: Found) -> str:
+def phase(found: FrameworkFacts) -> str:
     """Returns the phase in one word.  It is derived here: not every kind has a phase of its own."""
     ended = found.job.ended()
     if ended is not None:
@@ -58,7 +58,7 @@ def phase(found: Found) -> str:
     return "Waiting" if found.job.is_suspended() else "Running"
 
 
-def explain(found: Found) -> Explanation:
+def explain(found: FrameworkFacts) -> Explanation:
     """Explains why the object waits, and what follows."""
     obj, job, name = found.obj, found.job, name_of(found.obj)
     ended = job.ended()
@@ -89,7 +89,7 @@ def explain(found: Found) -> Explanation:
     return Explanation(f"{name} is kept out of its queue: {reason}.", (one_line(text),))
 
 
-def _waiting(found: Found, queue: Facts) -> Explanation:
+def _waiting(found: FrameworkFacts, queue: Facts) -> Explanation:
     words = Words(
         unqueued=_unqueued(found),
         uncovered=f"add it to the ClusterQueue, or ask for something else: "
@@ -106,7 +106,7 @@ def _waiting(found: Found, queue: Facts) -> Explanation:
     return explained
 
 
-def _unqueued(found: Found) -> tuple[str, ...]:
+def _unqueued(found: FrameworkFacts) -> tuple[str, ...]:
     return (
         f"its events say why: kubectl describe {found.ref} -n {key_of(found.obj).namespace}",
         "see whether an operator runs that knows the kind: fournos run --enable frameworks "
@@ -114,14 +114,14 @@ def _unqueued(found: Found) -> tuple[str, ...]:
     )
 
 
-def _over(found: Found) -> str:
+def _over(found: FrameworkFacts) -> str:
     """The verdict for an object whose Workload finished while it was still suspended; "" if it has none."""
     if not found.workloads:
         return ""
     return f"{name_of(found.obj)} waits although its Workload is over: it will not be let go any more."
 
 
-def _running(found: Found) -> Explanation:
+def _running(found: FrameworkFacts) -> Explanation:
     name, workload = name_of(found.obj), found.workload
     stopped = annotations_of(found.obj).get(names.STOPPED_ANNOTATION)
     if stopped:
@@ -142,19 +142,19 @@ def _running(found: Found) -> Explanation:
     return Explanation(f"{name} does not wait, it runs{on}{ready}.")
 
 
-def _ended(found: Found, ending: str) -> Explanation:
+def _ended(found: FrameworkFacts, ending: str) -> Explanation:
     name = name_of(found.obj)
     return Explanation(
         f"{name} does not wait, it has ended.", (ending.removesuffix(": "), *_next(found)), _again(found)
     )
 
 
-def _next(found: Found) -> tuple[str, ...]:
+def _next(found: FrameworkFacts) -> tuple[str, ...]:
     following = annotations_of(found.obj).get(names.NEXT_ATTEMPT_ANNOTATION)
     return (f"the next attempt is {following}",) if following else ()
 
 
-def _again(found: Found) -> tuple[str, ...]:
+def _again(found: FrameworkFacts) -> tuple[str, ...]:
     """Advice for a run that its queue has stopped: follow the next attempt, or configure one."""
     marks = annotations_of(found.obj)
     if names.STOPPED_ANNOTATION not in marks:

@@ -29,7 +29,7 @@ class LogSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedLogs:
     """Which logs are requested."""
 
     resolver: bool = False
@@ -37,7 +37,7 @@ class Wanted:
     task: str | None = None
     attempt: int | None = None
 
-    def in_phase_of(self, job: Obj, *, follow: bool) -> Wanted:
+    def in_phase_of(self, job: Obj, *, follow: bool) -> WantedLogs:
         """Returns which of them are read of the job now.
 
         A job that is New or Resolving has no log but the resolver's: that is read in place of the tasks', and
@@ -48,7 +48,7 @@ class Wanted:
         return replace(self, resolver=True, tasks=self.tasks and follow)
 
 
-def sources(job: Obj, found: Children, wanted: Wanted) -> list[LogSource]:
+def sources(job: Obj, found: Children, wanted: WantedLogs) -> list[LogSource]:
     """The requested containers, in the order in which their pods started; steps are in the task's order."""
     found_sources: list[LogSource] = []
     if wanted.resolver:
@@ -88,7 +88,7 @@ def _containers(pod: Obj, prefix: str) -> Iterable[LogSource]:
         yield LogSource(key_of(pod), name, label, started)
 
 
-def nothing(job: Obj, found: Children, wanted: Wanted) -> NoLogError:
+def nothing(job: Obj, found: Children, wanted: WantedLogs) -> NoLogError:
     """Returns the error that explains why no log exists."""
     name, phase = name_of(job), phase_of(job)
     if wanted.task:

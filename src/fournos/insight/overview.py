@@ -39,7 +39,7 @@ EXPLAINED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Gpus:
+class GpuCounts:
     """The GPUs of one type in a cluster."""
 
     type: str
@@ -56,7 +56,7 @@ class ClusterLine:
     state: str
     """The state of its kubeconfig, of its lock, and whether it is drained."""
     owner: str
-    gpus: tuple[Gpus, ...]
+    gpus: tuple[GpuCounts, ...]
     jobs: int
 
 
@@ -239,9 +239,9 @@ def _exclusive(job: Obj) -> bool:
     return spec_of(job).get("exclusive") is not False
 
 
-def _gpus(total: Mapping[str, int], here: Iterable[Obj]) -> tuple[Gpus, ...]:
+def _gpus(total: Mapping[str, int], here: Iterable[Obj]) -> tuple[GpuCounts, ...]:
     used = _used(here)
-    return tuple(Gpus(name, used.get(name, 0), total.get(name, 0)) for name in sorted({*total, *used}))
+    return tuple(GpuCounts(name, used.get(name, 0), total.get(name, 0)) for name in sorted({*total, *used}))
 
 
 def _used(jobs: Iterable[Obj]) -> Mapping[str, int]:

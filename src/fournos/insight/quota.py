@@ -20,7 +20,7 @@ DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QuotaLine:
     """The request and quota of one resource in one flavor."""
 
     flavor: str
@@ -53,7 +53,7 @@ class Line:
 class Quota:
     """The quota that a Workload can use, compared with its requests."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[QuotaLine, ...]
     """The lines of the eligible flavors, in the ClusterQueue's order of preference.
 
     Where some can ever hold the requests, only of those.
@@ -69,7 +69,7 @@ class Quota:
     def flavors(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(line.flavor for line in self.lines))
 
-    def of(self, flavor: str) -> list[Line]:
+    def of(self, flavor: str) -> list[QuotaLine]:
         return [line for line in self.lines if line.flavor == flavor]
 
     @cached_property
@@ -218,7 +218,7 @@ class Quotas:
     def _compare(
         self, asks: Mapping[str, Decimal], wanted: Mapping[str, str], closed: Mapping[str, str]
     ) -> Quota:
-        lines: list[Line] = []
+        lines: list[QuotaLine] = []
         elsewhere: list[str] = []
         covered: set[str] = set()
         away: dict[str, str] = {}
@@ -250,14 +250,14 @@ class Quotas:
             else found
         )
 
-    def _line(self, flavor: str, resource: Mapping[str, Any], asks: Decimal) -> Line:
+    def _line(self, flavor: str, resource: Mapping[str, Any], asks: Decimal) -> QuotaLine:
         nominal = parse_quantity(resource.get("nominalQuota") or 0)
         most: Decimal | None = nominal
         if self._cohort:
             limit = resource.get("borrowingLimit")
             most = None if limit is None else nominal + parse_quantity(limit)
         at = (flavor, resource["name"])
-        return Line(*at, asks, self._used.get(at, ZERO), nominal, most, self._available.get(at))
+        return QuotaLine(*at, asks, self._used.get(at, ZERO), nominal, most, self._available.get(at))
 
 
 def closed_flavors(flavors: Iterable[Obj]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from fournos.insight.explanation import Explanation
 from fournos.insight.facts import everywhere, queue_facts
 from fournos.insight.frameworks_facts import gather
 from fournos.insight.frameworks_kinds import kinds_of
-from fournos.insight.frameworks_reasons import Found, explain, phase
+from fournos.insight.frameworks_reasons import FrameworkFacts, explain, phase
 from fournos.insight.queued import WORKLOAD, priority_class, queue_name, workload_state
 from fournos.insight.source import Source
 from fournos.insight.values import (
@@ -40,7 +40,7 @@ DISPATCH: Final = "Dispatch"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SheetLine:
     """An object of a list."""
 
     namespace: str
@@ -52,11 +52,11 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedSheets:
     """The objects of a kind, the newest first."""
 
     kind: str
-    lines: tuple[Line, ...]
+    lines: tuple[SheetLine, ...]
     problem: str = ""
     """Why they could not be read; "" if they were."""
 
@@ -88,21 +88,21 @@ class Sheet:
 # --- lists -----------------------------------------------------------------------------------------------
 
 
-async def listed(source: Source, namespace: str) -> list[Listed]:
+async def listed(source: Source, namespace: str) -> list[ListedSheets]:
     """The lists of all kinds, concurrently; of all namespaces where the source lets us read them."""
 
-    async def one(kind: str, read: Callable[[], Awaitable[Iterable[Line]]]) -> Listed:
+    async def one(kind: str, read: Callable[[], Awaitable[Iterable[SheetLine]]]) -> ListedSheets:
         try:
             found = sorted(await read(), key=lambda line: line.created, reverse=True)
         except NoSuchResourceError:
-            return Listed(kind, (), "It is not installed.")
+            return ListedSheets(kind, (), "It is not installed.")
         except ForbiddenError:
-            return Listed(kind, (), "You may not list it.")
+            return ListedSheets(kind, (), "You may not list it.")
         except KubeError as error:
-            return Listed(kind, (), error.message)
-        return Listed(kind, tuple(found))
+            return ListedSheets(kind, (), error.message)
+        return ListedSheets(kind, tuple(found))
 
-    async def objects(resource: Resource, line: Callable[[Obj], Line]) -> list[Line]:
+    async def objects(resource: Resource, line: Callable[[Obj], SheetLine]) -> list[SheetLine]:
         return [line(one) for one in await everywhere(source, resource, namespace)]
 
     return list(
@@ -115,38 +115,38 @@ async def listed(source: Source, namespace: str) -> list[Listed]:
     )
 
 
-def _line(obj: Obj, state: str, message: object) -> Line:
-    return Line(*key_of(obj), state, queue_name(obj), created(obj), one_line(message))
+def _line(obj: Obj, state: str, message: object) -> SheetLine:
+    return SheetLine(*key_of(obj), state, queue_name(obj), created(obj), one_line(message))
 
 
-def _wrapper(obj: Obj) -> Line:
+def _wrapper(obj: Obj) -> SheetLine:
     return _line(obj, phase_of(obj), appwrapper_reasons.why(obj))
 
 
-def _minicluster(obj: Obj) -> Line:
+def _minicluster(obj: Obj) -> SheetLine:
     return _line(obj, miniclusters.phase_of(obj), status_of(obj).get("message"))
 
 
-async def _framework(source: Source, namespace: str, kind: Framework) -> list[Line]:
+async def _framework(source: Source, namespace: str, kind: Framework) -> list[SheetLine]:
     try:
         found = (await source.list(kind.resource, selector=QUEUE_NAME_LABEL)).items
     except ForbiddenError:
         found = (await source.list(kind.resource, namespace=namespace, selector=QUEUE_NAME_LABEL)).items
     lines = []
     for obj in found:
-        state = Found(kind, obj)
+        state = FrameworkFacts(kind, obj)
         ended = state.job.ended()
         lines.append(_line(obj, phase(state), ended.message if ended else ""))
     return lines
 
 
-async def _dispatched(source: Source, namespace: str) -> list[Line]:
+async def _dispatched(source: Source, namespace: str) -> list[SheetLine]:
     known = await dispatch.checks_by_name(source)
     if not known:
         return []
     found = [(one, dispatch.entry_of(one, known)) for one in await everywhere(source, WORKLOAD, namespace)]
     return [
-        Line(
+        SheetLine(
             key_of(one).namespace,
             dispatch.job_name(one),
             dispatch.state_of(one, entry),

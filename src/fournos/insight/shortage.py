@@ -12,7 +12,7 @@ from fournos.insight.cohorts import LESS_USED, fair_shares, usage_orders
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.kueue_reasons import not_counted, otherwise_counted, waits_for_quota
-from fournos.insight.quota import Line, Quota, amount
+from fournos.insight.quota import Quota, QuotaLine, amount
 from fournos.insight.values import count, hardware, name_of, spec_of
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 
@@ -128,7 +128,7 @@ def _turn(facts: Facts) -> tuple[str, ...]:
     return ("jobs with a higher spec.priority are served first: kubectl get workloadpriorityclasses",)
 
 
-def _worst(found: Quota) -> tuple[Line, Decimal]:
+def _worst(found: Quota) -> tuple[QuotaLine, Decimal]:
     """Returns a line whose resource exceeds every flavor, and the largest quota of that resource.
 
     A hardware resource is preferred to the slot resource.

@@ -16,7 +16,7 @@ Changed = tuple[Obj | None, Obj | None]
 """An object before and after a change; None before it was created, and after it was deleted."""
 
 
-class View(Protocol[V]):
+class ComputedView(Protocol[V]):
     """What is computed, hashable.  A value is never changed, because an earlier snapshot may still use it."""
 
     def of(self, objects: Iterable[Obj]) -> V: ...
@@ -47,7 +47,7 @@ BY_KEY: Final[Keyed[Key]] = Keyed(key_of)
 BY_UID: Final[Keyed[str]] = Keyed(uid_of)
 
 
-class Line(NamedTuple, Generic[T]):
+class PlacedItems(NamedTuple, Generic[T]):
     """The items of a group, sorted by their places: `items[i]` has the place `places[i]`."""
 
     places: list[Any]
@@ -66,7 +66,7 @@ class Lines(Generic[T]):
     place: Callable[[Obj], Any]
     make: Callable[[Obj], T]
 
-    def of(self, objects: Iterable[Obj]) -> Mapping[Any, Line[T]]:
+    def of(self, objects: Iterable[Obj]) -> Mapping[Any, PlacedItems[T]]:
         found: dict[Hashable, list[tuple[Any, Obj]]] = {}
         for one in objects:
             if (group := self.group(one)) is not None:
@@ -74,19 +74,21 @@ class Lines(Generic[T]):
         for placed in found.values():
             placed.sort(key=_place)
         return {
-            group: Line([place for place, _ in placed], [self.make(one) for _, one in placed])
+            group: PlacedItems([place for place, _ in placed], [self.make(one) for _, one in placed])
             for group, placed in found.items()
         }
 
-    def updated(self, value: Mapping[Any, Line[T]], changes: Iterable[Changed]) -> Mapping[Any, Line[T]]:
+    def updated(
+        self, value: Mapping[Any, PlacedItems[T]], changes: Iterable[Changed]
+    ) -> Mapping[Any, PlacedItems[T]]:
         found = dict(value)
         copied: set[Hashable] = set()
 
-        def line(group: Hashable) -> Line[T]:
-            line = found.get(group) or Line([], [])
+        def line(group: Hashable) -> PlacedItems[T]:
+            line = found.get(group) or PlacedItems([], [])
             if group not in copied:
                 copied.add(group)
-                line = found[group] = Line(line.places.copy(), line.items.copy())
+                line = found[group] = PlacedItems(line.places.copy(), line.items.copy())
             return line
 
         for old, new in changes:

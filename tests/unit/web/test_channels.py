@@ -21,7 +21,7 @@ from fournos.web.live.channels import (
     Listener,
     WithdrawnError,
 )
-from fournos.web.live.following import DELAY, Following, Watched
+from fournos.web.live.following import DELAY, PageWatches, Watched
 from fournos.web.live.pieces import CSRF, Piece, Pieces, RenderedRows, digest
 from tests.unit.client.world import NS, Api
 
@@ -55,7 +55,7 @@ class Board:
         return found.found
 
     def of(self, person: str):  # type: ignore[no-untyped-def]
-        async def render(following: Following) -> Mapping[str, Piece]:
+        async def render(following: PageWatches) -> Mapping[str, Piece]:
             following.want(self.api, self.watched)
             self.rendered.append(person)
             if self.takes:

@@ -21,7 +21,7 @@ from fournos.engine.kube.resource import Obj, Resource
 from fournos.web import local
 from fournos.web.identity import loopback
 from fournos.web.identity.loopback import OwnRights
-from fournos.web.local import Options, serve
+from fournos.web.local import LocalOptions, serve
 from tests.unit.client.world import NS, Api
 from tests.unit.web.stage import Clock
 
@@ -73,7 +73,7 @@ async def page(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Page]:
     api: Any = Own()
     api.server.create(FOURNOS_JOB, JOB)
     printed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(api, Options(NS, port=0, path="/jobs"), printed.set_result))
+    serving = asyncio.create_task(serve(api, LocalOptions(NS, port=0, path="/jobs"), printed.set_result))
     async with asyncio.timeout(120):
         await asyncio.wait((serving, printed), return_when=asyncio.FIRST_COMPLETED)
     async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:

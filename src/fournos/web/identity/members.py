@@ -31,7 +31,7 @@ from fournos.insight.source import Source
 from fournos.web.errors import LoginNeededError, PageError
 from fournos.web.identity import impersonated
 from fournos.web.identity.address import network_of
-from fournos.web.identity.attempt import Attempt
+from fournos.web.identity.attempt import LoginAttempt
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.identity.paths import local_path
 from fournos.web.identity.rights import Questions, SubjectRights
@@ -218,7 +218,7 @@ class Members:
         kept = self._keys.sealer().open("attempt", request.cookies.get(name, ""))
         if kept is None:
             raise LoginNeededError("The login took too long, or began in another browser.")
-        attempt = Attempt(**kept)
+        attempt = LoginAttempt(**kept)
         finished = await self._ways.provider.finish(attempt, request.query)
         user = await self._accepted(finished.token)
         if user is None:

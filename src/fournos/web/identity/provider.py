@@ -24,7 +24,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from fournos.web.errors import PageError
-from fournos.web.identity.attempt import Attempt
+from fournos.web.identity.attempt import LoginAttempt
 
 ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
 """Signatures by a key that only the provider has."""
@@ -82,10 +82,10 @@ class Provider:
         self._keys: tuple[float, KeySet] | None = None
         self._reading = asyncio.Lock()
 
-    async def begin(self, path: str) -> tuple[str, Attempt]:
+    async def begin(self, path: str) -> tuple[str, LoginAttempt]:
         """Returns the address to send the browser to, and the attempt to keep; `path` is for afterwards."""
         metadata = await self._known()
-        attempt = Attempt(
+        attempt = LoginAttempt(
             secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(48), path
         )
         challenge = hashlib.sha256(attempt.verifier.encode()).digest()
@@ -102,7 +102,7 @@ class Provider:
         address = str(metadata["authorization_endpoint"])
         return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", attempt
 
-    async def finish(self, attempt: Attempt, query: Mapping[str, str]) -> Finished:
+    async def finish(self, attempt: LoginAttempt, query: Mapping[str, str]) -> Finished:
         """Exchanges the code that the browser brought.  `query` is that of the provider's redirect."""
         if not hmac.compare_digest(query.get("state", "").encode(), attempt.state.encode()):
             raise refused("This answer belongs to another login.")
@@ -116,7 +116,7 @@ class Provider:
         token = _text(tokens, "id_token")
         return Finished(token, await self._verified(token, attempt.nonce))
 
-    async def _exchange(self, attempt: Attempt, code: str) -> Mapping[str, Any]:
+    async def _exchange(self, attempt: LoginAttempt, code: str) -> Mapping[str, Any]:
         metadata = await self._known()
         form = {
             "grant_type": "authorization_code",

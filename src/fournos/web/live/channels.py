@@ -25,7 +25,7 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from fournos.web.errors import page_error
-from fournos.web.live.following import Following
+from fournos.web.live.following import PageWatches
 from fournos.web.live.pieces import ROOT, Piece, changed, digest
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ HEARTBEAT: Final = 15.0
 PENDING: Final = 8
 """Messages that wait for a slow reader; more are replaced by the whole page."""
 
-Render = Callable[[Following], Awaitable[Mapping[str, Piece]]]
+Render = Callable[[PageWatches], Awaitable[Mapping[str, Piece]]]
 """Called with the watches of the channel."""
 
 
@@ -122,7 +122,7 @@ class _Channel:
         self.joining: dict[Listener, str] = {}
         """Those whose tab shows something else, with the digest of that: what it shows may be newer."""
         self.poke = asyncio.Event()
-        self.following = Following(self.poke.set, watches)
+        self.following = PageWatches(self.poke.set, watches)
         self.ready = asyncio.Event()
         """Set after the first rendering, successful or not."""
 

@@ -33,7 +33,7 @@ class Watched:
     selector: str
 
 
-class Following:
+class PageWatches:
     """The watches of one channel.  They report that something changed; the page reads what has."""
 
     def __init__(self, poke: Callable[[], None], open: set[asyncio.Task[None]]) -> None:

@@ -40,7 +40,7 @@ from fournos.web.runs.offers import offers
 from fournos.web.runs.parts import part
 from fournos.web.runs.reading import Parts, follow, parts
 from fournos.web.runs.spans import attempts, lanes, waiting_lane, waits
-from fournos.web.runs.subject import Subject, subject
+from fournos.web.runs.subject import JobSubject, subject
 from fournos.web.runs.texts import text
 
 _LONGEST_YAML: Final = 2**17
@@ -126,7 +126,7 @@ def dashboard(job: Obj) -> str:
     return found if found.startswith(("https://", "http://")) else ""
 
 
-async def rights(call: Call, about: Subject) -> set[str]:
+async def rights(call: Call, about: JobSubject) -> set[str]:
     """The names of the actions that the person may do with the job."""
     may = call.viewer.rights.may
     allowed = await asyncio.gather(
@@ -135,7 +135,7 @@ async def rights(call: Call, about: Subject) -> set[str]:
     return {name for name, right in zip(_RIGHTS, allowed, strict=True) if right}
 
 
-async def _explained(call: Call, about: Subject, found: Parts) -> Explanation | None:
+async def _explained(call: Call, about: JobSubject, found: Parts) -> Explanation | None:
     if not about.live:
         return None
     facts = await gather_facts(call.viewer.source, about.raw, queue=call.viewer.client.queue_name)

@@ -19,9 +19,9 @@ from fournos.insight.views import BY_UID
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
 from fournos.web.runs.filters import PHASES, Filters, read
-from fournos.web.runs.history_rows import SEARCHES, Recorded, recorded
-from fournos.web.runs.parts import Part, part
-from fournos.web.runs.rows import Place, merged, newest, place_of, recorded_place
+from fournos.web.runs.history_rows import SEARCHES, RecordedRuns, recorded
+from fournos.web.runs.parts import PagePart, part
+from fournos.web.runs.rows import RowPlace, merged, newest, place_of, recorded_place
 
 ROWS: Final = 50
 """Rows of a page."""
@@ -31,10 +31,10 @@ _KEPT: Final = "jobs"
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptRuns:
     """The runs of the history as a live stream has read them."""
 
-    runs: Part[Recorded]
+    runs: PagePart[RecordedRuns]
     at: datetime
     live: Set[str]
 
@@ -46,7 +46,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     live = valued(jobs, BY_UID).keys()
     shown = newest(jobs, filters, after, ROWS + 1)
     history = await _history(call, filters, after, live, shown)
-    runs = history.value or Recorded()
+    runs = history.value or RecordedRuns()
     rows, following = merged(shown, runs.runs, ROWS, runs.complete_from)
     return {
         "filters": filters,
@@ -63,21 +63,21 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
 
 async def _history(
-    call: Call, filters: Filters, after: Place | None, live: Set[str], shown: Sequence[Obj]
-) -> Part[Recorded]:
+    call: Call, filters: Filters, after: RowPlace | None, live: Set[str], shown: Sequence[Obj]
+) -> PagePart[RecordedRuns]:
     """Reads the runs that only the history has; an open tab reads them seldom."""
-    kept: _Kept | None = call.kept.get(_KEPT)
+    kept: _KeptRuns | None = call.kept.get(_KEPT)
     if kept and call.now - kept.at < _FRESH and kept.live <= live:
         return kept.runs
     oldest = parse_time(created(shown[ROWS])) if len(shown) > ROWS else None
     runs = await part(_recorded(call, filters, after, live, oldest))
-    call.kept[_KEPT] = _Kept(runs, call.now, live)
+    call.kept[_KEPT] = _KeptRuns(runs, call.now, live)
     return runs
 
 
 async def _recorded(
-    call: Call, filters: Filters, after: Place | None, live: Set[str], oldest: datetime | None
-) -> Recorded:
+    call: Call, filters: Filters, after: RowPlace | None, live: Set[str], oldest: datetime | None
+) -> RecordedRuns:
     spaces = await recorded_namespaces(call)
     found = await asyncio.gather(
         *(
@@ -95,7 +95,7 @@ async def _recorded(
         )
     )
     runs = sorted((run for one in found for run in one.runs), key=recorded_place, reverse=True)
-    return Recorded(runs[: ROWS + 1], max(one.complete_from for one in found))
+    return RecordedRuns(runs[: ROWS + 1], max(one.complete_from for one in found))
 
 
 PAGE: Final = Page(

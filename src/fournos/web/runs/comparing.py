@@ -11,7 +11,7 @@ from fournos.client.errors import FournosError
 from fournos.history.compare.cells import change
 from fournos.history.compare.comparison import Comparison, Row, Verdict
 from fournos.history.plots import number
-from fournos.web.charts.plot import Line, Plot
+from fournos.web.charts.plot import Plot, PlotLine
 
 MOST: Final = 12
 """Runs that are compared."""
@@ -99,7 +99,7 @@ def curves(found: Comparison) -> list[Plot]:
         if not any(row.curves):
             continue
         y_unit, _, x_unit = row.unit.partition(" / ")
-        lines = [Line(name, curve) for name, curve in zip(_names(found.names), row.curves, strict=True)]
+        lines = [PlotLine(name, curve) for name, curve in zip(_names(found.names), row.curves, strict=True)]
         plots.append(Plot(str(row.key), lines, x_unit, y_unit))
     return plots
 

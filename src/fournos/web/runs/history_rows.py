@@ -12,7 +12,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.history import AsyncHistory
 from fournos.history.records import Run
 from fournos.web.runs.filters import Filters
-from fournos.web.runs.rows import Place, follows, is_enough, second
+from fournos.web.runs.rows import RowPlace, follows, is_enough, second
 
 _MORE: Final = 8
 """The number of rows that are read in addition to a page, because the history has the live jobs, too."""
@@ -23,7 +23,7 @@ SEARCHES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRuns:
     """The runs of a page."""
 
     runs: Sequence[Run] = ()
@@ -36,12 +36,12 @@ async def recorded(
     filters: Filters,
     *,
     namespace: str,
-    after: Place | None,
+    after: RowPlace | None,
     live: Collection[str],
     oldest: datetime | None,
     most: int,
     searches: int,
-) -> Recorded:
+) -> RecordedRuns:
     """Returns the runs of a page.  `live` are the UIDs of all live jobs, which are left out.
 
     `namespace` "" means all; `oldest` is the time before which the page needs no run; `searches` is the
@@ -76,5 +76,5 @@ async def recorded(
                 until = runs[-1].submitted_at + timedelta(microseconds=1)
             # The next page begins at `until`: it must be earlier than the beginning of this page.
             if until and (after is None or second(until) < after.submitted):
-                return Recorded(found[:most], second(until))
-    return Recorded(found[:most])
+                return RecordedRuns(found[:most], second(until))
+    return RecordedRuns(found[:most])

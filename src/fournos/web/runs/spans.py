@@ -13,13 +13,13 @@ from fournos.insight.children import Children
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.timeline import timeline
 from fournos.insight.values import is_terminal, moment, name_of, one_line, short, status_of
-from fournos.web.charts.gantt import Bar, Lane
+from fournos.web.charts.gantt import GanttBar, Lane
 
 _FIELDS: Final = ("name", "state", "started", "finished", "message", "pod")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AttemptSpans:
     """An attempt of a job with its tasks."""
 
     number: int
@@ -32,12 +32,12 @@ class Attempt:
     message: str = ""
 
 
-def attempts(job: Obj, by_run: Mapping[str, Sequence[Task]]) -> list[Attempt]:
+def attempts(job: Obj, by_run: Mapping[str, Sequence[Task]]) -> list[AttemptSpans]:
     """The attempts of a job; `by_run` has the tasks of each PipelineRun that is known."""
     found = []
     for one in status_of(job).get("attempts") or ():
         found.append(
-            Attempt(
+            AttemptSpans(
                 int(one.get("number") or 0),
                 tuple(by_run.get(str(one.get("pipelineRun")), ())),
                 str(one.get("cluster") or ""),
@@ -66,7 +66,7 @@ def recorded_tasks(document: Any) -> dict[str, list[Task]]:
     }
 
 
-def lanes(job: Obj, found: Iterable[Attempt], now: datetime) -> list[Lane]:
+def lanes(job: Obj, found: Iterable[AttemptSpans], now: datetime) -> list[Lane]:
     """Phases first, then each attempt with its tasks, the oldest first."""
     return [*_phases(job, now), *(lane for one in found for lane in _attempt(one, over=is_terminal(job)))]
 
@@ -77,21 +77,21 @@ def _phases(job: Obj, now: datetime) -> Iterator[Lane]:
         yield Lane(
             entry.phase,
             entry.phase,
-            (Bar(entry.phase, entry.start, end, _text(entry.phase, entry.start, end)),),
+            (GanttBar(entry.phase, entry.start, end, _text(entry.phase, entry.start, end)),),
         )
 
 
-def _attempt(one: Attempt, *, over: bool) -> Iterator[Lane]:
+def _attempt(one: AttemptSpans, *, over: bool) -> Iterator[Lane]:
     state = one.outcome or "Running"
-    bars: tuple[Bar, ...] = ()
+    bars: tuple[GanttBar, ...] = ()
     if one.start and (one.end or not over):
-        bars = (Bar(state, one.start, one.end, _text(f"attempt {one.number}", one.start, one.end)),)
+        bars = (GanttBar(state, one.start, one.end, _text(f"attempt {one.number}", one.start, one.end)),)
     where = f"on {one.cluster}" if one.cluster else ""
     yield Lane(f"Attempt {one.number}", state, bars, " · ".join(filter(None, (where, one.message))))
     for task in one.tasks:
         start, end = moment(task.started), moment(task.finished)
         drawn = (
-            (Bar(task.state, start, end, _text(task.name, start, end)),)
+            (GanttBar(task.state, start, end, _text(task.name, start, end)),)
             if start and (end or not over)
             else ()
         )
@@ -125,6 +125,7 @@ def waits(found: Iterable[Interval]) -> list[Wait]:
 def waiting_lane(found: Iterable[Interval]) -> list[Lane]:
     """One lane with the whole ledger; none without entries."""
     bars = tuple(
-        Bar(one.cause.value, one.start, one.end, f"{one.cause.value}: {one_line(one.text)}") for one in found
+        GanttBar(one.cause.value, one.start, one.end, f"{one.cause.value}: {one_line(one.text)}")
+        for one in found
     )
     return [Lane("Waited for", "Waiting", bars)] if bars else []
