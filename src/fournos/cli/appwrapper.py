@@ -89,7 +89,7 @@ async def get_appwrapper(cli: Cli, name: NameArgument) -> None:
     cli.output.lines(detail(wrapper, found, cli.world.now(), width=cli.output.width))
 
 
-def detail(wrapper: Obj, found: WrapperMembers, now: datetime, *, width: int | None) -> list[Text]:
+def detail(wrapper: Obj, belongings: WrapperMembers, now: datetime, *, width: int | None) -> list[Text]:
     facts = [
         ("Namespace", key_of(wrapper).namespace),
         ("User", user_of(wrapper)),
@@ -102,24 +102,24 @@ def detail(wrapper: Obj, found: WrapperMembers, now: datetime, *, width: int | N
     ]
     inner = width and width - 2
     sections = (
-        ("Components", _components(wrapper, found, inner)),
+        ("Components", _components(wrapper, belongings, inner)),
         ("Conditions", condition_table(wrapper, now, width)),
-        ("Workloads", workload_table(found.workloads, now, inner)),
-        ("Pods", _pods(found, now, inner)),
+        ("Workloads", workload_table(belongings.workloads, now, inner)),
+        ("Pods", _pods(belongings, now, inner)),
         ("Next", [Text(f"fournos appwrapper explain {name_of(wrapper)}")]),
     )
     return details(wrapper, facts, sections)
 
 
-def _components(wrapper: Obj, found: WrapperMembers, width: int | None) -> list[Text]:
+def _components(wrapper: Obj, belongings: WrapperMembers, width: int | None) -> list[Text]:
     rows = [
         (one.kind, one.name, one.state, "-" if one.pods is None else str(one.pods))
-        for one in components(wrapper, found)
+        for one in components(wrapper, belongings)
     ]
     return table(("KIND", "NAME", "STATE", "PODS"), rows, width=width)
 
 
-def _pods(found: WrapperMembers, now: datetime, width: int | None) -> list[Text]:
+def _pods(belongings: WrapperMembers, now: datetime, width: int | None) -> list[Text]:
     rows = [
         (
             name_of(pod),
@@ -127,7 +127,7 @@ def _pods(found: WrapperMembers, now: datetime, width: int | None) -> list[Text]
             pod_phase(pod).lower(),
             str(spec_of(pod).get("nodeName") or "-"),
         )
-        for pod in found.pods
+        for pod in belongings.pods
     ]
     return table(("NAME", "AGE", "STATE", "NODE"), rows, width=width) if rows else []
 
@@ -142,7 +142,7 @@ async def explain_appwrapper(cli: Cli, name: NameArgument) -> None:
     """
     async with cli.session() as session:
         wrapper = await find_of_kind(session, APPWRAPPER, name)
-        found = await members(session.api, wrapper)
+        belongings = await members(session.api, wrapper)
         queue = queue_name(wrapper)
         facts = await queue_facts(session.api, wrapper, queue) if queue else None
-    show_explanation(cli, wrapper, explain(wrapper, found, facts, cli.world.now()))
+    show_explanation(cli, wrapper, explain(wrapper, belongings, facts, cli.world.now()))

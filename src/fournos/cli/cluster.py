@@ -73,14 +73,14 @@ async def list_clusters(cli: Cli) -> None:
     fournos cluster list -o wide          versions, certificates, jobs
     """
     async with _session(cli) as session:
-        found = (await session.api.list(FOURNOS_CLUSTER, namespace=session.namespace)).items
-    if cli.output.objects(FOURNOS_CLUSTER, found):
+        clusters = (await session.api.list(FOURNOS_CLUSTER, namespace=session.namespace)).items
+    if cli.output.objects(FOURNOS_CLUSTER, clusters):
         return
-    if not found:
+    if not clusters:
         cli.output.hint(f"No clusters in namespace {session.namespace}.")
         return
     wide = cli.output.form is Format.WIDE
-    cli.output.lines(view(found, now=cli.world.now(), wide=wide, width=cli.output.width))
+    cli.output.lines(view(clusters, now=cli.world.now(), wide=wide, width=cli.output.width))
 
 
 def view(clusters: Sequence[Obj], *, now: datetime, wide: bool, width: int | None) -> list[Text]:
@@ -246,11 +246,11 @@ async def discover_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOptio
     async with _session(cli) as session:
         await _find(session, name)
         await session.api.patch(FOURNOS_CLUSTER, _key(session, name), discover_change(asked))
-        found = None if no_wait else await _until_so(session, name, lambda one: looked_at(one, asked))
-    if found is None:
+        cluster = None if no_wait else await _until_so(session, name, lambda one: looked_at(one, asked))
+    if cluster is None:
         cli.output.say(f"{name}: asked to be looked at")
         return Exit.OK if no_wait else Exit.TIMEOUT
-    status = status_of(found)
+    status = status_of(cluster)
     error = (status.get("hardware") or {}).get("lastError")
     cli.output.say(f"{name}: {error or status.get('gpuSummary') or 'no GPUs'}")
     return Exit.FAILED if error else Exit.OK

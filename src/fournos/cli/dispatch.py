@@ -49,25 +49,25 @@ async def list_dispatched(cli: Cli) -> None:
     fournos dispatch list -n team -o wide    with the adapter's message
     """
     async with cli.session() as session:
-        known = await checks_by_name(session.api)
+        checks = await checks_by_name(session.api)
         workloads = (await session.api.list(WORKLOAD, namespace=session.namespace)).items
-    found = [one for one in workloads if entry_of(one, known)]
-    if cli.output.objects(WORKLOAD, found):
+    dispatched = [one for one in workloads if entry_of(one, checks)]
+    if cli.output.objects(WORKLOAD, dispatched):
         return
-    if not found:
+    if not dispatched:
         cli.output.hint(f"No jobs for workers in namespace {session.namespace}.")
         return
     wide = cli.output.form is Format.WIDE
     header = ["JOB", "WORKER", "STATE", "ADAPTER", "AGE", *(["MESSAGE"] if wide else [])]
     rows: list[list[str | Text]] = []
-    for one in found:
-        entry = entry_of(one, known)
+    for workload in dispatched:
+        entry = entry_of(workload, checks)
         row: list[str | Text] = [
-            job_name(one),
-            worker_of(one) or "-",
-            state_of(one, entry),
-            known[entry["name"]].adapter,
-            since(created(one), cli.world.now()),
+            job_name(workload),
+            worker_of(workload) or "-",
+            state_of(workload, entry),
+            checks[entry["name"]].adapter,
+            since(created(workload), cli.world.now()),
         ]
         rows.append([*row, str(entry.get("message") or "")] if wide else row)
     cli.output.lines(table(header, rows, width=cli.output.width))

@@ -70,8 +70,8 @@ def view(findings: Sequence[DoctorFinding], *, width: int | None) -> list[Text]:
     ]
     head, *lines = table(("AREA", "WHAT", "STATE", "DETAIL"), rows, width=width)
     result = [head]
-    for one, line in zip(findings, lines, strict=True):
+    for finding, line in zip(findings, lines, strict=True):
         result.append(line)
-        if one.fix:
-            result.append(Text.assemble(("  Fix: ", "bold"), one.fix))
+        if finding.fix:
+            result.append(Text.assemble(("  Fix: ", "bold"), finding.fix))
     return result

@@ -31,11 +31,11 @@ def list_kinds(
     fournos frameworks list
     fournos frameworks list -f samples/frameworks.yaml    before the operator gets it
     """
-    found = kinds_of(file)
+    kinds = kinds_of(file)
     if cli.output.structured:
-        cli.output.data({"frameworks": [one.model_dump(by_alias=True, mode="json") for one in found]})
+        cli.output.data({"frameworks": [one.model_dump(by_alias=True, mode="json") for one in kinds]})
         return
-    rows = [row_of(one) for one in found]
+    rows = [row_of(one) for one in kinds]
     header = ["KIND", "HELD BY", "ASKS FOR", "ENDS BY"]
     cli.output.lines(table(header, rows, width=cli.output.width))
 

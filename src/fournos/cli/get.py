@@ -99,15 +99,15 @@ async def _gone(cli: Cli, session: CliSession, name: str, missing: Fail) -> None
 
 
 def detail(
-    job: Obj, found: Children, now: datetime, measured: list[Text] | None = None, *, width: int | None
+    job: Obj, dependents: Children, now: datetime, measured: list[Text] | None = None, *, width: int | None
 ) -> list[Text]:
     """`measured`: the lines of its results."""
     sections = (
-        ("Phases", _phases(job, found, now)),
+        ("Phases", _phases(job, dependents, now)),
         ("Results", measured or []),
         ("Conditions", condition_table(job, now, width)),
         ("Attempts", _attempts(job, now, width)),
-        ("Children", _children(found, now, width)),
+        ("Children", _children(dependents, now, width)),
         ("Next", next_steps(job)),
     )
     return details(job, _facts(job, now), sections)
@@ -142,14 +142,14 @@ def _cluster(job: Obj) -> str:
     return f"{where} ({'exclusive' if spec.get('exclusive', True) else 'shared'})"
 
 
-def _phases(job: Obj, found: Children, now: datetime) -> list[Text]:
+def _phases(job: Obj, dependents: Children, now: datetime) -> list[Text]:
     lines = []
     for entry in timeline(job, now):
         style = phase_style(entry.phase) if entry.current else ""
         line = Text.assemble((f"{entry.phase:<10} ", style), short(entry.length))
         lines.append(line.append(" so far") if entry.current else line)
         if entry.phase == "Running":
-            lines += task_lines(tasks(found.run(job), found.task_runs), now, indent=2)
+            lines += task_lines(tasks(dependents.run(job), dependents.task_runs), now, indent=2)
     if is_terminal(job):
         finished = (status_of(job).get("phaseTimes") or {}).get("finished")
         ago = f"{since(finished, now)} ago" if finished else ""
@@ -173,11 +173,11 @@ def _attempts(job: Obj, now: datetime, width: int | None) -> list[Text]:
     return table(header, rows, width=width and width - 2) if rows else []
 
 
-def _children(found: Children, now: datetime, width: int | None) -> list[Text]:
-    rows = [("Job", job, _job_state(job)) for job in found.resolve_jobs]
-    rows += [("Workload", workload, workload_state(workload)) for workload in found.workloads]
-    rows += [("PipelineRun", run, _run_state(run)) for run in found.runs]
-    rows += [("Pod", pod, str(status_of(pod).get("phase") or "-").lower()) for pod in found.pods]
+def _children(dependents: Children, now: datetime, width: int | None) -> list[Text]:
+    rows = [("Job", job, _job_state(job)) for job in dependents.resolve_jobs]
+    rows += [("Workload", workload, workload_state(workload)) for workload in dependents.workloads]
+    rows += [("PipelineRun", run, _run_state(run)) for run in dependents.runs]
+    rows += [("Pod", pod, str(status_of(pod).get("phase") or "-").lower()) for pod in dependents.pods]
     cells = [(kind, name_of(obj), since(created(obj), now), state) for kind, obj, state in rows]
     return table(("KIND", "NAME", "AGE", "STATE"), cells, width=width and width - 2) if cells else []
 

@@ -57,14 +57,16 @@ async def show_list(
     """Prints the objects in one of the phases (None: in any), newest first."""
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace
-        found = (await session.api.list(resource, namespace=namespace, selector=selector)).items
+        listed = (await session.api.list(resource, namespace=namespace, selector=selector)).items
     wanted = {one.lower() for one in phases or ()}
-    shown = [one for one in newest_first(found) if not wanted or phase_of(one).lower() in wanted]
+    shown = [one for one in newest_first(listed) if not wanted or phase_of(one).lower() in wanted]
     if cli.output.objects(resource, shown):
         return
     if not shown:
         where = "any namespace" if everywhere else f"namespace {session.namespace}"
-        cli.output.hint(f"No {resource.kind}s in {where}." if not found else "None of them is in that phase.")
+        cli.output.hint(
+            f"No {resource.kind}s in {where}." if not listed else "None of them is in that phase."
+        )
         return
     wide = cli.output.form is Format.WIDE
     cli.output.lines(

@@ -60,10 +60,10 @@ def render(
 
 def _read(path: str, namespace: str | None) -> dict[str, Any]:
     """Returns the only MiniCluster of a file.  Raises Fail, or ManifestError if it would be refused."""
-    found = [one for one in documents(read(path), path) if one.get("kind") == MINICLUSTER.kind]
-    if len(found) != 1:
-        raise Fail(f"{path} holds {len(found)} MiniClusters", fix="name a file with exactly one")
-    minicluster = found[0]
+    miniclusters = [one for one in documents(read(path), path) if one.get("kind") == MINICLUSTER.kind]
+    if len(miniclusters) != 1:
+        raise Fail(f"{path} holds {len(miniclusters)} MiniClusters", fix="name a file with exactly one")
+    minicluster = miniclusters[0]
     accepted(minicluster, path)
     if namespace:
         minicluster["metadata"]["namespace"] = namespace

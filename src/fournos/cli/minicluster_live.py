@@ -96,7 +96,12 @@ async def get(cli: Cli, name: NameArgument) -> None:
 
 
 def detail(
-    minicluster: Obj, found: Sequence[Obj], queued: Sequence[Obj], now: datetime, *, width: int | None
+    minicluster: Obj,
+    members: Sequence[Obj],
+    queued: Sequence[Obj],
+    now: datetime,
+    *,
+    width: int | None,
 ) -> list[Text]:
     spec, status = spec_of(minicluster), status_of(minicluster)
     code, largest = status.get("exitCode"), status.get("maximumSize")
@@ -115,13 +120,13 @@ def detail(
     sections = (
         ("Conditions", condition_table(minicluster, now, width)),
         ("Workloads", workload_table(queued, now, inner)),
-        ("Pods", _pods(found, now, inner)),
+        ("Pods", _pods(members, now, inner)),
         ("Next", _next(minicluster)),
     )
     return details(minicluster, facts, sections)
 
 
-def _pods(found: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
+def _pods(members: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
     rows = [
         (
             rank_of(pod) or "services",
@@ -130,7 +135,7 @@ def _pods(found: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
             str(status_of(pod).get("phase") or "Pending").lower(),
             str(spec_of(pod).get("nodeName") or "-"),
         )
-        for pod in found
+        for pod in members
     ]
     return table(("RANK", "NAME", "AGE", "STATE", "NODE"), rows, width=width) if rows else []
 

@@ -95,12 +95,12 @@ def result_table(
     return [*lines, Text(f"and {left} more: fournos results list", style="dim")] if left else lines
 
 
-def estimate_data(found: JobEstimate) -> Any:
+def estimate_data(predicted: JobEstimate) -> Any:
     """An estimate as JSON, in the names of the API."""
     from fournos.history.api.wire import adapter
     from fournos.history.estimates.simulate import Estimate
 
-    return adapter(Estimate).dump_python(found.estimate, mode="json", by_alias=True)
+    return adapter(Estimate).dump_python(predicted.estimate, mode="json", by_alias=True)
 
 
 def run_data(run: Run) -> dict[str, Any]:

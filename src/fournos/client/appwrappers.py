@@ -104,10 +104,10 @@ class AsyncAppWrapper(AsyncWork, AppWrapperView):
         from fournos.insight.facts import queue_facts
 
         await self.refresh()
-        found = await members(self._client.api, self._raw)
+        belongings = await members(self._client.api, self._raw)
         queue = self.queue_name
         facts = await queue_facts(self._client.api, self._raw, queue) if queue else None
-        return explain(self._raw, found, facts, datetime.now(UTC))
+        return explain(self._raw, belongings, facts, datetime.now(UTC))
 
     async def _raise_failure(self) -> None:
         if self.phase == _FAILED:

@@ -67,10 +67,10 @@ class Follower:
         Raises DeletedError if it was deleted, and KubeError if it can no longer be read (permission removed,
         kind no longer served).
         """
-        found = self._following.object
-        if found is None:
+        job = self._following.object
+        if job is None:
             raise DeletedError(f"job {key_of(self._first).name} was deleted")
-        return found
+        return job
 
     @property
     def children(self) -> c.Children:

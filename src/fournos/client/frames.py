@@ -52,7 +52,7 @@ def _field(obj: Obj, path: str) -> Any:
     from fournos.insight.manifests import field_path
 
     parts = field_path(path)
-    found: Any = obj
+    value: Any = obj
     for part in parts[1:] if parts[:2] == ["spec", "status"] else parts:
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
+        value = value.get(part) if isinstance(value, dict) else None
+    return value

@@ -206,18 +206,18 @@ class AsyncHandle(View):
         with translated():
             async with self._client.watches.follow(self._resource, self._raw) as following:
                 while True:
-                    found = following.object
-                    if found is None:
+                    obj = following.object
+                    if obj is None:
                         raise self._deleted()
-                    self._raw = found
-                    yield found
+                    self._raw = obj
+                    yield obj
                     await following.change()
 
-    def _take(self, found: Obj) -> None:
+    def _take(self, obj: Obj) -> None:
         """Keeps the object as the last read one.  Raises DeletedError if it has another UID."""
-        if uid_of(found) != self.uid:
+        if uid_of(obj) != self.uid:
             raise self._deleted()
-        self._raw = found
+        self._raw = obj
 
     def _deleted(self) -> DeletedError:
         return DeletedError(

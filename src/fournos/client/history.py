@@ -83,10 +83,10 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         """Returns the results of a run: its tests with their KPIs."""
         from fournos.history.results.models import ResultRecord
 
-        found: tuple[ResultRecord, ...] = await self._get(
+        records: tuple[ResultRecord, ...] = await self._get(
             f"{self._path(name, namespace)}/results", tuple[ResultRecord, ...]
         )
-        return found
+        return records
 
     @typed
     async def problems(self, name: str, *, namespace: str | None = None) -> tuple[str, ...]:
@@ -106,35 +106,35 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         """
         from fournos.history.compare.selectors import BASELINE, By, baseline_for, parse_all
 
-        wanted = parse_all(selectors)
-        found: dict[str, Run] = {}
-        for one in wanted:
-            if one.by is not By.BASELINE and one.text not in found:
-                found[one.text] = await self._selected(one, owner, namespace)
-        if any(one.by is By.BASELINE for one in wanted):
-            beside = baseline_for([run.fingerprint for run in found.values()])
+        chosen = parse_all(selectors)
+        runs_by_text: dict[str, Run] = {}
+        for one in chosen:
+            if one.by is not By.BASELINE and one.text not in runs_by_text:
+                runs_by_text[one.text] = await self._selected(one, owner, namespace)
+        if any(one.by is By.BASELINE for one in chosen):
+            beside = baseline_for([run.fingerprint for run in runs_by_text.values()])
             pinned = await self.baselines(namespace=namespace)
             runs = [one.run for one in pinned if one.run.fingerprint == beside]
             if not runs:
                 raise MissingError(
-                    f"no run is pinned as the baseline of {', '.join(found)}",
+                    f"no run is pinned as the baseline of {', '.join(runs_by_text)}",
                     fix="pin one: fournos baseline pin JOB",
                 )
-            found[BASELINE] = runs[0]
-        return [found[one.text] for one in wanted]
+            runs_by_text[BASELINE] = runs[0]
+        return [runs_by_text[one.text] for one in chosen]
 
-    async def _selected(self, one: Selector, owner: str, namespace: str | None) -> Run:
+    async def _selected(self, selector: Selector, owner: str, namespace: str | None) -> Run:
         from fournos.history.compare.selectors import By
 
-        if one.by is By.NAME:
-            return (await self.run(one.text, namespace=namespace)).run
-        mine = owner if one.by is By.LAST else ""
-        filters: dict[str, Any] = one.filters
+        if selector.by is By.NAME:
+            return (await self.run(selector.text, namespace=namespace)).run
+        mine = owner if selector.by is By.LAST else ""
+        filters: dict[str, Any] = selector.filters
         async for run in self.runs(**filters, owner=mine or (), namespace=namespace, limit=1):
             return run
         whose = f" of {mine}" if mine else ""
         raise MissingError(
-            f"{one.text}: the history has no such job{whose} that succeeded",
+            f"{selector.text}: the history has no such job{whose} that succeeded",
             fix="see what there is: fournos list --all-time",
         )
 
@@ -149,10 +149,10 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         from fournos.history.compare.comparison import Comparison
 
         query = urlencode([*(("with", one) for one in others), ("across", str(across).lower())])
-        found: Comparison = await self._get(
+        comparison: Comparison = await self._get(
             f"{self._path(name, namespace)}/results/comparison?{query}", Comparison
         )
-        return found
+        return comparison
 
     @typed
     async def trends(
@@ -253,15 +253,15 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         """
         from fournos.history.export.model import Export
 
-        found = await self.run(name, kind=kind, namespace=namespace)
-        run, uid = found.run, found.run.identity.uid
+        detail = await self.run(name, kind=kind, namespace=namespace)
+        run, uid = detail.run, detail.run.identity.uid
         names = list(Document)
         read = await asyncio.gather(*(self._document(run, document) for document in names))
         documents = {one.value: value for one, value in zip(names, read, strict=True) if value is not None}
         results = await self.results(uid, namespace=namespace)
         artifacts = await self.artifacts(uid, namespace=namespace)
         logs = await self._last_lines(uid, namespace)
-        return Export(run, datetime.now(UTC), found.waits, documents, results, tuple(artifacts), logs)
+        return Export(run, datetime.now(UTC), detail.waits, documents, results, tuple(artifacts), logs)
 
     async def _last_lines(self, uid: str, namespace: str | None) -> tuple[Log, ...]:
         """Returns the last lines of a run, by container; none if it has no log, or none that may be read."""

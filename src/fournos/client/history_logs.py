@@ -130,30 +130,30 @@ class AsyncLogs(HistoryRequests):
 
     async def _followed(self, asked: _Asked, cursor: LogCursor, first: int) -> AsyncGenerator[LogPage, None]:
         """Yields pages until the run has ended, one attempt after the other."""
-        one = asked
+        part = asked
         begin, backoff = first, Backoff(base=_SOON, cap=_SELDOM)
         while True:
-            page = await self._soon(one, begin)
+            page = await self._soon(part, begin)
             yield page
             following = cursor.following(page)
-            if one.newest and page.parts:
-                one = one.of(page.parts[0].attempt)
+            if part.newest and page.parts:
+                part = part.of(page.parts[0].attempt)
             if begin != following <= page.total:
                 backoff.reset()
             elif page.complete:
-                later = await self._later(asked, one)
+                later = await self._later(asked, part)
                 if later is None:
                     return
-                one, following = later, 1
+                part, following = later, 1
             else:
                 await asyncio.sleep(backoff.next())
             begin = following
 
-    async def _later(self, asked: _Asked, one: _Asked) -> _Asked | None:
+    async def _later(self, asked: _Asked, read: _Asked) -> _Asked | None:
         """Returns what is asked for of the next attempt; None if the last one was read."""
-        if not asked.newest or one.newest:
+        if not asked.newest or read.newest:
             return None
-        page, attempt = await self._soon(asked, 1, limit=0), one.attempt or 0
+        page, attempt = await self._soon(asked, 1, limit=0), read.attempt or 0
         last = not page.parts or page.parts[0].attempt <= attempt
         return None if last and page.complete else asked.of(attempt + 1)
 

@@ -95,8 +95,8 @@ class AsyncJob(AsyncWork, JobView):
         """
         asked, printed = WantedLogs(resolver=resolver, tasks=not resolver, task=task, attempt=attempt), False
         try:
-            async with aclosing(cast(Any, self._live_logs(asked, tail, follow=follow))) as found:
-                async for line in found:
+            async with aclosing(cast(Any, self._live_logs(asked, tail, follow=follow))) as lines:
+                async for line in lines:
                     printed = True
                     yield line
         except (DeletedError, NoLogError) as error:
@@ -112,8 +112,8 @@ class AsyncJob(AsyncWork, JobView):
                 tail=tail,
                 namespace=self.namespace,
             )
-            async with aclosing(lines_or(error, stored)) as found:
-                async for line in found:
+            async with aclosing(lines_or(error, stored)) as lines:
+                async for line in lines:
                     yield line
 
     async def _live_logs(
@@ -123,7 +123,7 @@ class AsyncJob(AsyncWork, JobView):
         from fournos.insight.dispatch import is_dispatched
 
         await self.refresh()
-        wanted = asked.in_phase_of(self._raw, follow=follow)
+        logs = asked.in_phase_of(self._raw, follow=follow)
         going = follow and not self.ended
         async with AsyncExitStack() as stack:
             api, raw = self._client.api, self._raw
@@ -132,9 +132,9 @@ class AsyncJob(AsyncWork, JobView):
                 api, raw = await stack.enter_async_context(self._client._on_worker(raw))
                 watches = None  # they are the manager's
             lines = (
-                followed_lines(api, raw, wanted, tail, watches)
+                followed_lines(api, raw, logs, tail, watches)
                 if going
-                else printed_lines(api, raw, wanted, tail)
+                else printed_lines(api, raw, logs, tail)
             )
             async with aclosing(cast(Any, lines)) as found:
                 async for line in found:

@@ -49,10 +49,10 @@ class KindMethods(ClientConnection):
     @typed
     async def cluster(self, name: str, *, namespace: str | None = None) -> AsyncCluster:
         """Returns the cluster of this name.  Raises MissingError."""
-        found = await self._found(
+        obj = await self._found(
             FOURNOS_CLUSTER, name, noun="cluster", namespace=_hearth(namespace), command="fournos cluster"
         )
-        return AsyncCluster(self, found)
+        return AsyncCluster(self, obj)
 
     @typed
     async def queues(self) -> Handles[AsyncQueue]:
@@ -183,12 +183,12 @@ class KindMethods(ClientConnection):
         found = await self._found(resource, name, noun=resource.kind)
         return AsyncObject(self, found, resource, framework)
 
-    def _placed(self, wanted: dict[str, Any]) -> Obj:
+    def _placed(self, body: dict[str, Any]) -> Obj:
         """Returns the manifest with its namespace.  Raises ManifestError if it contradicts the client's."""
         from fournos.insight.manifests import place
 
-        place(wanted, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
-        return wanted
+        place(body, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
+        return body
 
 
 def _hearth(asked: str | None) -> str:

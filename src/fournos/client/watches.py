@@ -161,15 +161,15 @@ class SharedWatch:
         names = tuple(self._followed)
         if len(names) > FEW:
             listed = await self._api.list(self._resource, namespace=self._namespace, keep=keep)
-            version, found = listed.resource_version, {key_of(obj).name: obj for obj in listed.items}
+            version, objects = listed.resource_version, {key_of(obj).name: obj for obj in listed.items}
         else:
             empty = await self._api.list(self._resource, namespace=self._namespace, selector=_NOTHING)
-            version, found = empty.resource_version, {}
+            version, objects = empty.resource_version, {}
             for name in names:
                 with suppress(NotFoundError):
-                    found[name] = await self._api.get(self._resource, Key(self._namespace, name))
+                    objects[name] = await self._api.get(self._resource, Key(self._namespace, name))
         for name in names:
-            self.update(name, found.get(name))
+            self.update(name, objects.get(name))
         return Listing([], version)
 
     async def watch(self, options: dict[str, Any]) -> AsyncIterator[WatchEvent]:

@@ -35,7 +35,7 @@ class WrappedComponent:
     """Its pods by state; None if it has none."""
 
 
-def components(wrapper: Obj, found: WrapperMembers) -> list[WrappedComponent]:
+def components(wrapper: Obj, members: WrapperMembers) -> list[WrappedComponent]:
     """Returns the components in their order in the spec."""
     statuses = status_of(wrapper).get("componentStatus") or ()
     listed = spec_of(wrapper).get("components") or ()
@@ -44,12 +44,12 @@ def components(wrapper: Obj, found: WrapperMembers) -> list[WrappedComponent]:
         template = component["template"]
         status = statuses[index] if index < len(statuses) else {}
         asked = (template.get("metadata") or {}).get("name") or "(generated)"
-        pods = [pod for pod in found.pods if component_of(pod, len(listed)) == index]
+        pods = [pod for pod in members.pods if component_of(pod, len(listed)) == index]
         result.append(
             WrappedComponent(
                 str(template.get("kind")),
                 str(status.get("name") or asked),
-                _state(template, status, found.components.get(index)),
+                _state(template, status, members.components.get(index)),
                 count(pods) if pods else None,
             )
         )

@@ -53,12 +53,12 @@ def kinds_of(names: Sequence[str], variable: str) -> tuple[Resource, ...]:
 
 async def inspect(manager: ManagerCluster, kinds: Sequence[Resource]) -> list[CheckLine]:
     """Returns one line for each requirement.  All workers are read concurrently."""
-    found = await checks(manager.api)
-    queues = await _queues(manager, found)
-    lines = _manager(found, queues, kinds)
+    dispatch_checks = await checks(manager.api)
+    queues = await _queues(manager, dispatch_checks)
+    lines = _manager(dispatch_checks, queues, kinds)
     for kind in kinds:
         lines.append(await _served(manager.api, MANAGER, kind, fix=_install(kind)))
-    names = sorted({name for check in found for name in check.workers})
+    names = sorted({name for check in dispatch_checks for name in check.workers})
     asked = [_worker(manager, name, kinds, _leading_to(name, queues)) for name in names]
     for answered in await asyncio.gather(*asked):
         lines += answered
@@ -81,13 +81,13 @@ def _install(kind: Resource) -> str:
 
 
 def _manager(
-    found: Sequence[DispatchCheck], queues: Sequence[_Queue], kinds: Sequence[Resource]
+    dispatch_checks: Sequence[DispatchCheck], queues: Sequence[_Queue], kinds: Sequence[Resource]
 ) -> list[CheckLine]:
-    if not found:
+    if not dispatch_checks:
         text = "no AdmissionCheck takes jobs to workers: make one, see docs/multikueue.md"
         return [CheckLine(MANAGER, "AdmissionCheck", good=False, text=text)]
     lines = []
-    for check in found:
+    for check in dispatch_checks:
         what = f"AdmissionCheck {check.name}"
         text = str(check.active.get("message") or f"no controller serves it ({check.whose}): {check.start}")
         lines.append(CheckLine(MANAGER, what, good=check.active.get("status") == "True", text=text))
@@ -171,14 +171,14 @@ async def _served(api: Api, name: str, resource: Resource, *, fix: str) -> Check
 
 
 async def _rights(api: ClusterApi, name: str, kinds: Sequence[Resource]) -> list[CheckLine]:
-    wanted = [(WORKLOAD, verb) for verb in _OF_WORKLOADS] + [
+    needed = [(WORKLOAD, verb) for verb in _OF_WORKLOADS] + [
         (kind, verb) for kind in kinds for verb in _OF_KINDS
     ]
-    allowed = await asyncio.gather(*(may(api, resource, verb) for resource, verb in wanted))
+    allowed = await asyncio.gather(*(may(api, resource, verb) for resource, verb in needed))
     lines = []
     for resource in (WORKLOAD, *kinds):
         lacking = [
-            verb for (of, verb), may in zip(wanted, allowed, strict=True) if of == resource and not may
+            verb for (of, verb), may in zip(needed, allowed, strict=True) if of == resource and not may
         ]
         text = f"lacks {', '.join(lacking)}: allow it in {_IDENTITY}, and apply that there" if lacking else ""
         lines.append(CheckLine(name, f"rights on {resource}", good=not lacking, text=text))
@@ -196,15 +196,15 @@ async def _queue(api: ClusterApi, name: str, queue: Key) -> CheckLine:
     except ForbiddenError:
         pass  # not a failure by itself: the LocalQueue, read below, is what is required
     try:
-        found = await api.get(LOCAL_QUEUE, queue)
+        local_queue = await api.get(LOCAL_QUEUE, queue)
     except NotFoundError:
         return CheckLine(name, what, good=False, text="there is none: make one of the same name there")
     except ForbiddenError:
         return CheckLine(name, what, good=False, text=f"its identity may not read it: see {_IDENTITY}")
-    active = _active(found)
+    active = _active(local_queue)
     if active.get("status") == "False":
         return CheckLine(name, what, good=False, text=f"not active: {active.get('message')}")
-    return CheckLine(name, what, good=True, text=f"ClusterQueue {found['spec'].get('clusterQueue')}")
+    return CheckLine(name, what, good=True, text=f"ClusterQueue {local_queue['spec'].get('clusterQueue')}")
 
 
 def _active(queue: Obj) -> Obj:

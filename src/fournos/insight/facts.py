@@ -121,13 +121,15 @@ async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Fac
 
     The queues are not read for a job that is not queued: one that is new, resolving or ended.
     """
-    found = await children(source, job)
-    draft = Facts(job, found)
+    dependents = await children(source, job)
+    draft = Facts(job, dependents)
     if is_terminal(job) or phase_of(job) in UNQUEUED:
         return draft
     workload = draft.workload
     name = str(spec_of(workload).get("queueName") if workload else queue)
-    return replace(await queue_facts(source, job, name), found=found, holders=await _holders(source, job))
+    return replace(
+        await queue_facts(source, job, name), found=dependents, holders=await _holders(source, job)
+    )
 
 
 async def queue_facts(source: Source, obj: Obj, name: str) -> Facts:

@@ -158,17 +158,17 @@ def _card(cluster: Obj, line: ClusterLine | None, running: tuple[JobLine, ...]) 
 
 
 def _lock(cluster: Obj) -> ClusterLock | None:
-    found, status = lock_of(cluster), status_of(cluster)
-    owner = str(found.get("owner") or spec_of(cluster).get("owner") or "")
-    if not owner and not found:
+    lock, status = lock_of(cluster), status_of(cluster)
+    owner = str(lock.get("owner") or spec_of(cluster).get("owner") or "")
+    if not owner and not lock:
         return None
     return ClusterLock(
-        state=str(found.get("state") or "Requested"),
+        state=str(lock.get("state") or "Requested"),
         owner=owner,
-        since=str(found.get("heldSince") or ""),
+        since=str(lock.get("heldSince") or ""),
         ends=str(status.get("lockExpiresAt") or ""),
-        behind=tuple(map(str, found.get("behind") or ())),
-        waiting=tuple(map(str, found.get("waiting") or ())),
+        behind=tuple(map(str, lock.get("behind") or ())),
+        waiting=tuple(map(str, lock.get("waiting") or ())),
     )
 
 

@@ -104,10 +104,10 @@ async def read(
     queue is read for none of them.
     """
     jobs = await everywhere(source, FOURNOS_JOB, namespace)
-    found = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
+    clusters_read = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
     return overview(
         jobs,
-        () if isinstance(found, KubeError) else found.items,
+        () if isinstance(clusters_read, KubeError) else clusters_read.items,
         () if most == 0 else await _queued(source, namespace, jobs, now),
         kueue=await read_kueue_clusters(source),
         most=most,
@@ -247,8 +247,8 @@ def _gpus(total: Mapping[str, int], here: Iterable[Obj]) -> tuple[GpuCounts, ...
 def _used(jobs: Iterable[Obj]) -> Mapping[str, int]:
     used: dict[str, int] = {}
     for job in jobs:
-        wanted = hardware_of(job)
-        if wanted.get("gpuType"):
-            name = str(wanted["gpuType"])
-            used[name] = used.get(name, 0) + int(wanted.get("gpuCount") or 0)
+        gpus = hardware_of(job)
+        if gpus.get("gpuType"):
+            name = str(gpus["gpuType"])
+            used[name] = used.get(name, 0) + int(gpus.get("gpuCount") or 0)
     return used

@@ -67,10 +67,10 @@ class Board:
 
 async def ways(source: Source, namespace: str) -> dict[str, tuple[Key, ...]]:
     """Returns ClusterQueue → the readable LocalQueues that lead to it, by name.  Raises KubeError."""
-    found: dict[str, list[Key]] = {}
+    local_queues: dict[str, list[Key]] = {}
     for one in await everywhere(source, LOCAL_QUEUE, namespace):
-        found.setdefault(str(spec_of(one).get("clusterQueue") or ""), []).append(key_of(one))
-    return {name: tuple(sorted(found[name])) for name in sorted(found)}
+        local_queues.setdefault(str(spec_of(one).get("clusterQueue") or ""), []).append(key_of(one))
+    return {name: tuple(sorted(local_queues[name])) for name in sorted(local_queues)}
 
 
 async def read(
@@ -84,16 +84,16 @@ async def read(
         return None
 
 
-def board(found: QueueFacts, queues: tuple[Key, ...], shown: Iterable[QueueEntry]) -> Board:
-    problem, above = queue_problem(found.base), found.base.cluster_queue
+def board(facts: QueueFacts, queues: tuple[Key, ...], shown: Iterable[QueueEntry]) -> Board:
+    problem, above = queue_problem(facts.base), facts.base.cluster_queue
     assert isinstance(above, Mapping), "a queue with entries has a ClusterQueue"
     return Board(
         name=name_of(above),
         queues=queues,
         problem=problem.verdict if problem else "",
-        bars=bars(above, found.base.flavors, _waiting(found), found.base.cohort),
+        bars=bars(above, facts.base.flavors, _waiting(facts), facts.base.cohort),
         entries=tuple(shown),
-        pending=len(found.base.line),
+        pending=len(facts.base.line),
     )
 
 

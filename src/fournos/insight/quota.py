@@ -209,14 +209,14 @@ class Quotas:
         self._found: dict[Hashable, Quota] = {}
 
     def of(self, workload: Obj) -> Quota:
-        asks, wanted, tolerates = requests(workload), selector(workload), _tolerates(workload)
-        key = (tuple(asks.items()), tuple(wanted.items()), tolerates)
+        asks, labels, tolerates = requests(workload), selector(workload), _tolerates(workload)
+        key = (tuple(asks.items()), tuple(labels.items()), tolerates)
         if key not in self._found:
-            self._found[key] = self._compare(asks, wanted, {} if tolerates else self._closed)
+            self._found[key] = self._compare(asks, labels, {} if tolerates else self._closed)
         return self._found[key]
 
     def _compare(
-        self, asks: Mapping[str, Decimal], wanted: Mapping[str, str], closed: Mapping[str, str]
+        self, asks: Mapping[str, Decimal], selected: Mapping[str, str], closed: Mapping[str, str]
     ) -> Quota:
         lines: list[QuotaLine] = []
         elsewhere: list[str] = []
@@ -225,16 +225,18 @@ class Quotas:
         for group in self._spec.get("resourceGroups") or ():
             covered |= set(group.get("coveredResources") or ())
             entries = group.get("flavors") or ()
-            known = {e["name"]: self._labels.get(e["name"], {CLUSTER_NODE_LABEL: e["name"]}) for e in entries}
+            labels = {
+                e["name"]: self._labels.get(e["name"], {CLUSTER_NODE_LABEL: e["name"]}) for e in entries
+            }
             # Kueue compares only the label keys that some flavor of the group has.
-            keys = {key for found in known.values() for key in found} & set(wanted)
+            keys = {key for found in labels.values() for key in found} & set(selected)
             for entry in entries:
                 own = [
                     self._line(entry["name"], resource, asks[resource["name"]])
                     for resource in entry.get("resources") or ()
                     if resource["name"] in asks
                 ]
-                eligible = all(known[entry["name"]].get(key) == wanted[key] for key in keys)
+                eligible = all(labels[entry["name"]].get(key) == selected[key] for key in keys)
                 if entry["name"] in closed:
                     away |= {entry["name"]: closed[entry["name"]]} if eligible else {}
                 elif eligible:
@@ -242,12 +244,12 @@ class Quotas:
                 elif own and all(line.fits for line in own):
                     elsewhere.append(entry["name"])
         uncovered = tuple(sorted(set(asks) - covered))
-        found = Quota(tuple(lines), tuple(elsewhere), uncovered, away)
+        compared = Quota(tuple(lines), tuple(elsewhere), uncovered, away)
         # A flavor without enough of one resource is not waited for, whatever is used of its others.
         return (
-            replace(found, lines=tuple(line for line in lines if line.flavor in found.possible))
-            if found.possible
-            else found
+            replace(compared, lines=tuple(line for line in lines if line.flavor in compared.possible))
+            if compared.possible
+            else compared
         )
 
     def _line(self, flavor: str, resource: Mapping[str, Any], asks: Decimal) -> QuotaLine:
@@ -285,7 +287,7 @@ def amount(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def rows(found: Quota) -> Sequence[tuple[str, ...]]:
+def rows(quota: Quota) -> Sequence[tuple[str, ...]]:
     """The lines as texts: flavor, resource, request, free, used and nominal quota."""
     return [
         (
@@ -296,5 +298,5 @@ def rows(found: Quota) -> Sequence[tuple[str, ...]]:
             amount(line.used),
             amount(line.nominal),
         )
-        for line in found.lines
+        for line in quota.lines
     ]

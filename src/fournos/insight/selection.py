@@ -16,15 +16,15 @@ _LABEL = re.compile(r"(?P<name>[^\s=!()]+)\s*==?\s*(?P<value>[^\s=!()]*)")
 
 def wanted_phases(given: Sequence[str]) -> frozenset[str]:
     """Returns the names of phases; an empty set means all.  Raises FournosError for an unknown phase."""
-    known = {phase.value.lower(): phase.value for phase in Phase} | {NEW.lower(): NEW}
+    names = {phase.value.lower(): phase.value for phase in Phase} | {NEW.lower(): NEW}
     result: set[str] = set()
     for word in (part.strip() for text in given for part in text.split(",") if part.strip()):
         if word.lower() == "active":
             result |= ACTIVE
-        elif word.lower() in known:
-            result.add(known[word.lower()])
+        elif word.lower() in names:
+            result.add(names[word.lower()])
         else:
-            raise FournosError(f"{word} is no phase", fix="write one of active, " + ", ".join(known.values()))
+            raise FournosError(f"{word} is no phase", fix="write one of active, " + ", ".join(names.values()))
     return frozenset(result)
 
 
@@ -35,12 +35,12 @@ def wanted_labels(text: str) -> dict[str, str]:
     """
     labels: dict[str, str] = {}
     for part in filter(None, map(str.strip, text.split(","))):
-        found = _LABEL.fullmatch(part)
-        if found is None:
+        label = _LABEL.fullmatch(part)
+        if label is None:
             raise FournosError(
                 f"{part!r} is no label with its value", fix="write name=value, several with commas"
             )
-        labels[found["name"]] = found["value"]
+        labels[label["name"]] = label["value"]
     return labels
 
 

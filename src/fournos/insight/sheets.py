@@ -129,11 +129,11 @@ def _minicluster(obj: Obj) -> SheetLine:
 
 async def _framework(source: Source, namespace: str, kind: Framework) -> list[SheetLine]:
     try:
-        found = (await source.list(kind.resource, selector=QUEUE_NAME_LABEL)).items
+        objs = (await source.list(kind.resource, selector=QUEUE_NAME_LABEL)).items
     except ForbiddenError:
-        found = (await source.list(kind.resource, namespace=namespace, selector=QUEUE_NAME_LABEL)).items
+        objs = (await source.list(kind.resource, namespace=namespace, selector=QUEUE_NAME_LABEL)).items
     lines = []
-    for obj in found:
+    for obj in objs:
         state = FrameworkFacts(kind, obj)
         ended = state.job.ended()
         lines.append(_line(obj, phase(state), ended.message if ended else ""))
@@ -141,10 +141,12 @@ async def _framework(source: Source, namespace: str, kind: Framework) -> list[Sh
 
 
 async def _dispatched(source: Source, namespace: str) -> list[SheetLine]:
-    known = await dispatch.checks_by_name(source)
-    if not known:
+    checks = await dispatch.checks_by_name(source)
+    if not checks:
         return []
-    found = [(one, dispatch.entry_of(one, known)) for one in await everywhere(source, WORKLOAD, namespace)]
+    dispatched = [
+        (one, dispatch.entry_of(one, checks)) for one in await everywhere(source, WORKLOAD, namespace)
+    ]
     return [
         SheetLine(
             key_of(one).namespace,
@@ -154,7 +156,7 @@ async def _dispatched(source: Source, namespace: str) -> list[SheetLine]:
             created(one),
             f"on {dispatch.worker_of(one)}" if dispatch.worker_of(one) else one_line(entry.get("message")),
         )
-        for one, entry in found
+        for one, entry in dispatched
         if entry
     ]
 
@@ -174,24 +176,24 @@ async def sheet(source: Source, kind: str, key: Key, now: datetime) -> Sheet:
     if framework is None:
         raise MissingError(f"{kind} is no kind that is shown here", fix="see the list of the other kinds")
     obj = await source.get(framework.resource, key)
-    found = await gather(source, framework, obj)
+    facts = await gather(source, framework, obj)
     return _sheet(
         obj,
-        phase(found),
+        phase(facts),
         [],
-        [_workloads(found.workloads)],
-        explain(found),
+        [_workloads(facts.workloads)],
+        explain(facts),
         f"fournos frameworks explain {kind.lower()}/{key.name}",
     )
 
 
 async def _wrapper_sheet(source: Source, wrapper: Obj, now: datetime) -> Sheet:
-    found = await members(source, wrapper)
+    belongings = await members(source, wrapper)
     queue = queue_name(wrapper)
     facts = await queue_facts(source, wrapper, queue) if queue else None
     parts = [
         (one.kind, one.name, one.state, "" if one.pods is None else str(one.pods))
-        for one in appwrapper_components.components(wrapper, found)
+        for one in appwrapper_components.components(wrapper, belongings)
     ]
     return _sheet(
         wrapper,
@@ -203,21 +205,23 @@ async def _wrapper_sheet(source: Source, wrapper: Obj, now: datetime) -> Sheet:
         ],
         [
             Table("Components", ("Kind", "Name", "State", "Pods"), tuple(parts)),
-            _workloads(found.workloads),
-            _pods(found.pods, [""] * len(found.pods)),
+            _workloads(belongings.workloads),
+            _pods(belongings.pods, [""] * len(belongings.pods)),
         ],
-        appwrapper_reasons.explain(wrapper, found, facts, now),
+        appwrapper_reasons.explain(wrapper, belongings, facts, now),
         f"fournos appwrapper explain {name_of(wrapper)}",
     )
 
 
-async def _minicluster_sheet(source: Source, one: Obj, now: datetime) -> Sheet:
-    pods, queued = await asyncio.gather(miniclusters.pods(source, one), miniclusters.workloads(source, one))
-    spec, status = spec_of(one), status_of(one)
+async def _minicluster_sheet(source: Source, minicluster: Obj, now: datetime) -> Sheet:
+    pods, queued = await asyncio.gather(
+        miniclusters.pods(source, minicluster), miniclusters.workloads(source, minicluster)
+    )
+    spec, status = spec_of(minicluster), status_of(minicluster)
     code, most = status.get("exitCode"), status.get("maximumSize")
     return _sheet(
-        one,
-        miniclusters.phase_of(one),
+        minicluster,
+        miniclusters.phase_of(minicluster),
         [
             ("Size", f"{spec.get('size', 1)}" + (f" of at most {most}" if most else "")),
             ("Ready", str(status.get("ready") or 0)),
@@ -227,7 +231,7 @@ async def _minicluster_sheet(source: Source, one: Obj, now: datetime) -> Sheet:
         ],
         [_workloads(queued), _pods(pods, [miniclusters.rank_of(pod) or "services" for pod in pods])],
         None,
-        f"fournos minicluster get {name_of(one)}",
+        f"fournos minicluster get {name_of(minicluster)}",
     )
 
 
@@ -275,10 +279,10 @@ def _workloads(found: Iterable[Obj]) -> Table:
     return Table("Workloads", ("Name", "State", "Created"), rows)
 
 
-def _pods(found: Sequence[Obj], ranks: Sequence[str]) -> Table:
+def _pods(pods: Sequence[Obj], ranks: Sequence[str]) -> Table:
     rows = tuple(
         (rank, name_of(pod), pod_phase(pod), str(spec_of(pod).get("nodeName") or ""))
-        for rank, pod in zip(ranks, found, strict=True)
+        for rank, pod in zip(ranks, pods, strict=True)
     )
     if any(ranks):
         return Table("Pods", ("Rank", "Name", "Phase", "Node"), rows)

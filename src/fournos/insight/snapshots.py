@@ -69,10 +69,10 @@ def namespaces(objects: Iterable[Obj]) -> Set[str]:
     return valued(objects, _NAMESPACES).keys()
 
 
-def within(objects: Iterable[Obj], wanted: frozenset[str]) -> list[Obj]:
+def within(objects: Iterable[Obj], names: frozenset[str]) -> list[Obj]:
     """Returns the objects of some namespaces; a snapshot if the objects are one."""
     found = objects if isinstance(objects, ObjectSnapshot) else ObjectSnapshot(objects)
-    return found.within(wanted)
+    return found.within(names)
 
 
 def valued(objects: Iterable[Obj], view: ComputedView[V]) -> V:

@@ -27,7 +27,7 @@ def decide_stop(job: Obj, *, now: bool, clock: datetime) -> StopVerdict:
     `now` requests Terminate instead of Stop; `clock` is the current time.
     """
     name, phase = name_of(job), phase_of(job)
-    wanted = "Terminate" if now else "Stop"
+    shutdown = "Terminate" if now else "Stop"
     current = spec_of(job).get("shutdown")
     if is_terminal(job):
         finished = (status_of(job).get("phaseTimes") or {}).get("finished")
@@ -35,11 +35,11 @@ def decide_stop(job: Obj, *, now: bool, clock: datetime) -> StopVerdict:
         return StopVerdict(f"{name} has ended already: {phase}{ago}. Nothing to stop.", ended=True)
     if job["metadata"].get("deletionTimestamp"):
         return StopVerdict(f"{name} is being deleted, which stops it.")
-    if current == wanted:
+    if current == shutdown:
         return StopVerdict(f"{name} is being stopped already ({current}).")
     if current == "Terminate":
         return StopVerdict(f"{name} is being terminated already; a gentler stop is no longer possible.")
     how = "terminating, finally tasks are skipped" if now else "stopping, its finally tasks run"
     if phase not in HOLDING:
         how = "stopping, nothing of it runs yet"
-    return StopVerdict(f"{name}: {how}. Follow it: fournos watch {name}", shutdown=wanted)
+    return StopVerdict(f"{name}: {how}. Follow it: fournos watch {name}", shutdown=shutdown)

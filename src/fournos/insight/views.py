@@ -34,13 +34,13 @@ class Keyed(Generic[T]):
         return {self.key(one): one for one in objects}
 
     def updated(self, value: Mapping[T, Obj], changes: Iterable[Changed]) -> Mapping[T, Obj]:
-        found = dict(value)
+        updated_value = dict(value)
         for old, new in changes:
             if old is not None:
-                found.pop(self.key(old), None)
+                updated_value.pop(self.key(old), None)
             if new is not None:
-                found[self.key(new)] = new
-        return found
+                updated_value[self.key(new)] = new
+        return updated_value
 
 
 BY_KEY: Final[Keyed[Key]] = Keyed(key_of)
@@ -67,28 +67,28 @@ class Lines(Generic[T]):
     make: Callable[[Obj], T]
 
     def of(self, objects: Iterable[Obj]) -> Mapping[Any, PlacedItems[T]]:
-        found: dict[Hashable, list[tuple[Any, Obj]]] = {}
+        groups: dict[Hashable, list[tuple[Any, Obj]]] = {}
         for one in objects:
             if (group := self.group(one)) is not None:
-                found.setdefault(group, []).append((self.place(one), one))
-        for placed in found.values():
+                groups.setdefault(group, []).append((self.place(one), one))
+        for placed in groups.values():
             placed.sort(key=_place)
         return {
             group: PlacedItems([place for place, _ in placed], [self.make(one) for _, one in placed])
-            for group, placed in found.items()
+            for group, placed in groups.items()
         }
 
     def updated(
         self, value: Mapping[Any, PlacedItems[T]], changes: Iterable[Changed]
     ) -> Mapping[Any, PlacedItems[T]]:
-        found = dict(value)
+        updated_value = dict(value)
         copied: set[Hashable] = set()
 
         def line(group: Hashable) -> PlacedItems[T]:
-            line = found.get(group) or PlacedItems([], [])
+            line = updated_value.get(group) or PlacedItems([], [])
             if group not in copied:
                 copied.add(group)
-                line = found[group] = PlacedItems(line.places.copy(), line.items.copy())
+                line = updated_value[group] = PlacedItems(line.places.copy(), line.items.copy())
             return line
 
         for old, new in changes:
@@ -97,7 +97,7 @@ class Lines(Generic[T]):
                 at = bisect_left(places, self.place(old))
                 del places[at], items[at]
                 if not places:
-                    del found[group]
+                    del updated_value[group]
                     copied.discard(group)
             if new is not None and (group := self.group(new)) is not None:
                 places, items = line(group)
@@ -105,7 +105,7 @@ class Lines(Generic[T]):
                 at = bisect_left(places, place)
                 places.insert(at, place)
                 items.insert(at, self.make(new))
-        return found
+        return updated_value
 
 
 def itself(obj: Obj) -> Obj:

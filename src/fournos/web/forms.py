@@ -45,14 +45,14 @@ class Field:
 
 def fields(schema: Mapping[str, Any], *, skip: Collection[str] = (), at: str = "") -> Iterator[Field]:
     """Yields the fields of an object's schema, in its order; those of nested objects in place of these."""
-    for name, one in schema["properties"].items():
+    for name, property_schema in schema["properties"].items():
         path = f"{at}{name}"
         if path in skip:
             continue
-        if "properties" in one:
-            yield from fields(one, skip=skip, at=f"{path}.")
+        if "properties" in property_schema:
+            yield from fields(property_schema, skip=skip, at=f"{path}.")
         else:
-            yield _field(path, one)
+            yield _field(path, property_schema)
 
 
 def _field(path: str, schema: Mapping[str, Any]) -> Field:
@@ -114,11 +114,11 @@ def value_of(field: Field, text: str) -> Any:
     return given.strip()
 
 
-def values_of(found: Collection[Field], form: Mapping[str, str]) -> tuple[dict[str, Any], list[Violation]]:
+def values_of(inputs: Collection[Field], form: Mapping[str, str]) -> tuple[dict[str, Any], list[Violation]]:
     """Returns path → value of the inputs that are not empty, and what is wrong with the others."""
     values: dict[str, Any] = {}
     wrong: list[Violation] = []
-    for field in found:
+    for field in inputs:
         try:
             value = value_of(field, form.get(field.path, ""))
         except ValueError as error:

@@ -75,13 +75,13 @@ class Streams:
             try:
                 return await self._content.of_class(page, again, str(target), rights)
             except (PageError, KubeError, FournosError) as error:
-                found = page_error(error)
-                if found is None or found.status not in _NO_LONGER:
+                shown = page_error(error)
+                if shown is None or shown.status not in _NO_LONGER:
                     raise
                 # Other persons of the channel may see the page.
                 if await viewer.rights.permission_class() != rights:
                     raise WithdrawnError from None
-                return self._content.failed(found, target.path)
+                return self._content.failed(shown, target.path)
 
         revision = partial(self._site.caches.revision, page.watched)
         try:

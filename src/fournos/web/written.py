@@ -36,12 +36,12 @@ async def arrived(caches: ObjectCaches, written: Written) -> None:
 async def _is_there(caches: ObjectCaches, written: Written) -> bool:
     """Raises KubeError if the kind is not watched."""
     try:
-        found = await caches.get(written.resource, key_of(written.obj))
+        obj = await caches.get(written.resource, key_of(written.obj))
     except NotFoundError:
         return written.deleted
     if written.deleted:
-        return is_terminating(found) or uid_of(found) != uid_of(written.obj)
-    return _version(found) >= _version(written.obj)
+        return is_terminating(obj) or uid_of(obj) != uid_of(written.obj)
+    return _version(obj) >= _version(written.obj)
 
 
 def _version(obj: Obj) -> int:

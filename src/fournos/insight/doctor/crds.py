@@ -21,19 +21,19 @@ AREA: Final = "CRDs"
 
 def check_crds(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Compares our CRDs with those of this client's version."""
-    for name, wanted in _expected().items():
-        api = next(one for one in APIS if one.group == spec_of(wanted)["group"])
-        found = facts.crds.get(name)
-        if isinstance(found, NotFoundError):
+    for name, expected in _expected().items():
+        api = next(one for one in APIS if one.group == spec_of(expected)["group"])
+        installed = facts.crds.get(name)
+        if isinstance(installed, NotFoundError):
             if api in REQUIRED:
                 yield DoctorFinding(AREA, name, Level.FAULT, "it is not installed", api.fix)
             continue
-        if found is None or isinstance(found, KubeError):
-            yield unreadable(AREA, name, found or KubeError("it was not read"))
-        elif not is_true(found, "Established"):
+        if installed is None or isinstance(installed, KubeError):
+            yield unreadable(AREA, name, installed or KubeError("it was not read"))
+        elif not is_true(installed, "Established"):
             fix = f"see why: kubectl describe crd {name}"
             yield DoctorFinding(AREA, name, Level.FAULT, "the API server has not accepted it", fix)
-        elif differing := differences(wanted, found):
+        elif differing := differences(expected, installed):
             text = f"it is of another version: {', '.join(differing)}"
             yield DoctorFinding(AREA, name, Level.WARNING, text, api.fix)
         else:

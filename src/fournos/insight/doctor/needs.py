@@ -75,14 +75,14 @@ def check_rights(
 
 
 def _check(
-    need: NeededRights, wanted: tuple[Permission, ...], rights: Mapping[Permission, bool | KubeError]
+    need: NeededRights, permissions: tuple[Permission, ...], rights: Mapping[Permission, bool | KubeError]
 ) -> DoctorFinding:
     what = f"{', '.join(need.verbs)} {need.what}"
-    for right in wanted:
+    for right in permissions:
         answer = rights.get(right, False)
         if isinstance(answer, KubeError):
             return unreadable(AREA, what, answer)
-    lacking = [right for right in wanted if not rights.get(right)]
+    lacking = [right for right in permissions if not rights.get(right)]
     if not lacking:
         return DoctorFinding(AREA, what, Level.OK)
     verbs = ", ".join(right.verb for right in lacking)

@@ -22,14 +22,14 @@ _CONFIG: Final = "config/kueue-config.yaml"
 
 
 def check_queues(facts: DoctorFacts) -> Iterator[DoctorFinding]:
-    namespace, wanted = facts.place.namespace, facts.place.queue
+    namespace, queue_name = facts.place.namespace, facts.place.queue
     if isinstance(facts.local_queues, KubeError):
         yield unreadable(AREA, "LocalQueues", facts.local_queues)
         return
-    if wanted not in map(name_of, facts.local_queues):
+    if queue_name not in map(name_of, facts.local_queues):
         text = f"namespace {namespace} has no such queue, and jobs without one of their own wait for it"
         fix = f"make it, as in manifests/deployment.yaml, or name another: {QUEUE_VARIABLE}"
-        yield DoctorFinding(AREA, f"LocalQueue {wanted}", Level.FAULT, text, fix)
+        yield DoctorFinding(AREA, f"LocalQueue {queue_name}", Level.FAULT, text, fix)
     for queue in facts.local_queues:
         above = str(spec_of(queue).get("clusterQueue") or "")
         yield _queue("LocalQueue", queue, f"leads to ClusterQueue {above}")
@@ -37,25 +37,25 @@ def check_queues(facts: DoctorFacts) -> Iterator[DoctorFinding]:
         yield from _cluster_queue(name, found, facts)
 
 
-def _cluster_queue(name: str, found: Obj | KubeError, facts: DoctorFacts) -> Iterator[DoctorFinding]:
+def _cluster_queue(name: str, cluster_queue: Obj | KubeError, facts: DoctorFacts) -> Iterator[DoctorFinding]:
     what = f"ClusterQueue {name}"
-    if isinstance(found, NotFoundError):
+    if isinstance(cluster_queue, NotFoundError):
         yield DoctorFinding(AREA, what, Level.FAULT, "it does not exist", f"kubectl apply -f {_CONFIG}")
         return
-    if isinstance(found, KubeError):
-        yield unreadable(AREA, what, found)
+    if isinstance(cluster_queue, KubeError):
+        yield unreadable(AREA, what, cluster_queue)
         return
-    groups = spec_of(found).get("resourceGroups") or ()
+    groups = spec_of(cluster_queue).get("resourceGroups") or ()
     flavors = list(dict.fromkeys(str(one["name"]) for group in groups for one in group.get("flavors") or ()))
-    yield _queue("ClusterQueue", found, count(len(flavors), "flavor"))
+    yield _queue("ClusterQueue", cluster_queue, count(len(flavors), "flavor"))
     covered = {str(one) for group in groups for one in group.get("coveredResources") or ()}
     if SLOT_RESOURCE not in covered:
         text = f"it does not cover {SLOT_RESOURCE}: no FournosJob can be admitted"
         fix = f"add {SLOT_RESOURCE} to its coveredResources, as in {_CONFIG}"
         yield DoctorFinding(AREA, what, Level.FAULT, text, fix)
-    yield from _let_in(what, found, facts)
-    yield from _migrations(what, found, covered)
-    yield from _two_checks(what, found, facts)
+    yield from _let_in(what, cluster_queue, facts)
+    yield from _migrations(what, cluster_queue, covered)
+    yield from _two_checks(what, cluster_queue, facts)
     if not isinstance(facts.flavors, KubeError):
         yield from _missing(what, flavors, map(name_of, facts.flavors))
 

@@ -69,17 +69,17 @@ def _operators(facts: DoctorFacts) -> Iterator[DoctorFinding]:
 
 def _operator(deployment: Obj, client: str) -> DoctorFinding:
     what, (_, tag) = f"operator {key_of(deployment)}", _image(deployment)
-    wanted = int(spec_of(deployment).get("replicas", 1))
+    replicas = int(spec_of(deployment).get("replicas", 1))
     ready = int(status_of(deployment).get("readyReplicas") or 0)
-    if wanted and not ready:
+    if replicas and not ready:
         fix = f"see why: kubectl describe deployment {name_of(deployment)} -n {key_of(deployment).namespace}"
         return DoctorFinding(
-            VERSIONS, what, Level.FAULT, f"{tag}: none of its {wanted} replicas is ready", fix
+            VERSIONS, what, Level.FAULT, f"{tag}: none of its {replicas} replicas is ready", fix
         )
     if _RELEASE.fullmatch(tag) and tag.removeprefix("v") != client:
         fix = f"install the client of that version, or upgrade the operator to {client}"
         return DoctorFinding(VERSIONS, what, Level.WARNING, f"{tag}, and this client is {client}", fix)
-    return DoctorFinding(VERSIONS, what, Level.OK, f"{tag}, {ready} of {wanted} ready")
+    return DoctorFinding(VERSIONS, what, Level.OK, f"{tag}, {ready} of {replicas} ready")
 
 
 def _image(deployment: Obj) -> tuple[str, str]:

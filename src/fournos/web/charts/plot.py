@@ -72,7 +72,7 @@ class Plot:
         """The plot as JSON for the script that draws it with uPlot."""
         xs = sorted({x for line in self.lines for x, _ in line.points})
         values = [dict(line.points) for line in self.lines]
-        found: dict[str, Any] = {
+        data: dict[str, Any] = {
             "x": xs,
             "series": [
                 {"name": line.name, "y": [ys.get(x) for x in xs]}
@@ -85,7 +85,7 @@ class Plot:
             "band": [self.band.low, self.band.high] if self.band else None,
             "marks": [{"x": mark.x, "state": mark.state.lower()} for mark in self.marks],
         }
-        return json.dumps(found, separators=(",", ":"))
+        return json.dumps(data, separators=(",", ":"))
 
     @property
     def text(self) -> str:

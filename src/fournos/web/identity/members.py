@@ -111,12 +111,12 @@ class Members:
         self._clients: TtlCache[str, Client] = TtlCache(_CLIENTS, monotonic=clock.monotonic)
 
     def routes(self) -> list[web.RouteDef]:
-        found = [web.post(self.logout, self._log_out)]
+        routes = [web.post(self.logout, self._log_out)]
         if self._ways.by_token:
-            found.append(web.post("/login", self._by_token))
+            routes.append(web.post("/login", self._by_token))
         if self._ways.provider is not None:
-            found += [web.get(_BEGIN, self._begin), web.get(CALLBACK, self._done)]
-        return found
+            routes += [web.get(_BEGIN, self._begin), web.get(CALLBACK, self._done)]
+        return routes
 
     def login(self, request: web.Request) -> Mapping[str, Any]:
         """Returns what the login page shows."""
@@ -215,10 +215,10 @@ class Members:
         assert self._ways.provider is not None
         take(self._logins, network_of(request, self._ways.proxies))
         name = self._cookies.name("login")
-        kept = self._keys.sealer().open("attempt", request.cookies.get(name, ""))
-        if kept is None:
+        sealed = self._keys.sealer().open("attempt", request.cookies.get(name, ""))
+        if sealed is None:
             raise LoginNeededError("The login took too long, or began in another browser.")
-        attempt = LoginAttempt(**kept)
+        attempt = LoginAttempt(**sealed)
         finished = await self._ways.provider.finish(attempt, request.query)
         user = await self._accepted(finished.token)
         if user is None:

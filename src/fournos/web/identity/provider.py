@@ -139,15 +139,15 @@ class Provider:
             nonce={"essential": True, "value": nonce},
         )
         try:
-            found = await self._decoded(token)
-            registry.validate(found.claims)
+            claims = await self._decoded(token)
+            registry.validate(claims.claims)
         except (JoseError, ValueError) as error:
             raise refused("The provider's ID token is not valid.") from error
-        audience, party = found.claims["aud"], found.claims.get("azp")
+        audience, party = claims.claims["aud"], claims.claims.get("azp")
         several = isinstance(audience, list) and len(audience) > 1
         if (party is not None or several) and party != self._at.client_id:
             raise refused("The provider's ID token is for another program.")
-        return found.claims
+        return claims.claims
 
     async def _decoded(self, token: str) -> jwt.Token:
         try:
@@ -169,15 +169,15 @@ class Provider:
     async def _known(self) -> Mapping[str, Any]:
         """Returns the provider's metadata.  Its issuer must be ours, and its addresses https."""
         if self._metadata is None or self._monotonic() - self._metadata[0] > _METADATA:
-            found = await self._request("GET", self._at.discovery)
-            if found.get("issuer") != self._at.issuer:
+            discovered = await self._request("GET", self._at.discovery)
+            if discovered.get("issuer") != self._at.issuer:
                 raise _away("names another issuer")
             # Without ID tokens there is nothing to verify by keys.
             keys = ("jwks_uri",) if self._at.bearer == "id" else ()
             for name in ("authorization_endpoint", "token_endpoint", *keys):
-                if urlsplit(str(found.get(name))).scheme != urlsplit(self._at.discovery).scheme:
+                if urlsplit(str(discovered.get(name))).scheme != urlsplit(self._at.discovery).scheme:
                     raise _away(f"has no {name}")
-            self._metadata = self._monotonic(), found
+            self._metadata = self._monotonic(), discovered
         return self._metadata[1]
 
     async def _request(
@@ -211,17 +211,17 @@ class Provider:
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    found = json.loads(body)
-    if not isinstance(found, dict):
+    answer = json.loads(body)
+    if not isinstance(answer, dict):
         raise ValueError("no object")
-    return found
+    return answer
 
 
 def _text(tokens: Mapping[str, Any], name: str) -> str:
-    found = tokens.get(name)
-    if not isinstance(found, str) or not found:
+    text = tokens.get(name)
+    if not isinstance(text, str) or not text:
         raise _away(f"returned no {name}")
-    return found
+    return text
 
 
 def refused(message: str) -> PageError:

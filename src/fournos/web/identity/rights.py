@@ -71,13 +71,13 @@ class SubjectRights:
 
     async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
         """Returns the rights to read these kinds: for each the right to `list`, else to `get`."""
-        found: list[Right] = []
+        rights: list[Right] = []
         for kind in kinds:
             for verb in ("list", "get"):
                 if places := await self._where(verb, kind, ""):
-                    found += [(verb, kind, one) for one in places]
+                    rights += [(verb, kind, one) for one in places]
                     break
-        return found
+        return rights
 
     async def permission_class(self) -> str:
         """Returns a digest of the answers to all questions that pages ask.

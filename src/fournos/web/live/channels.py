@@ -156,18 +156,18 @@ class _Channel:
     async def _update(self, revision: Hashable) -> bool:
         """Renders and sends what changed; returns False if that failed."""
         joining, self.joining = self.joining, {}
-        found = await self._render([*joining, *(one for one in self.listeners if one not in joining)])
-        if found is None:
+        pieces = await self._render([*joining, *(one for one in self.listeners if one not in joining)])
+        if pieces is None:
             self.joining = {**joining, **self.joining}
             return False
         self._seen, self._whole, self._faulty = revision, b"", False
-        before, self.shown = self.shown, found
-        message = _message(found, dict(changed(before, found)) if before else {})
-        for one in self.listeners if message else ():
-            one.put(message)
-        for one, at in joining.items():
-            if digest(found) != at:
-                one.put_whole()
+        before, self.shown = self.shown, pieces
+        message = _message(pieces, dict(changed(before, pieces)) if before else {})
+        for listener in self.listeners if message else ():
+            listener.put(message)
+        for listener, at in joining.items():
+            if digest(pieces) != at:
+                listener.put_whole()
         return True
 
     async def _render(self, order: Sequence[Listener]) -> Mapping[str, Piece] | None:
@@ -175,12 +175,12 @@ class _Channel:
 
         Those who join come first: what the others have kept of earlier renderings is older.
         """
-        for one in order:
+        for listener in order:
             try:
-                return await one.render(self.following)
+                return await listener.render(self.following)
             except WithdrawnError:
-                one.close()
-                self.listeners.pop(one, None)
+                listener.close()
+                self.listeners.pop(listener, None)
             except Exception as error:
                 self._report(error)
                 return None

@@ -41,8 +41,8 @@ class _KeptRuns:
 
 async def gather(call: Call) -> Mapping[str, Any]:
     filters, after = read(call.query), place_of(call.query.get("after", ""))
-    found = await part(everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace))
-    jobs: Sequence[Obj] = found.value or ()
+    listed = await part(everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace))
+    jobs: Sequence[Obj] = listed.value or ()
     live = valued(jobs, BY_UID).keys()
     shown = newest(jobs, filters, after, ROWS + 1)
     history = await _history(call, filters, after, live, shown)
@@ -55,7 +55,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "next": filters.address(after=str(following)) if following else "",
         "searched": following.submitted if following and not following.uid else "",
         "newest": filters.address() if after else "",
-        "live_jobs": found,
+        "live_jobs": listed,
         "history": history,
         "ended": TERMINAL,
         "namespaces": len({row.namespace for row in rows}) > 1,
@@ -79,7 +79,7 @@ async def _recorded(
     call: Call, filters: Filters, after: RowPlace | None, live: Set[str], oldest: datetime | None
 ) -> RecordedRuns:
     spaces = await recorded_namespaces(call)
-    found = await asyncio.gather(
+    recorded_by_namespace = await asyncio.gather(
         *(
             recorded(
                 call.viewer.client.history,
@@ -94,8 +94,10 @@ async def _recorded(
             for namespace in spaces
         )
     )
-    runs = sorted((run for one in found for run in one.runs), key=recorded_place, reverse=True)
-    return RecordedRuns(runs[: ROWS + 1], max(one.complete_from for one in found))
+    runs = sorted(
+        (run for one in recorded_by_namespace for run in one.runs), key=recorded_place, reverse=True
+    )
+    return RecordedRuns(runs[: ROWS + 1], max(one.complete_from for one in recorded_by_namespace))
 
 
 PAGE: Final = Page(

@@ -64,19 +64,19 @@ def _number(query: Mapping[str, str], name: str) -> int:
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
-    about, wanted = await subject(call), selection(call.query)
+    about, logs = await subject(call), selection(call.query)
     line = _number(call.query, "line")
     first = max(1, line - LINES // 4) if line else _number(call.query, "from")
     search = call.query.get("q", "").strip()[:200]
     window = Window(LINES, first, search, failed=phase_of(about.raw) == "Failed")
     read, named = await asyncio.gather(
-        part(_fill(window, _lines(call, about, wanted)), patience=_PATIENCE), part(_tasks(call, about))
+        part(_fill(window, _lines(call, about, logs)), patience=_PATIENCE), part(_tasks(call, about))
     )
     return {
         "about": about,
         "name": name_of(about.raw),
         "namespace": about.namespace,
-        "wanted": wanted,
+        "wanted": logs,
         "window": window,
         "read": read,
         "line": line,
@@ -84,22 +84,22 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "tasks": named.value or sorted({one.partition("/")[0] for one in window.sources}),
         "attempts": [int(one.get("number") or 0) for one in status_of(about.raw).get("attempts") or ()],
         "here": lambda **query: about.address(
-            "logs", **wanted.query, **{k: str(v or "") for k, v in query.items()}
+            "logs", **logs.query, **{k: str(v or "") for k, v in query.items()}
         ),
-        "stream": about.address("logs/stream", **wanted.query),
-        "file": about.address("logs/file", **wanted.query),
+        "stream": about.address("logs/stream", **logs.query),
+        "file": about.address("logs/file", **logs.query),
         "whole": not first and not search,
         "follows": about.live and not is_terminal(about.raw),
         "followed": FOLLOWED,
         "lines": LINES,
-        "command": command(about, wanted),
+        "command": command(about, logs),
     }
 
 
-def command(about: JobSubject, wanted: ChosenLogs) -> str:
+def command(about: JobSubject, logs: ChosenLogs) -> str:
     """The command line that prints the lines that are chosen; people copy it, so names are quoted."""
-    chosen = ["--resolver"] if wanted.resolver else ["--task", wanted.task] if wanted.task else []
-    chosen += ["--attempt", str(wanted.attempt)] if wanted.attempt else []
+    chosen = ["--resolver"] if logs.resolver else ["--task", logs.task] if logs.task else []
+    chosen += ["--attempt", str(logs.attempt)] if logs.attempt else []
     return shlex.join(["fournos", "logs", "-f", "-n", about.namespace, name_of(about.raw), *chosen])
 
 
@@ -111,10 +111,10 @@ async def _tasks(call: Call, about: JobSubject) -> list[str]:
 
 
 def _lines(
-    call: Call, about: JobSubject, wanted: ChosenLogs, *, follow: bool = False
+    call: Call, about: JobSubject, logs: ChosenLogs, *, follow: bool = False
 ) -> AsyncIterator[LogLine]:
     return AsyncJob(call.viewer.client, about.raw).logs(
-        follow=follow, task=wanted.task or None, attempt=wanted.attempt or None, resolver=wanted.resolver
+        follow=follow, task=logs.task or None, attempt=logs.attempt or None, resolver=logs.resolver
     )
 
 

@@ -119,10 +119,10 @@ def _preview(asked: AskedJobs, origin: Origin | None) -> Mapping[str, Any]:
     }
 
 
-def _second(one: SpecDifference, asked: AskedJobs) -> str:
-    if varies(asked, one.path):
-        return f"one of {', '.join(map(_shown, one.second))}"
-    return _shown(one.second)
+def _second(difference: SpecDifference, asked: AskedJobs) -> str:
+    if varies(asked, difference.path):
+        return f"one of {', '.join(map(_shown, difference.second))}"
+    return _shown(difference.second)
 
 
 def _shown(value: Any) -> str:
@@ -152,11 +152,11 @@ async def _latest(call: Call) -> list[Key]:
 
 async def _namespaces(call: Call) -> list[str]:
     """The namespaces with a LocalQueue or jobs, as far as the person may read these."""
-    found: set[str] = set()
+    spaces: set[str] = set()
     for kind in (LOCAL_QUEUE, FOURNOS_JOB):
         listed = await or_error(call.viewer.source.list(kind))
-        found |= set() if isinstance(listed, KubeError) else namespaces(listed.items)
-    return sorted(found)
+        spaces |= set() if isinstance(listed, KubeError) else namespaces(listed.items)
+    return sorted(spaces)
 
 
 async def _namespace(call: Call, form: Mapping[str, str]) -> str:

@@ -29,10 +29,10 @@ async def of_spec(call: Call, spec: Mapping[str, Any], namespace: str) -> str:
     client = call.viewer.client
     asked = client.history.would_start(spec, queue=client.queue_name, namespace=namespace)
     try:
-        found = await _soon(asked)
+        start = await _soon(asked)
     except RefusedError as error:
         return f"No estimate: {error.message}"
-    return answer(found, call.now) if found else ""
+    return answer(start, call.now) if start else ""
 
 
 async def of_job(call: Call, about: JobSubject) -> str:

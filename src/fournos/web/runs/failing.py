@@ -41,15 +41,15 @@ class _KeptLine:
     line: str
 
 
-def failed(job: Obj, found: Parts) -> Failure | None:
+def failed(job: Obj, parts: Parts) -> Failure | None:
     """The first error of a job that failed; None for any other job."""
     if phase_of(job) != "Failed":
         return None
-    run = found.recorded.value.run if found.recorded.value else None
-    if run and run.failure in set(Category) and not (found.children.value and found.children.value.runs):
+    run = parts.recorded.value.run if parts.recorded.value else None
+    if run and run.failure in set(Category) and not (parts.children.value and parts.children.value.runs):
         # What the recorder found while the dependents existed.
         return Failure(Category(run.failure), one_line(run.message))
-    return failure(job, found.children.value) if found.children.value is not None else None
+    return failure(job, parts.children.value) if parts.children.value is not None else None
 
 
 async def error_line(call: Call, about: JobSubject, first: Failure | None) -> str:

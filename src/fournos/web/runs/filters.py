@@ -160,8 +160,8 @@ def _time(text: str) -> datetime | None:
 
 def _end(text: str) -> datetime | None:
     """The time before which jobs were submitted: a date includes its whole day."""
-    found = _time(text)
-    if found is None or len(text) != _DAY:
-        return found
+    time = _time(text)
+    if time is None or len(text) != _DAY:
+        return time
     # After the last day that there is nothing follows.
-    return found + timedelta(days=1) if found.date() < date.max else None
+    return time + timedelta(days=1) if time.date() < date.max else None

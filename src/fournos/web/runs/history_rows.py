@@ -63,12 +63,12 @@ async def recorded(
         until=min(ends, default=None),
     )
     runs: list[Run] = []
-    found: list[Run] = []
+    rows: list[Run] = []
     async with aclosing(cast(Any, pages)) as read:
         async for page in read:
             runs += page.runs
-            found = follows(runs, after, live)
-            if not page.cursor or is_enough(runs, found, most):
+            rows = follows(runs, after, live)
+            if not page.cursor or is_enough(runs, rows, most):
                 break
             searches -= page.searched_until is not None
             until = page.searched_until if searches <= 0 else None
@@ -76,5 +76,5 @@ async def recorded(
                 until = runs[-1].submitted_at + timedelta(microseconds=1)
             # The next page begins at `until`: it must be earlier than the beginning of this page.
             if until and (after is None or second(until) < after.submitted):
-                return RecordedRuns(found[:most], second(until))
-    return RecordedRuns(found[:most])
+                return RecordedRuns(rows[:most], second(until))
+    return RecordedRuns(rows[:most])

@@ -130,24 +130,24 @@ def wanted(form: Mapping[str, str], base: Obj, namespace: str) -> AskedJobs:
         wrong.append(Violation("matrix", error.message, "form"))
     rename(manifest, name=form.get("name", "").strip() or None, generate_name=None)
     place(manifest, asked=None, otherwise=namespace)
-    found = AskedJobs(manifest, axes, ())
+    asked = AskedJobs(manifest, axes, ())
     if not wrong:
         try:
-            wrong = [one for job in found.jobs for one in check(job)]
+            wrong = [one for job in asked.jobs for one in check(job)]
         except ManifestError as error:
             wrong = [Violation("matrix", error.message, "form")]
-    return replace(found, wrong=tuple(dict.fromkeys(wrong)))
+    return replace(asked, wrong=tuple(dict.fromkeys(wrong)))
 
 
 def filled(manifest: Obj) -> dict[str, str]:
     """Returns the inputs of a form for a manifest."""
-    found = {LABELS.path: text_of(LABELS, (manifest.get("metadata") or {}).get("labels") or None)}
+    form = {LABELS.path: text_of(LABELS, (manifest.get("metadata") or {}).get("labels") or None)}
     for field in inputs():
         value: Any = spec_of(manifest)
         for part in field.path.split("."):
             value = (value or {}).get(part)
-        found[field.path] = text_of(field, value)
-    return found
+        form[field.path] = text_of(field, value)
+    return form
 
 
 # --- what differs from an earlier job --------------------------------------------------------------
@@ -169,14 +169,14 @@ def changes(origin: Origin, asked: AskedJobs) -> list[SpecDifference]:
     """
     old, new = _compared(origin.manifest), _compared(asked.manifest)
     axes = {_path(path): list(values) for path, values in asked.axes.items()}
-    found = [
+    differing = [
         one
         for one in differences(old, new)
         if _meaning(one.path, one.first) != _meaning(one.path, one.second)
         and not any(one.path == path or one.path.startswith(f"{path}.") for path in axes)
     ]
-    found += [SpecDifference(path, _value(old, path), values) for path, values in axes.items()]
-    return sorted(found, key=lambda one: one.path)
+    differing += [SpecDifference(path, _value(old, path), values) for path, values in axes.items()]
+    return sorted(differing, key=lambda one: one.path)
 
 
 def _compared(manifest: Obj) -> Obj:

@@ -29,10 +29,10 @@ class ShownLine:
 
 def plain(text: str) -> str:
     """The text without terminal sequences; other control characters are visible, long lines are cut."""
-    found = escaped_line(_COLOUR.sub("", text).replace("\t", "    ").rstrip("\r"))
-    if len(found) <= LONGEST:
-        return found
-    return f"{found[:LONGEST]}… ({len(found) - LONGEST} characters more: download the log)"
+    line = escaped_line(_COLOUR.sub("", text).replace("\t", "    ").rstrip("\r"))
+    if len(line) <= LONGEST:
+        return line
+    return f"{line[:LONGEST]}… ({len(line) - LONGEST} characters more: download the log)"
 
 
 @dataclass(slots=True)

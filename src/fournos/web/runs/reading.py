@@ -67,16 +67,16 @@ async def parts(call: Call, about: JobSubject) -> Parts:
     """Reads all parts; an open tab keeps those that have not changed for a while."""
     version = str(about.raw["metadata"].get("resourceVersion"))
     changes = call.following.changes if call.following else 0
-    kept: _KeptParts | None = call.kept.get(_KEPT)
-    if kept and kept.version == version and call.now - kept.at < _FRESH:
-        if kept.changes == changes:
-            return kept.parts
-        found = replace(kept.parts, **await _current(call, about))
-        call.kept[_KEPT] = replace(kept, changes=changes, parts=found)
-        return found
-    found = await (_live(call, about) if about.live else _gone(call, about))
-    call.kept[_KEPT] = _KeptParts(version, changes, call.now, found)
-    return found
+    earlier: _KeptParts | None = call.kept.get(_KEPT)
+    if earlier and earlier.version == version and call.now - earlier.at < _FRESH:
+        if earlier.changes == changes:
+            return earlier.parts
+        read = replace(earlier.parts, **await _current(call, about))
+        call.kept[_KEPT] = replace(earlier, changes=changes, parts=read)
+        return read
+    read = await (_live(call, about) if about.live else _gone(call, about))
+    call.kept[_KEPT] = _KeptParts(version, changes, call.now, read)
+    return read
 
 
 async def follow(call: Call, about: JobSubject) -> None:

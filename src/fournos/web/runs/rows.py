@@ -86,20 +86,21 @@ def newest(jobs: Iterable[Obj], filters: Filters, after: RowPlace | None, most: 
 
 def follows(runs: Iterable[Run], after: RowPlace | None, live: Collection[str]) -> list[Run]:
     """The runs of a page that begins after this place, without those that are live, in the list's order."""
-    found = [
+    following = [
         run for run in runs if run.identity.uid not in live and (after is None or recorded_place(run) < after)
     ]
-    return sorted(found, key=recorded_place, reverse=True)
+    return sorted(following, key=recorded_place, reverse=True)
 
 
-def is_enough(runs: Sequence[Run], found: Sequence[Run], most: int) -> bool:
+def is_enough(runs: Sequence[Run], following: Sequence[Run], most: int) -> bool:
     """True if no further run of the history belongs to a page of `most` rows.
 
-    `runs` are the first of the history, and `found` those that the page may show.  The history orders the
+    `runs` are the first of the history, and `following` those that the page may show.  The history orders the
     runs of one second otherwise, so that second must be complete.
     """
     return (
-        len(found) >= most and recorded_place(found[most - 1]).submitted > recorded_place(runs[-1]).submitted
+        len(following) >= most
+        and recorded_place(following[most - 1]).submitted > recorded_place(runs[-1]).submitted
     )
 
 

@@ -34,20 +34,20 @@ class AttemptSpans:
 
 def attempts(job: Obj, by_run: Mapping[str, Sequence[Task]]) -> list[AttemptSpans]:
     """The attempts of a job; `by_run` has the tasks of each PipelineRun that is known."""
-    found = []
-    for one in status_of(job).get("attempts") or ():
-        found.append(
+    spans = []
+    for attempt in status_of(job).get("attempts") or ():
+        spans.append(
             AttemptSpans(
-                int(one.get("number") or 0),
-                tuple(by_run.get(str(one.get("pipelineRun")), ())),
-                str(one.get("cluster") or ""),
-                moment(one.get("startedAt")),
-                moment(one.get("finishedAt")),
-                str(one.get("outcome") or ""),
-                one_line(one.get("message")),
+                int(attempt.get("number") or 0),
+                tuple(by_run.get(str(attempt.get("pipelineRun")), ())),
+                str(attempt.get("cluster") or ""),
+                moment(attempt.get("startedAt")),
+                moment(attempt.get("finishedAt")),
+                str(attempt.get("outcome") or ""),
+                one_line(attempt.get("message")),
             )
         )
-    return found
+    return spans
 
 
 def live_tasks(found: Children) -> dict[str, list[Task]]:
@@ -81,14 +81,21 @@ def _phases(job: Obj, now: datetime) -> Iterator[Lane]:
         )
 
 
-def _attempt(one: AttemptSpans, *, over: bool) -> Iterator[Lane]:
-    state = one.outcome or "Running"
+def _attempt(attempt: AttemptSpans, *, over: bool) -> Iterator[Lane]:
+    state = attempt.outcome or "Running"
     bars: tuple[GanttBar, ...] = ()
-    if one.start and (one.end or not over):
-        bars = (GanttBar(state, one.start, one.end, _text(f"attempt {one.number}", one.start, one.end)),)
-    where = f"on {one.cluster}" if one.cluster else ""
-    yield Lane(f"Attempt {one.number}", state, bars, " · ".join(filter(None, (where, one.message))))
-    for task in one.tasks:
+    if attempt.start and (attempt.end or not over):
+        bars = (
+            GanttBar(
+                state,
+                attempt.start,
+                attempt.end,
+                _text(f"attempt {attempt.number}", attempt.start, attempt.end),
+            ),
+        )
+    where = f"on {attempt.cluster}" if attempt.cluster else ""
+    yield Lane(f"Attempt {attempt.number}", state, bars, " · ".join(filter(None, (where, attempt.message))))
+    for task in attempt.tasks:
         start, end = moment(task.started), moment(task.finished)
         drawn = (
             (GanttBar(task.state, start, end, _text(task.name, start, end)),)
@@ -115,17 +122,17 @@ class Wait:
     """"" while it lasts."""
 
 
-def waits(found: Iterable[Interval]) -> list[Wait]:
+def waits(ledger: Iterable[Interval]) -> list[Wait]:
     return [
         Wait(one.cause.value, one_line(one.text), one.start, short(one.end - one.start) if one.end else "")
-        for one in found
+        for one in ledger
     ]
 
 
-def waiting_lane(found: Iterable[Interval]) -> list[Lane]:
+def waiting_lane(ledger: Iterable[Interval]) -> list[Lane]:
     """One lane with the whole ledger; none without entries."""
     bars = tuple(
         GanttBar(one.cause.value, one.start, one.end, f"{one.cause.value}: {one_line(one.text)}")
-        for one in found
+        for one in ledger
     )
     return [Lane("Waited for", "Waiting", bars)] if bars else []

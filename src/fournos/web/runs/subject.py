@@ -72,7 +72,9 @@ async def subject(call: Call, *, source: Source | None = None) -> JobSubject:
 
 async def _recorded(call: Call, key: Key, uid: str, first: KubeError) -> JobSubject:
     try:
-        found = await read_recorded_job(call.viewer.client.history, uid or key.name, namespace=key.namespace)
+        recorded = await read_recorded_job(
+            call.viewer.client.history, uid or key.name, namespace=key.namespace
+        )
     except NoHistoryError:
         fix = "The cluster has no history, which would show jobs that are gone."
         raise PageError(
@@ -84,7 +86,7 @@ async def _recorded(call: Call, key: Key, uid: str, first: KubeError) -> JobSubj
         if isinstance(first, ForbiddenError):
             raise first from None
         raise error
-    run = found.run.run
+    run = recorded.run.run
     if key.name not in (run.name, run.identity.uid):
         raise PageError(404, "Not here", f"{uid} is not the job {key.name}.", "See the list of all jobs.")
-    return JobSubject(found.job, live=False, run=run)
+    return JobSubject(recorded.job, live=False, run=run)

@@ -57,12 +57,12 @@ class Trend:
     changes: Sequence[TrendChange]
 
 
-def trend_rows(found: Trends) -> tuple[list[Trend], int]:
+def trend_rows(trends: Trends) -> tuple[list[Trend], int]:
     """The series, those with changes first, and how many more there are."""
-    changes = [_change(one, found) for one in found.report.findings]
+    changes = [_change(one, trends) for one in trends.report.findings]
     rows = [
-        _trend(one, [change for change in changes if change.finding.series == one.id], found.state_of(one))
-        for one in found.series
+        _trend(one, [change for change in changes if change.finding.series == one.id], trends.state_of(one))
+        for one in trends.series
         if one.points
     ]
     rows.sort(key=lambda row: (_weight(row.changes), row.kpi, row.labels))
@@ -76,23 +76,23 @@ def _weight(changes: Sequence[TrendChange]) -> int:
     return 1 if changes else 2
 
 
-def _change(finding: Finding, found: Trends) -> TrendChange:
+def _change(finding: Finding, trends: Trends) -> TrendChange:
     text = f"{number(finding.before)} → {number(finding.after)} {finding.unit}".strip()
     return TrendChange(
         finding,
-        found.names.get(finding.run, ""),
+        trends.names.get(finding.run, ""),
         finding.run.rpartition("/")[2],
         f"{finding.kind} {finding.state.lower()} ({finding.basis}): {size(finding)}, {text}",
-        found.acknowledged.get(finding.id),
-        found.names.get(finding.recovered, "a later run") if finding.recovered else "",
+        trends.acknowledged.get(finding.id),
+        trends.names.get(finding.recovered, "a later run") if finding.recovered else "",
     )
 
 
 def _trend(series: Series, changes: Sequence[TrendChange], state: str) -> Trend:
     points = series.points
     places = {point.run: place for place, point in enumerate(points)}
-    known = [one for one in changes if one.finding.run in places]
-    since = max((places[one.finding.run] for one in known), default=0)
+    placed = [one for one in changes if one.finding.run in places]
+    since = max((places[one.finding.run] for one in placed), default=0)
     level = [point.value for point in points[since:]]
     noise = band(level)
     better = {True: "higher is better", False: "lower is better", None: ""}[series.higher_is_better]
@@ -102,7 +102,7 @@ def _trend(series: Series, changes: Sequence[TrendChange], state: str) -> Trend:
         [PlotLine(series.kpi_id, [(float(place), point.value) for place, point in enumerate(points)])],
         y_title=series.unit,
         band=PlotBand(noise.low, noise.high) if noise else None,
-        marks=[PlotMark(float(places[one.finding.run]), one.kind, one.text) for one in known],
+        marks=[PlotMark(float(places[one.finding.run]), one.kind, one.text) for one in placed],
         labels=[f"{point.at:%Y-%m-%d %H:%M}" for point in points],
     )
     return Trend(series.kpi_id, labels, better, number(points[-1].value), series.unit, state, plot, changes)
