@@ -1,4 +1,4 @@
-"""Values that are computed from all objects of a kind, and kept current by the changes of single objects."""
+"""Computes values from all objects of a kind, and updates them by the changes of single objects."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ Changed = tuple[Obj | None, Obj | None]
 
 
 class ComputedView(Protocol[V]):
-    """What is computed, hashable.  A value is never changed, because an earlier snapshot may still use it."""
+    """A way to compute a value; hashable.  A value is not changed: an earlier snapshot may still use it."""
 
-    def of(self, objects: Iterable[Obj]) -> V: ...
+    def of(self, objects: Iterable[Obj]) -> V:
+        """Computes the value of these objects."""
 
-    def updated(self, value: V, changes: Iterable[Changed]) -> V: ...
+    def updated(self, value: V, changes: Iterable[Changed]) -> V:
+        """Computes the value after the changes, from the value before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keyed(Generic[T]):
-    """The objects by a key that each has for itself."""
+    """Maps keys to objects; `key` returns the key of an object, which no other object has."""
 
     key: Callable[[Obj], T]
 
@@ -48,7 +50,7 @@ BY_UID: Final[Keyed[str]] = Keyed(uid_of)
 
 
 class PlacedItems(NamedTuple, Generic[T]):
-    """The items of a group, sorted by their places: `items[i]` has the place `places[i]`."""
+    """The items of a group, sorted by their places: `items[i]` is at the place `places[i]`."""
 
     places: list[Any]
     items: list[T]
@@ -56,10 +58,10 @@ class PlacedItems(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Lines(Generic[T]):
-    """The objects in groups, each group in order.
+    """Maps groups to their objects in order.
 
-    `group` returns None for an object that is left out, `place` sorts and differs for each object, and `make`
-    returns what is kept of one.
+    `group` returns the group of an object, and None to leave it out.  `place` returns what the objects of a
+    group are sorted by, which differs for each object.  `make` returns the item that stands for an object.
     """
 
     group: Callable[[Obj], Hashable]
