@@ -11,12 +11,11 @@ import typer
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli, CliSession
-from fournos.cli.errors import Fail
-from fournos.cli.exits import Exit
+from fournos.cli.errors import from_insight
 from fournos.cli.options import Root
-from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.insight.selection import last, missing, newest_first
+from fournos.insight.errors import MissingError
+from fournos.insight.selection import last, named, newest_first
 from fournos.insight.values import name_of, phase_of
 
 LAST: Final = ("@last", "@latest")
@@ -118,13 +117,6 @@ async def find_one(session: CliSession, resource: Resource, name: str, *, comman
     Raises Fail, with similar names, if there is none.
     """
     try:
-        return await session.api.get(resource, Key(session.namespace, name))
-    except NotFoundError:
-        others = (await session.api.list(resource, namespace=session.namespace)).items
-        raise Fail(
-            f"no {what} {name} in namespace {session.namespace}",
-            fix=missing(
-                name, [name_of(one) for one in others], session.namespace, command=command, what=f"{what}s"
-            ),
-            code=Exit.NOT_FOUND,
-        ) from None
+        return await named(session.api, resource, Key(session.namespace, name), noun=what, command=command)
+    except MissingError as error:
+        raise from_insight(error) from None

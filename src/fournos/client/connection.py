@@ -11,18 +11,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 from weakref import WeakSet
 
-from fournos.client.errors import MissingError, translated
+from fournos.client.errors import translated
 from fournos.client.frames import Handles, V
 from fournos.client.retries import PATIENCE
 from fournos.client.watches import Watches
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client as HttpClient
 from fournos.engine.kube.credentials import Credentials, in_cluster, load
-from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.insight.selection import missing
+from fournos.insight.selection import named
 from fournos.insight.source import DEFAULT_QUEUE
-from fournos.insight.values import name_of
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
@@ -128,18 +126,10 @@ class ClientConnection:
         noun: str,
         namespace: str | None = None,
         command: str = "fournos",
-        plural: str | None = None,
     ) -> Obj:
         """Returns the object of this name.  Raises MissingError, with similar names."""
-        where = namespace or self.namespace
-        try:
-            return await self.api.get(resource, Key(where, name))
-        except NotFoundError:
-            others = [name_of(one) for one in await self._listed(resource, namespace=where)]
-            raise MissingError(
-                f"no {noun} {name} in namespace {where}",
-                fix=missing(name, others, where, command=command, what=plural or f"{noun}s"),
-            ) from None
+        key = Key(namespace or self.namespace, name)
+        return await named(self.api, resource, key, noun=noun, command=command)
 
     async def _listed(
         self,
