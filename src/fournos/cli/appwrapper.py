@@ -19,9 +19,8 @@ from fournos.cli.output import table
 from fournos.cli.plain_help import sub_app
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.appwrapper_components import components, kinds, resets, user_of
-from fournos.insight.appwrapper_facts import members
-from fournos.insight.appwrapper_reasons import WrapperMembers, explain, why
-from fournos.insight.facts import queue_facts
+from fournos.insight.appwrapper_facts import explained, members
+from fournos.insight.appwrapper_reasons import WrapperMembers, why
 from fournos.insight.queued import priority_class, queue_name
 from fournos.insight.values import created, name_of, phase_of, pod_phase, since, spec_of
 
@@ -142,7 +141,5 @@ async def explain_appwrapper(cli: Cli, name: NameArgument) -> None:
     """
     async with cli.session() as session:
         wrapper = await find_of_kind(session, APPWRAPPER, name)
-        belongings = await members(session.api, wrapper)
-        queue = queue_name(wrapper)
-        facts = await queue_facts(session.api, wrapper, queue) if queue else None
-    show_explanation(cli, wrapper, explain(wrapper, belongings, facts, cli.world.now()))
+        explanation, _ = await explained(session.api, wrapper, cli.world.now())
+    show_explanation(cli, wrapper, explanation)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -34,6 +33,7 @@ from fournos.insight.clusters import (
     looked_at,
     ttl_of,
 )
+from fournos.insight.environment import clusters_namespace
 from fournos.insight.values import created, name_of, since, spec_of, status_of
 
 _POLL: Final = 0.5
@@ -55,7 +55,7 @@ NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Ask for it, and d
 
 def _namespace(cli: Cli) -> str:
     """The namespace of the FournosClusters."""
-    return cli.common.namespace or os.environ.get("HEARTH_NAMESPACE") or "hearth"
+    return cli.common.namespace or clusters_namespace()
 
 
 @asynccontextmanager

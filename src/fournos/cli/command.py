@@ -28,8 +28,8 @@ from fournos.cli.output import Output
 from fournos.cli.plain_help import PlainCommand
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
+from fournos.insight import environment
 from fournos.insight.errors import FournosError
-from fournos.insight.source import DEFAULT_QUEUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,18 @@ class Cli:
     async def session(self) -> AsyncIterator[CliSession]:
         """Connects to the API server.  The namespace is -n, else FOURNOS_NAMESPACE, else the context's."""
         async with self.world.connect(self.common.kubeconfig, self.common.context) as connection:
-            namespace = self.common.namespace or os.environ.get("FOURNOS_NAMESPACE") or connection.namespace
+            namespace = self.common.namespace or environment.jobs_namespace() or connection.namespace
             yield CliSession(connection.api, namespace)
 
     @property
     def me(self) -> str:
         """The owner of the user's jobs (FOURNOS_OWNER); "" if it is not set."""
-        return os.environ.get("FOURNOS_OWNER", "")
+        return environment.owner()
 
     @property
     def queue(self) -> str:
         """The LocalQueue of jobs that have no Workload yet."""
-        return os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
+        return environment.local_queue()
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

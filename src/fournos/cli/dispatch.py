@@ -28,9 +28,10 @@ from fournos.insight.dispatch import (
     workload_named,
 )
 from fournos.insight.dispatch_check import CheckLine, inspect, kinds_of, problems
+from fournos.insight.environment import KUEUE_NAMESPACE
 from fournos.insight.queued import WORKLOAD
 from fournos.insight.values import created, since
-from fournos.insight.workers import KUEUE_NAMESPACE, ManagerCluster, state_there
+from fournos.insight.workers import ManagerCluster, state_there
 
 app = sub_app()
 

@@ -15,6 +15,7 @@ from fournos.cli.output import table
 from fournos.insight.doctor.examine import examine
 from fournos.insight.doctor.facts import DoctorServer, ExaminedNamespaces, VaultHealth, gather
 from fournos.insight.doctor.finding import DoctorFinding, Level, faults
+from fournos.insight.environment import clusters_namespace
 from fournos.insight.values import count
 
 _STYLES: Final = {Level.OK: "green", Level.UNKNOWN: "dim", Level.WARNING: "yellow", Level.FAULT: "bold red"}
@@ -33,9 +34,7 @@ async def doctor(cli: Cli) -> int:
     """
     vault = await vault_health(os.environ.get("VAULT_ADDR", ""))
     async with cli.session() as session:
-        place = ExaminedNamespaces(
-            session.namespace, os.environ.get("HEARTH_NAMESPACE") or "hearth", cli.queue
-        )
+        place = ExaminedNamespaces(session.namespace, clusters_namespace(), cli.queue)
         # The connection of a command is a Client, which has more operations than an Api.
         facts = await gather(cast(DoctorServer, session.api), place, now=cli.world.now, vault=vault)
     findings = examine(facts, cli.world.now())

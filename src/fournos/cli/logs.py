@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
@@ -22,10 +21,11 @@ from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import Obj, uid_of
 from fournos.insight.dispatch import is_dispatched
+from fournos.insight.environment import kueue_namespace
 from fournos.insight.errors import NoLogError
 from fournos.insight.log_sources import WantedLogs
 from fournos.insight.values import is_terminal
-from fournos.insight.workers import KUEUE_NAMESPACE, ManagerCluster, on_worker
+from fournos.insight.workers import ManagerCluster, on_worker
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -128,8 +128,7 @@ async def _of_pods(
     """Prints what the job's pods print, on the worker cluster that runs it.  Raises NoLogError."""
     async with AsyncExitStack() as stack:
         if is_dispatched(job):
-            namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
-            manager = ManagerCluster(api, cli.world.dial, cli.world.now, namespace)
+            manager = ManagerCluster(api, cli.world.dial, cli.world.now, kueue_namespace())
             api, job = await stack.enter_async_context(on_worker(manager, job))
         wanted = asked.in_phase_of(job, follow=follow)
         reader = followed_lines if follow and not is_terminal(job) else printed_lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from dataclasses import replace
 from typing import Annotated, Final
@@ -17,6 +16,7 @@ from fournos.cli.command import Cli, CliSession
 from fournos.cli.keys import reading
 from fournos.cli.top_screen import Screen, body, furthest, lines, press
 from fournos.insight.caches import ObjectCaches, scopes
+from fournos.insight.environment import clusters_namespace
 from fournos.insight.overview import KINDS, Overview, read
 
 _REDRAW: Final = 1.0
@@ -39,7 +39,7 @@ async def top(
     fournos top --once | grep a100
     fournos top -o json | jq '.waiting[] | {name, place, reason}'
     """
-    clusters = os.environ.get("HEARTH_NAMESPACE") or "hearth"
+    clusters = clusters_namespace()
     async with cli.session() as session:
         if once or cli.output.structured or not cli.output.interactive:
             overview = await read(session.api, session.namespace, clusters, cli.world.now())

@@ -99,15 +99,11 @@ class AsyncAppWrapper(AsyncWork, AppWrapperView):
     @typed
     async def explain(self) -> Explanation:
         """Explains why the AppWrapper waits, is reset or has failed, and what to do."""
-        from fournos.insight.appwrapper_facts import members
-        from fournos.insight.appwrapper_reasons import explain
-        from fournos.insight.facts import queue_facts
+        from fournos.insight.appwrapper_facts import explained
 
         await self.refresh()
-        belongings = await members(self._client.api, self._raw)
-        queue = self.queue_name
-        facts = await queue_facts(self._client.api, self._raw, queue) if queue else None
-        return explain(self._raw, belongings, facts, datetime.now(UTC))
+        explanation, _ = await explained(self._client.api, self._raw, datetime.now(UTC))
+        return explanation
 
     async def _raise_failure(self) -> None:
         if self.phase == _FAILED:

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 from weakref import WeakSet
 
 from fournos.client.errors import translated
@@ -19,8 +19,8 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client as HttpClient
 from fournos.engine.kube.credentials import Credentials, in_cluster, load
 from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.insight import environment
 from fournos.insight.selection import named
-from fournos.insight.source import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
@@ -65,9 +65,9 @@ class ClientConnection:
             api = self._own = _opened(self._credentials)
         self.api: Api = api
         self.watches = Watches(api)
-        self.namespace: str = namespace or os.environ.get("FOURNOS_NAMESPACE") or default
-        self.owner: str = os.environ.get("FOURNOS_OWNER", "") if owner is None else owner
-        self.queue_name: str = os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
+        self.namespace: str = namespace or environment.jobs_namespace() or default
+        self.owner: str = environment.owner() if owner is None else owner
+        self.queue_name: str = environment.local_queue()
         self._dial: Dial = dial
         self._patience = patience
         _CONNECTIONS.add(self)
@@ -108,9 +108,9 @@ class ClientConnection:
 
     def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
         """Connects to the worker of a dispatched job, to read logs; see `fournos.insight.workers`."""
-        from fournos.insight.workers import KUEUE_NAMESPACE, ManagerCluster, on_worker
+        from fournos.insight.workers import ManagerCluster, on_worker
 
-        namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
+        namespace = environment.kueue_namespace()
         return on_worker(ManagerCluster(self.api, self._dial, lambda: datetime.now(UTC), namespace), job)
 
     def __repr__(self) -> str:
@@ -141,6 +141,13 @@ class ClientConnection:
     ) -> list[Obj]:
         where = "" if everywhere else namespace or self.namespace
         return (await self.api.list(resource, namespace=where, selector=selector)).items
+
+    def _placed(self, body: dict[str, Any]) -> Obj:
+        """Returns the manifest with its namespace.  Raises ManifestError if it contradicts the client's."""
+        from fournos.insight.manifests import place
+
+        place(body, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
+        return body
 
 
 def _opened(credentials: Credentials) -> HttpClient:

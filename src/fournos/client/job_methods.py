@@ -57,10 +57,8 @@ class JobMethods(ClientConnection):
         a retry could create a second job.
         """
         from fournos.client.submission import manifest
-        from fournos.insight.manifests import place
 
-        body = manifest(job, owner=self.owner if owner is None else owner, name=name, key=key)
-        place(body, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
+        body = self._placed(manifest(job, owner=self.owner if owner is None else owner, name=name, key=key))
         if key is None:
             return AsyncJob(self, await self.api.create(FOURNOS_JOB, body))
         return AsyncJob(self, await self._create_once(body))
@@ -72,10 +70,8 @@ class JobMethods(ClientConnection):
         The manifest is validated as by `submit`.  Raises NoHistoryError if the cluster has no history.
         """
         from fournos.client.submission import manifest
-        from fournos.insight.manifests import place
 
-        body = manifest(job, owner=self.owner, name=None, key=None)
-        place(body, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
+        body = self._placed(manifest(job, owner=self.owner, name=None, key=None))
         namespace = body["metadata"]["namespace"]
         start: WouldStart = await self.history.would_start(
             body["spec"], queue=self.queue_name, namespace=namespace

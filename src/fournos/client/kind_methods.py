@@ -20,8 +20,8 @@ from fournos.client.frames import Handles
 from fournos.client.miniclusters import AsyncMiniCluster
 from fournos.client.objects import AsyncObject
 from fournos.client.queues import AsyncQueue
-from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
+from fournos.insight.environment import clusters_namespace
 from fournos.insight.selection import newest_first
 from fournos.insight.values import name_of
 
@@ -43,14 +43,18 @@ class KindMethods(ClientConnection):
 
         The namespace defaults to HEARTH_NAMESPACE, else "hearth".
         """
-        found = await self._listed(FOURNOS_CLUSTER, namespace=_hearth(namespace))
+        found = await self._listed(FOURNOS_CLUSTER, namespace=namespace or clusters_namespace())
         return Handles(AsyncCluster(self, one) for one in sorted(found, key=name_of))
 
     @typed
     async def cluster(self, name: str, *, namespace: str | None = None) -> AsyncCluster:
         """Returns the cluster of this name.  Raises MissingError."""
         obj = await self._found(
-            FOURNOS_CLUSTER, name, noun="cluster", namespace=_hearth(namespace), command="fournos cluster"
+            FOURNOS_CLUSTER,
+            name,
+            noun="cluster",
+            namespace=namespace or clusters_namespace(),
+            command="fournos cluster",
         )
         return AsyncCluster(self, obj)
 
@@ -182,17 +186,6 @@ class KindMethods(ClientConnection):
         resource, framework = _kind(kind)
         found = await self._found(resource, name, noun=resource.kind)
         return AsyncObject(self, found, resource, framework)
-
-    def _placed(self, body: dict[str, Any]) -> Obj:
-        """Returns the manifest with its namespace.  Raises ManifestError if it contradicts the client's."""
-        from fournos.insight.manifests import place
-
-        place(body, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
-        return body
-
-
-def _hearth(asked: str | None) -> str:
-    return asked or os.environ.get("HEARTH_NAMESPACE") or "hearth"
 
 
 def _kind(text: str) -> tuple[Resource, Framework | None]:

@@ -14,10 +14,10 @@ from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResource
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.insight import appwrapper_components, appwrapper_reasons, dispatch, miniclusters
-from fournos.insight.appwrapper_facts import members
+from fournos.insight.appwrapper_facts import explained
 from fournos.insight.errors import MissingError
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import everywhere, queue_facts
+from fournos.insight.facts import everywhere
 from fournos.insight.frameworks_facts import gather
 from fournos.insight.frameworks_kinds import kinds_of
 from fournos.insight.frameworks_reasons import FrameworkFacts, explain, phase
@@ -188,9 +188,7 @@ async def sheet(source: Source, kind: str, key: Key, now: datetime) -> Sheet:
 
 
 async def _wrapper_sheet(source: Source, wrapper: Obj, now: datetime) -> Sheet:
-    belongings = await members(source, wrapper)
-    queue = queue_name(wrapper)
-    facts = await queue_facts(source, wrapper, queue) if queue else None
+    explanation, belongings = await explained(source, wrapper, now)
     parts = [
         (one.kind, one.name, one.state, "" if one.pods is None else str(one.pods))
         for one in appwrapper_components.components(wrapper, belongings)
@@ -208,7 +206,7 @@ async def _wrapper_sheet(source: Source, wrapper: Obj, now: datetime) -> Sheet:
             _workloads(belongings.workloads),
             _pods(belongings.pods, [""] * len(belongings.pods)),
         ],
-        appwrapper_reasons.explain(wrapper, belongings, facts, now),
+        explanation,
         f"fournos appwrapper explain {name_of(wrapper)}",
     )
 

@@ -22,12 +22,12 @@ from fournos.engine.kube.untrusted_kubeconfig import check
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.access import may
 from fournos.insight.dispatch import there
+from fournos.insight.environment import KUEUE_NAMESPACE
 from fournos.insight.errors import MissingError, RightsError
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.systems.multikueue.kubeconfig import PUT_KUBECONFIG, content_of
 from fournos.systems.multikueue.names import LOGS_OF
 
-KUEUE_NAMESPACE = "kueue-system"
 UNAUTHORIZED = 401
 LOGS_SUFFIX = "-logs"
 """The suffix of the name of the Secret for logs, after the name of the worker's own Secret."""

@@ -26,6 +26,7 @@ from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_
 from fournos.insight.access import Creator, may
 from fournos.insight.crds import KINDS
 from fournos.insight.doctor.needs import NEEDS, Permission
+from fournos.insight.environment import KUEUE_NAMESPACE
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import spec_of
 
@@ -33,7 +34,6 @@ T = TypeVar("T")
 Read: TypeAlias = T | KubeError
 """A KubeError stands in place of what could not be read."""
 
-KUEUE_NAMESPACE: Final = "kueue-system"
 KUEUE_CONFIGURATION: Final = Key(KUEUE_NAMESPACE, "kueue-manager-config")
 TEKTON_INFO: Final = Key("tekton-pipelines", "pipelines-info")
 HISTORY: Final = "/apis/history.fournos.dev/v1/namespaces/{}/runs?limit=1"
