@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from fournos.client.errors import MissingError, NoLogError, NotAllowedError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
-from fournos.client.history_requests import missing, times
+from fournos.client.history_requests import missing, parsed, times
 from fournos.client.history_runs import AsyncRuns
 from fournos.client.history_uploads import AsyncUploads
 from fournos.client.history_verdicts import AsyncVerdicts
@@ -55,13 +55,12 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         from fournos.history.api.models import RunDetail
 
         suffix = f"?{urlencode({'kind': kind})}" if kind else ""
-        found: RunDetail = await self._get(self._path(name, namespace) + suffix, RunDetail)
-        return found
+        return await self._get(self._path(name, namespace) + suffix, RunDetail)
 
     @typed
     async def document(self, run: Run, document: Document) -> Any:
         """Returns a document of a run, such as the whole object as last seen.  Raises MissingError."""
-        return await self._get(f"{self._of(run)}/documents/{document.value}", Any)
+        return await self._get(f"{self._of(run)}/documents/{document.value}", object)
 
     @typed
     async def keep(self, run: Run, *, reason: str = "") -> None:
@@ -83,10 +82,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         """Returns the results of a run: its tests with their KPIs."""
         from fournos.history.results.models import ResultRecord
 
-        records: tuple[ResultRecord, ...] = await self._get(
-            f"{self._path(name, namespace)}/results", tuple[ResultRecord, ...]
-        )
-        return records
+        return await self._get(f"{self._path(name, namespace)}/results", tuple[ResultRecord, ...])
 
     @typed
     async def problems(self, name: str, *, namespace: str | None = None) -> tuple[str, ...]:
@@ -149,10 +145,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         from fournos.history.compare.comparison import Comparison
 
         query = urlencode([*(("with", one) for one in others), ("across", str(across).lower())])
-        comparison: Comparison = await self._get(
-            f"{self._path(name, namespace)}/results/comparison?{query}", Comparison
-        )
-        return comparison
+        return await self._get(f"{self._path(name, namespace)}/results/comparison?{query}", Comparison)
 
     @typed
     async def trends(
@@ -165,16 +158,14 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         from fournos.history.api.trends import Trends
 
         query = urlencode({"kpi": kpi, "runs": runs})
-        found: Trends = await self._get(f"{self._path(name, namespace)}/results/trends?{query}", Trends)
-        return found
+        return await self._get(f"{self._path(name, namespace)}/results/trends?{query}", Trends)
 
     @typed
     async def estimates(self, *, namespace: str | None = None) -> Estimates:
         """Returns when the waiting jobs of the namespace start and end, and how good such estimates were."""
         from fournos.history.estimates.models import Estimates
 
-        found: Estimates = await self._get(f"{self._where(namespace)}/estimates", Estimates)
-        return found
+        return await self._get(f"{self._where(namespace)}/estimates", Estimates)
 
     @typed
     async def estimate(self, name: str, *, namespace: str | None = None) -> JobEstimate:
@@ -185,8 +176,8 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         from fournos.history.estimates.models import Estimates
 
         path = f"{self._where(namespace)}/estimates/{quote(name, safe='')}"
-        found: Estimates = await self._get(path, Estimates)
-        return found.jobs[0]
+        estimates = await self._get(path, Estimates)
+        return estimates.jobs[0]
 
     @typed
     async def would_start(
@@ -197,13 +188,11 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         `queue` is the LocalQueue.  Raises RefusedError for a spec that is not valid, or whose quota is not
         known.
         """
-        from fournos.history.api.wire import adapter
         from fournos.history.estimates.simulate import WouldStart
 
         body = {"spec": dict(spec), "queue": queue}
         answer = await self._send("POST", f"{self._where(namespace)}/estimates", body)
-        found: WouldStart = adapter(WouldStart).validate_json(answer)
-        return found
+        return parsed(WouldStart, answer)
 
     @typed
     async def usage(
@@ -223,16 +212,14 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
 
         where = self._where(namespace, everywhere=everywhere)
         query = urlencode(times(since=since, until=until))
-        found: Usage = await self._get(f"{where}/usage?{query}", Usage)
-        return found
+        return await self._get(f"{where}/usage?{query}", Usage)
 
     @typed
     async def artifacts(self, name: str, *, namespace: str | None = None) -> list[Artifact]:
         """Returns the artifacts of a run, by path."""
         from fournos.history.artifacts.rules import Artifact
 
-        found: list[Artifact] = await self._get(f"{self._path(name, namespace)}/artifacts", list[Artifact])
-        return found
+        return await self._get(f"{self._path(name, namespace)}/artifacts", list[Artifact])
 
     @typed_iterator
     async def artifact(self, name: str, path: str, *, namespace: str | None = None) -> AsyncIterator[bytes]:

@@ -165,8 +165,7 @@ class AsyncLogs(HistoryRequests):
         from fournos.history.logs.models import LogPage
 
         path = self._path(asked.name, asked.namespace)
-        found: LogPage = await self._get(f"{path}/logs?{asked.query(first, limit)}", LogPage)
-        return found
+        return await self._get(f"{path}/logs?{asked.query(first, limit)}", LogPage)
 
 
 async def lines_or(error: Exception, lines: AsyncIterator[LogLine]) -> AsyncGenerator[LogLine, None]:

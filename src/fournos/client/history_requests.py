@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, BinaryIO, Final, Protocol, TypeVar
+from typing import BinaryIO, Final, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 from fournos.client.errors import (
@@ -70,11 +70,9 @@ class HistoryRequests:
         with missing():
             return await self._api.raw(method, PREFIX + path, body)
 
-    async def _get(self, path: str, kind: Any) -> Any:
-        from fournos.history.api.wire import adapter
-
+    async def _get(self, path: str, kind: type[T]) -> T:
         where = self._reached(path)
-        return adapter(kind).validate_json(await self._read(lambda: self._api.raw("GET", where)))
+        return parsed(kind, await self._read(lambda: self._api.raw("GET", where)))
 
     def _reached(self, path: str) -> str:
         """Returns the path of a read of stored runs, or of estimates: these are of this cluster alone."""
@@ -86,6 +84,14 @@ class HistoryRequests:
         """Sends a request that only reads; again while the history asks for another try (Retry-After)."""
         with missing():
             return await repeated(call, seconds=self._patience, when=_asks_for_another_try)
+
+
+def parsed(kind: type[T], answer: bytes) -> T:
+    """Returns the value that an answer has as JSON."""
+    from fournos.history.api.wire import adapter
+
+    value: T = adapter(cast(Hashable, kind)).validate_json(answer)
+    return value
 
 
 def times(**given: datetime | None) -> list[tuple[str, str]]:

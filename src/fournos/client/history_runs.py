@@ -68,8 +68,7 @@ class AsyncRuns(HistoryRequests):
     async def _run_page(self, size: int, cursor: str, filters: RunFilters) -> Page:
         asked = [*_query(filters), ("limit", str(size)), *([("cursor", cursor)] if cursor else [])]
         where = self._where(filters.get("namespace"), everywhere=filters.get("everywhere", False))
-        page: Page = await self._get(f"{where}/runs?{urlencode(asked)}", Page)
-        return page
+        return await self._get(f"{where}/runs?{urlencode(asked)}", Page)
 
 
 def _query(filters: RunFilters) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from fournos.client.errors import typed
-from fournos.client.history_requests import PREFIX, HistoryRequests, missing
+from fournos.client.history_requests import PREFIX, HistoryRequests, missing, parsed
 from fournos.client.retries import PATIENCE, repeated
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ class AsyncUploads(HistoryRequests):
         RefusedError, which names every problem.
         """
         from fournos.history.api.results import Received
-        from fournos.history.api.wire import adapter
 
         where = f"{self._path(name, namespace)}/results" if name else "/own/run/results"
         path = f"{PREFIX}{where}?{urlencode({'name': filename})}"
@@ -51,8 +50,7 @@ class AsyncUploads(HistoryRequests):
         async def send() -> bytes:
             return await self._api.raw("POST", path, content=content, seconds=_UPLOAD)
 
-        found: Received = adapter(Received).validate_json(await _sent(send, in_task=not name))
-        return found
+        return parsed(Received, await _sent(send, in_task=not name))
 
     @typed
     async def push_artifact(
@@ -62,7 +60,6 @@ class AsyncUploads(HistoryRequests):
 
         `path` is its path among the artifacts.  A file that is stored already is not stored again.
         """
-        from fournos.history.api.wire import adapter
         from fournos.history.artifacts.rules import Artifact
 
         digest = await asyncio.to_thread(lambda: hashlib.file_digest(file, "sha256").hexdigest())
@@ -73,8 +70,7 @@ class AsyncUploads(HistoryRequests):
         async def send() -> bytes:
             return await self._api.raw("PUT", url, content=file, headers=headers, seconds=_UPLOAD)
 
-        found: Artifact = adapter(Artifact).validate_json(await _sent(send, in_task=not name))
-        return found
+        return parsed(Artifact, await _sent(send, in_task=not name))
 
 
 async def _sent(send: Callable[[], Awaitable[bytes]], *, in_task: bool) -> bytes:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from fournos.client.errors import typed
-from fournos.client.history_requests import HistoryRequests
+from fournos.client.history_requests import HistoryRequests, parsed
 from fournos.history.records import Run
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ class AsyncVerdicts(HistoryRequests):
         from fournos.history.regressions.baseline import Baseline
 
         where = self._where(namespace, everywhere=everywhere)
-        found: list[Baseline] = await self._get(f"{where}/baselines", list[Baseline])
-        return found
+        return await self._get(f"{where}/baselines", list[Baseline])
 
     @typed
     async def pin(self, run: Run, *, reason: str = "") -> None:
@@ -46,12 +45,10 @@ class AsyncVerdicts(HistoryRequests):
         this run.
         """
         from fournos.history.api.verdicts import Acknowledged
-        from fournos.history.api.wire import adapter
 
         path = self._acknowledgements(name, kpi, namespace)
         answer = await self._send("POST", path, {"reason": reason})
-        found: tuple[Acknowledged, ...] = adapter(tuple[Acknowledged, ...]).validate_json(answer)
-        return found
+        return parsed(tuple[Acknowledged, ...], answer)
 
     @typed
     async def acknowledgements(
@@ -61,8 +58,7 @@ class AsyncVerdicts(HistoryRequests):
         from fournos.history.api.verdicts import Acknowledged
 
         path = self._acknowledgements(name, kpi, namespace)
-        found: tuple[Acknowledged, ...] = await self._get(path, tuple[Acknowledged, ...])
-        return found
+        return await self._get(path, tuple[Acknowledged, ...])
 
     @typed
     async def withdraw(self, name: str, *, kpi: str = "", namespace: str | None = None) -> None:

@@ -73,10 +73,7 @@ class JobMethods(ClientConnection):
 
         body = self._placed(manifest(job, owner=self.owner, name=None, key=None))
         namespace = body["metadata"]["namespace"]
-        start: WouldStart = await self.history.would_start(
-            body["spec"], queue=self.queue_name, namespace=namespace
-        )
-        return start
+        return await self.history.would_start(body["spec"], queue=self.queue_name, namespace=namespace)
 
     async def _create_once(self, body: Obj) -> Obj:
         from fournos.client.submission import same_submission

@@ -164,8 +164,7 @@ class AsyncJob(AsyncWork, JobView):
 
         Raises NoHistoryError if the cluster has no history, MissingError if the job is in no queue.
         """
-        found: JobEstimate = await self._client.history.estimate(self.uid, namespace=self.namespace)
-        return found
+        return await self._client.history.estimate(self.uid, namespace=self.namespace)
 
     # --- changing ------------------------------------------------------------------------------------
 
