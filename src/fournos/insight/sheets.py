@@ -91,26 +91,29 @@ class Sheet:
 async def listed(source: Source, namespace: str) -> list[ListedSheets]:
     """The lists of all kinds, concurrently; of all namespaces where the source lets us read them."""
 
-    async def one(kind: str, read: Callable[[], Awaitable[Iterable[SheetLine]]]) -> ListedSheets:
+    async def of_kind(kind: str, read: Callable[[], Awaitable[Iterable[SheetLine]]]) -> ListedSheets:
         try:
-            found = sorted(await read(), key=lambda line: line.created, reverse=True)
+            lines = sorted(await read(), key=lambda line: line.created, reverse=True)
         except NoSuchResourceError:
             return ListedSheets(kind, (), "It is not installed.")
         except ForbiddenError:
             return ListedSheets(kind, (), "You may not list it.")
         except KubeError as error:
             return ListedSheets(kind, (), error.message)
-        return ListedSheets(kind, tuple(found))
+        return ListedSheets(kind, tuple(lines))
 
     async def objects(resource: Resource, line: Callable[[Obj], SheetLine]) -> list[SheetLine]:
         return [line(one) for one in await everywhere(source, resource, namespace)]
 
     return list(
         await asyncio.gather(
-            one(APPWRAPPER.kind, lambda: objects(APPWRAPPER, _wrapper)),
-            one(MINICLUSTER.kind, lambda: objects(MINICLUSTER, _minicluster)),
-            *(one(kind.resource.kind, partial(_framework, source, namespace, kind)) for kind in kinds_of("")),
-            one(DISPATCH, lambda: _dispatched(source, namespace)),
+            of_kind(APPWRAPPER.kind, lambda: objects(APPWRAPPER, _wrapper)),
+            of_kind(MINICLUSTER.kind, lambda: objects(MINICLUSTER, _minicluster)),
+            *(
+                of_kind(kind.resource.kind, partial(_framework, source, namespace, kind))
+                for kind in kinds_of("")
+            ),
+            of_kind(DISPATCH, lambda: _dispatched(source, namespace)),
         )
     )
 

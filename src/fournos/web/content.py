@@ -44,10 +44,10 @@ class PageContent:
             return self.rendered(page, await page.gather(call))
 
         async def render() -> Mapping[str, Piece]:
-            found = self.rendered(page, await page.gather(call))
+            pieces = self.rendered(page, await page.gather(call))
             if await call.viewer.rights.permission_class() != rights:
                 raise WithdrawnError
-            return found
+            return pieces
 
         age = int(call.now.timestamp() // _FRESH)
         revision = (self._site.caches.revision(page.watched), age)
