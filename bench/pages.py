@@ -35,7 +35,7 @@ from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.memory import collect_seldom, keep_objects
 from fournos.history.store import Store
-from fournos.insight.caches import Caches
+from fournos.insight.caches import ObjectCaches
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL
 from fournos.web.assets import Assets
 from fournos.web.content import PageContent
@@ -235,7 +235,7 @@ async def measure(jobs: int, stored: int, reads: int, profile: str = "") -> tupl
         api = cast(Api, cluster)
         kinds = {kind: "" for kind in WATCHED if kind in cluster._objects or kind == FOURNOS_CLUSTER}
         collect_seldom()
-        async with Caches(api, kinds) as caches:
+        async with ObjectCaches(api, kinds) as caches:
             keep_objects()
             client = AsyncClient(api=api, namespace=NAMESPACE)
             viewer = Viewer("you", caches, client, OwnRights(api, time.monotonic), csrf="")

@@ -21,9 +21,9 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.insight.caches import Caches
+from fournos.insight.caches import ObjectCaches
 from fournos.web.identity.loopback import Loopback
-from fournos.web.local import HOST, Options, serve
+from fournos.web.local import HOST, LocalOptions, serve
 from fournos.web.viewer import Viewer
 
 PERSON: Final = "person"
@@ -42,7 +42,7 @@ class Persons(Loopback):
 class Snapshots:
     """Serves /ws: each socket gets all FournosJobs as JSON at first and after changes."""
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: ObjectCaches) -> None:
         self._caches = caches
         self._changed = asyncio.Condition()
 
@@ -68,7 +68,7 @@ class Snapshots:
 
 
 async def _snapshots(api: Api) -> None:
-    async with Caches(api, {FOURNOS_JOB: ""}) as caches:
+    async with ObjectCaches(api, {FOURNOS_JOB: ""}) as caches:
         server = Snapshots(caches)
         app = web.Application()
         app.router.add_get("/ws", server.socket)
@@ -86,7 +86,7 @@ def _opened(address: str) -> None:
 async def _main(what: str, kubeconfig: Path) -> None:
     async with Client(load(kubeconfig), name="bench-web") as api:
         if what == "page":
-            options = Options(NAMESPACE, clusters_namespace=NAMESPACE, port=0)
+            options = LocalOptions(NAMESPACE, clusters_namespace=NAMESPACE, port=0)
             await serve(api, options, _opened, login=Persons)
         else:
             await _snapshots(api)

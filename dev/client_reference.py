@@ -46,10 +46,10 @@ _CLASSES: Final = (
 _VALUES: Final = (
     ("`explain()`", "fournos.insight.explanation.Explanation"),
     ("`tasks()`", "fournos.insight.tasks.Task"),
-    ("`components()`", "fournos.insight.appwrapper_components.Component"),
+    ("`components()`", "fournos.insight.appwrapper_components.WrappedComponent"),
     ("`queue()` and `waiting()`", "fournos.insight.queues.QueueEntry"),
-    ("`stop()`", "fournos.insight.stopping.Verdict"),
-    ("`timeline`", "fournos.insight.timeline.Entry"),
+    ("`stop()`", "fournos.insight.stopping.StopVerdict"),
+    ("`timeline`", "fournos.insight.timeline.TimelineEntry"),
     ("`repeats`", "fournos.client.repeat.Repeat"),
 )
 """What returns a value, and the class of the value."""

@@ -31,7 +31,7 @@ from devcluster.state import ProcessRef, Record, alive, reference, require
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.web.identity.loopback import Loopback
-from fournos.web.local import HOST, PORT, Options, serve
+from fournos.web.local import HOST, PORT, LocalOptions, serve
 
 _FILE = "page.json"
 _LOG = "page"
@@ -152,7 +152,7 @@ async def _serve(record: Record, namespace: str) -> None:
         raise DevclusterError(f"{record.directory / _FILE} cannot be read")
     served = Served(found.port, found.token, reference(os.getpid()))
     _write(record.directory, served)
-    options = Options(namespace, port=served.port)
+    options = LocalOptions(namespace, port=served.port)
     async with Client(load(record.kubeconfig)) as api:
         serving = asyncio.create_task(serve(api, options, print, login=partial(Loopback, token=served.token)))
         replaced = asyncio.create_task(_replaced(record.directory, served))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fournos.cli.command import Cli, verb
-from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.cli.stored import RunArgument, history_of, selected
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ async def withdraw(cli: Cli, job: RunArgument, kpi: KpiOption = "") -> None:
     cli.output.say(f"Nothing is acknowledged of {job} any more")
 
 
-def _show(cli: Cli, found: Sequence[Acknowledged]) -> None:
+def _show(cli: Cli, acknowledged: Sequence[Acknowledged]) -> None:
     if cli.output.structured:
         from fournos.history.api.verdicts import Acknowledged
         from fournos.history.api.wire import adapter
 
-        cli.output.data(adapter(tuple[Acknowledged, ...]).dump_python(tuple(found), mode="json"))
-    elif not found:
+        cli.output.data(adapter(tuple[Acknowledged, ...]).dump_python(tuple(acknowledged), mode="json"))
+    elif not acknowledged:
         cli.output.hint("Nothing is acknowledged.")
     else:
         rows = [
@@ -79,7 +79,7 @@ def _show(cli: Cli, found: Sequence[Acknowledged]) -> None:
                 one.by or "-",
                 one.reason,
             )
-            for one in found
+            for one in acknowledged
         ]
         header = ("SINCE", "KPI", "TEST", "NOW", "BY", "REASON")
         cli.output.lines(table(header, rows, width=cli.output.width))

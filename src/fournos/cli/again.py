@@ -59,14 +59,14 @@ async def resubmit(
 async def _again(cli: Cli, name: str, assignments: list[str] | None, *, watch: bool, only_ended: bool) -> int:
     changes = dict(m.assignment(one) for one in assignments or ())
     async with cli.session() as session:
-        found = await find_job(cli, session, name)
-        if only_ended and not is_terminal(found):
+        original = await find_job(cli, session, name)
+        if only_ended and not is_terminal(original):
             raise Fail(
-                f"{found['metadata']['name']} has not ended: it is {phase_of(found)}",
+                f"{original['metadata']['name']} has not ended: it is {phase_of(original)}",
                 fix="wait for it, or submit its spec beside it: fournos resubmit",
             )
         client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
-        job = await AsyncJob(client, found).resubmit(changes)
+        job = await AsyncJob(client, original).resubmit(changes)
         if not cli.output.objects(FOURNOS_JOB, [job.raw], single=True):
             _tell(cli, job)
         if watch:
@@ -121,13 +121,13 @@ async def matrix(
     fournos matrix -f job.yaml --axis hardware.gpuCount=1,2,4 --axis params.model=a,b --label sweep-1
     fournos list -l fournos.dev/matrix=sweep-1
     """
-    found = documents_of([file])
-    if len(found) != 1:
-        raise Fail(f"{file} holds {len(found)} jobs", fix="name a file with one")
+    documents = documents_of([file])
+    if len(documents) != 1:
+        raise Fail(f"{file} holds {len(documents)} jobs", fix="name a file with one")
     varied = dict(axis(one, option="--axis ") for one in axes)
     async with cli.session() as session:
         client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
-        jobs = await client.submit_matrix(found[0][1], varied, label=label, key=key)
+        jobs = await client.submit_matrix(documents[0][1], varied, label=label, key=key)
         if wait:
             await client.wait_all(jobs, progress=lambda ended, of, job: _progress(cli, ended, of, job))
     if not cli.output.objects(FOURNOS_JOB, [job.raw for job in jobs]):

@@ -8,9 +8,9 @@ from typing import Final
 import typer
 
 from fournos.cli.exits import MEANINGS
-from fournos.cli.lazy import Entry, LazyGroup
+from fournos.cli.lazy import CommandEntry, LazyGroup
 from fournos.cli.options import (
-    Common,
+    CommonOptions,
     ContextOption,
     FormatOption,
     KubeconfigOption,
@@ -28,139 +28,141 @@ EXAMPLES: Final = (
 )
 
 COMMANDS: Final = (
-    Entry("submit:submit", ("submit", "create"), "Submit jobs."),
-    Entry("list:list_jobs", ("list", "ls"), "List jobs, newest first."),
-    Entry(
+    CommandEntry("submit:submit", ("submit", "create"), "Submit jobs."),
+    CommandEntry("list:list_jobs", ("list", "ls"), "List jobs, newest first."),
+    CommandEntry(
         "get:get",
         ("get", "show"),
         "Show a job: its phases, conditions, attempts and what was made for it.",
     ),
-    Entry("explain:explain_job", ("explain", "why"), "Say why a job waits, and what to do about it."),
-    Entry("watch:watch", ("watch",), "Follow a job live: its phases and its tasks."),
-    Entry("watch:wait", ("wait",), "Wait, silently, until a job ends."),
-    Entry(
+    CommandEntry("explain:explain_job", ("explain", "why"), "Say why a job waits, and what to do about it."),
+    CommandEntry("watch:watch", ("watch",), "Follow a job live: its phases and its tasks."),
+    CommandEntry("watch:wait", ("wait",), "Wait, silently, until a job ends."),
+    CommandEntry(
         "logs:logs",
         ("logs", "log"),
         "Print the logs of a job's tasks, in the order in which they started, each line with its "
         "task's name.",
     ),
-    Entry(
+    CommandEntry(
         "stop:stop",
         ("stop",),
         "Stop jobs: cancel their runs, let the finally tasks clean up, give the quota back.",
     ),
-    Entry(
+    CommandEntry(
         "stop:delete",
         ("delete", "rm"),
         "Delete jobs, with all that was made for them: runs, logs, copies of secrets.",
     ),
-    Entry("again:retry", ("retry",), "Run a job that has ended once more, as a new job."),
-    Entry(
+    CommandEntry("again:retry", ("retry",), "Run a job that has ended once more, as a new job."),
+    CommandEntry(
         "again:resubmit",
         ("resubmit",),
         "Submit a job's spec once more, whether or not the job has ended.",
     ),
-    Entry("again:matrix", ("matrix",), "Submit one job for each combination of values."),
-    Entry("compare:diff", ("diff",), "Show how the specs of two jobs differ. Exit code 1 if they do."),
-    Entry(
+    CommandEntry("again:matrix", ("matrix",), "Submit one job for each combination of values."),
+    CommandEntry("compare:diff", ("diff",), "Show how the specs of two jobs differ. Exit code 1 if they do."),
+    CommandEntry(
         "compare:open_page",
         ("open",),
         "Open the page of a job's run in the Tekton Dashboard; without a terminal only its address is"
         " printed.",
     ),
-    Entry(
+    CommandEntry(
         "queue:queue",
         ("queue",),
         "Show a whole queue: who waits, of all namespaces that share it, in which order, and why each.",
     ),
-    Entry(
+    CommandEntry(
         "estimate:estimate",
         ("estimate",),
         "Estimate when waiting jobs start and end, or whether a job would start now. Submits nothing.",
     ),
-    Entry(
+    CommandEntry(
         "top:top",
         ("top",),
         "Watch clusters and jobs live: GPUs used and free, who runs where, who waits and why.",
     ),
-    Entry(
+    CommandEntry(
         "web:web",
         ("web",),
         "Open the page in a browser: the fleet, the queue, runs with their logs and results.",
     ),
-    Entry(
+    CommandEntry(
         "cluster:app",
         ("cluster",),
         "Clusters that jobs run on: what they have, who holds them. They are in the namespace of -n, "
         "HEARTH_NAMESPACE or hearth.",
     ),
-    Entry(
+    CommandEntry(
         "dispatch:app",
         ("dispatch",),
         "Jobs that run on other clusters: where they are, why they wait, and whether the workers are ready.",
     ),
-    Entry(
+    CommandEntry(
         "appwrapper:app",
         ("appwrapper",),
         "AppWrappers: resources that Kueue admits, and that end, as one.",
     ),
-    Entry("minicluster:app", ("minicluster",), "MiniClusters: Flux clusters in the pods of a Job."),
-    Entry("frameworks:app", ("frameworks",), "Kinds that are queued by configuration."),
-    Entry(
+    CommandEntry("minicluster:app", ("minicluster",), "MiniClusters: Flux clusters in the pods of a Job."),
+    CommandEntry("frameworks:app", ("frameworks",), "Kinds that are queued by configuration."),
+    CommandEntry(
         "compare_runs:compare",
         ("compare",),
         "Compare runs: first what differs, then their KPIs within the noise of comparable runs.",
     ),
-    Entry(
+    CommandEntry(
         "compare_runs:trend",
         ("trend",),
         "Show the KPIs of a job over the runs that can be compared with it, and what changed in them.",
     ),
-    Entry(
+    CommandEntry(
         "export:export",
         ("export",),
         "Write one job as one file: what it was, waited for, measured, and ran with; also when it is gone.",
     ),
-    Entry("baseline:app", ("baseline",), "Baselines: the runs that later ones are compared with."),
-    Entry(
+    CommandEntry("baseline:app", ("baseline",), "Baselines: the runs that later ones are compared with."),
+    CommandEntry(
         "acknowledge:app",
         ("acknowledge",),
         "Acknowledge changes of KPIs that are as they should be: they are no regressions any more.",
     ),
-    Entry("results:app", ("results",), "Results: what benchmarks measured, also of jobs that are gone."),
-    Entry("artifacts:app", ("artifacts",), "Artifacts: the files that runs left behind."),
-    Entry(
+    CommandEntry(
+        "results:app", ("results",), "Results: what benchmarks measured, also of jobs that are gone."
+    ),
+    CommandEntry("artifacts:app", ("artifacts",), "Artifacts: the files that runs left behind."),
+    CommandEntry(
         "history:app",
         ("history",),
         "Upkeep of the history's database, where that can be reached: backup, marks, deletion.",
         panel="Operate",
     ),
-    Entry(
+    CommandEntry(
         "wrap:wrap",
         ("wrap",),
         "Wrap manifests into one AppWrapper, which Kueue admits and which ends as one. Needs no cluster.",
         panel="AppWrappers",
     ),
-    Entry(
+    CommandEntry(
         "doctor:doctor",
         ("doctor",),
         "Look for what keeps jobs from running: versions, CRDs, Kueue, queues, rights, webhooks, clocks.",
         panel="Operate",
     ),
-    Entry(
+    CommandEntry(
         "run:run",
         ("run",),
         "Run the operator. It is configured by FOURNOS_… variables; FOURNOS_NAMESPACE, or -n, is "
         "required. For clusters it is HEARTH_… variables, and none is required.",
         panel="Operate",
     ),
-    Entry(
+    CommandEntry(
         "about:version",
         ("version",),
         "Show the version of this program and of the API that it speaks.",
         panel="About",
     ),
-    Entry(
+    CommandEntry(
         "about:completion",
         ("completion",),
         "Print the script that completes commands, options and names of live jobs.",
@@ -207,7 +209,7 @@ def _options(
     no_color: NoColorOption = False,
 ) -> None:
     root = ctx.ensure_object(Root)
-    common = Common(
+    common = CommonOptions(
         namespace=namespace, kubeconfig=kubeconfig, context=context, output=output, no_color=no_color
     )
     ctx.obj = replace(root, common=common)

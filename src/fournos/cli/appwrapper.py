@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.cli.command import Cli, Session, verb
-from fournos.cli.explain import view as explanation
-from fournos.cli.find import completion, find_one
+from fournos.cli.command import Cli, verb
+from fournos.cli.details import condition_table, created_fact, details, workload_table
+from fournos.cli.explain import show_explanation
+from fournos.cli.find import find_of_kind, name_argument
 from fournos.cli.formatting import phase_text
-from fournos.cli.get import condition_table, indented
-from fournos.cli.lazy import sub_app
-from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
+from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, show_list
 from fournos.cli.output import table
-from fournos.cli.progress import headline
+from fournos.cli.plain_help import sub_app
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.appwrapper_components import components, kinds, resets, user_of
-from fournos.insight.appwrapper_facts import members
-from fournos.insight.appwrapper_reasons import Members, explain, why
-from fournos.insight.explanation import as_data
-from fournos.insight.facts import queue_facts
-from fournos.insight.queued import priority_class, queue_name, workload_state
+from fournos.insight.appwrapper_facts import explained, members
+from fournos.insight.appwrapper_reasons import WrapperMembers, why
+from fournos.insight.queued import priority_class, queue_name
 from fournos.insight.values import created, name_of, phase_of, pod_phase, since, spec_of
 
 app = sub_app()
 
-NameArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME",
-        help="Name of the AppWrapper.",
-        autocompletion=completion(APPWRAPPER),
-        show_default=False,
-    ),
-]
+NameArgument = Annotated[str, name_argument(APPWRAPPER)]
 
 
 @verb(app, "list", "ls")
@@ -59,19 +47,7 @@ async def list_appwrappers(
     fournos appwrapper list
     fournos appwrapper list -A --phase Running -o wide    users, priorities, tries
     """
-    await show_list(cli, APPWRAPPER, view, phase_of, phases=phase, selector=selector, everywhere=everywhere)
-
-
-def view(
-    found: Sequence[Obj], *, now: datetime, wide: bool, everywhere: bool, width: int | None
-) -> list[Text]:
-    header = ["NAME", "PHASE", "QUEUE", "COMPONENTS", "AGE"]
-    header += ["USER", "PRIORITY", "RESETS"] if wide else []
-    rows = [[*_row(wrapper, now, wide), why(wrapper)] for wrapper in found]
-    if everywhere:
-        header.insert(0, "NAMESPACE")
-        rows = [[key_of(one).namespace, *row] for one, row in zip(found, rows, strict=True)]
-    return table([*header, "MESSAGE"], rows, width=width)
+    await show_list(cli, APPWRAPPER, _TABLE, phase_of, phases=phase, selector=selector, everywhere=everywhere)
 
 
 def _row(wrapper: Obj, now: datetime, wide: bool) -> list[str | Text]:
@@ -88,7 +64,12 @@ def _row(wrapper: Obj, now: datetime, wide: bool) -> list[str | Text]:
             priority_class(wrapper) or "-",
             str(resets(wrapper)),
         ]
-    return row
+    return [*row, why(wrapper)]
+
+
+_TABLE: Final = ListTable(
+    ("NAME", "PHASE", "QUEUE", "COMPONENTS", "AGE"), ("USER", "PRIORITY", "RESETS"), _row
+)
 
 
 @verb(app, "get", "show")
@@ -100,53 +81,44 @@ async def get_appwrapper(cli: Cli, name: NameArgument) -> None:
     fournos appwrapper get sample -o yaml
     """
     async with cli.session() as session:
-        wrapper = await _find(session, name)
+        wrapper = await find_of_kind(session, APPWRAPPER, name)
         if cli.output.objects(APPWRAPPER, [wrapper], single=True):
             return
         found = await members(session.api, wrapper)
     cli.output.lines(detail(wrapper, found, cli.world.now(), width=cli.output.width))
 
 
-def detail(wrapper: Obj, found: Members, now: datetime, *, width: int | None) -> list[Text]:
+def detail(wrapper: Obj, belongings: WrapperMembers, now: datetime, *, width: int | None) -> list[Text]:
     facts = [
         ("Namespace", key_of(wrapper).namespace),
         ("User", user_of(wrapper)),
         ("Queue", queue_name(wrapper)),
         ("Priority", priority_class(wrapper)),
         ("Managed by", spec_of(wrapper).get("managedBy")),
-        ("Created", f"{created(wrapper)} ({since(created(wrapper), now)} ago)"),
+        ("Created", created_fact(wrapper, now)),
         ("Resets", resets(wrapper)),
         ("Message", why(wrapper)),
     ]
-    lines = [headline(wrapper)]
-    lines += [Text.assemble("  ", (f"{label:<13}", "dim"), str(value)) for label, value in facts if value]
     inner = width and width - 2
-    for title, body in (
-        ("Components", _components(wrapper, found, inner)),
+    sections = (
+        ("Components", _components(wrapper, belongings, inner)),
         ("Conditions", condition_table(wrapper, now, width)),
-        ("Workloads", _workloads(found, now, inner)),
-        ("Pods", _pods(found, now, inner)),
+        ("Workloads", workload_table(belongings.workloads, now, inner)),
+        ("Pods", _pods(belongings, now, inner)),
         ("Next", [Text(f"fournos appwrapper explain {name_of(wrapper)}")]),
-    ):
-        if body:
-            lines += [Text(), Text(title, style="bold"), *(indented(line) for line in body)]
-    return lines
+    )
+    return details(wrapper, facts, sections)
 
 
-def _components(wrapper: Obj, found: Members, width: int | None) -> list[Text]:
+def _components(wrapper: Obj, belongings: WrapperMembers, width: int | None) -> list[Text]:
     rows = [
         (one.kind, one.name, one.state, "-" if one.pods is None else str(one.pods))
-        for one in components(wrapper, found)
+        for one in components(wrapper, belongings)
     ]
     return table(("KIND", "NAME", "STATE", "PODS"), rows, width=width)
 
 
-def _workloads(found: Members, now: datetime, width: int | None) -> list[Text]:
-    rows = [(name_of(one), since(created(one), now), workload_state(one)) for one in found.workloads]
-    return table(("NAME", "AGE", "STATE"), rows, width=width) if rows else []
-
-
-def _pods(found: Members, now: datetime, width: int | None) -> list[Text]:
+def _pods(belongings: WrapperMembers, now: datetime, width: int | None) -> list[Text]:
     rows = [
         (
             name_of(pod),
@@ -154,7 +126,7 @@ def _pods(found: Members, now: datetime, width: int | None) -> list[Text]:
             pod_phase(pod).lower(),
             str(spec_of(pod).get("nodeName") or "-"),
         )
-        for pod in found.pods
+        for pod in belongings.pods
     ]
     return table(("NAME", "AGE", "STATE", "NODE"), rows, width=width) if rows else []
 
@@ -168,21 +140,6 @@ async def explain_appwrapper(cli: Cli, name: NameArgument) -> None:
     fournos appwrapper explain sample -o json
     """
     async with cli.session() as session:
-        wrapper = await _find(session, name)
-        found = await members(session.api, wrapper)
-        queue = queue_name(wrapper)
-        facts = await queue_facts(session.api, wrapper, queue) if queue else None
-    explained = explain(wrapper, found, facts, cli.world.now())
-    if cli.output.structured:
-        cli.output.data(as_data(wrapper, explained))
-    else:
-        cli.output.lines(explanation(wrapper, explained, cli.world.now(), width=cli.output.width))
-
-
-# --- shared ------------------------------------------------------------------------------------------
-
-
-async def _find(session: Session, name: str) -> Obj:
-    """Returns the AppWrapper of this name.  Raises Fail if there is none."""
-    bare = name.rpartition("/")[2]
-    return await find_one(session, APPWRAPPER, bare, command="fournos appwrapper", what="AppWrapper")
+        wrapper = await find_of_kind(session, APPWRAPPER, name)
+        explanation, _ = await explained(session.api, wrapper, cli.world.now())
+    show_explanation(cli, wrapper, explanation)

@@ -11,9 +11,9 @@ import typer
 
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
-from fournos.cli.lazy import sub_app
 from fournos.cli.options import AllClustersOption
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.cli.results import JobOption
 from fournos.cli.stored import history_of
 
@@ -40,14 +40,14 @@ async def push(
     fournos artifacts push $(workspaces.artifacts.path)   in a task of the job
     fournos artifacts push plots --job llama-7b           from elsewhere
     """
-    found = [one for path in paths for one in _files(path)]
+    files = [one for path in paths for one in _files(path)]
     async with cli.session() as session:
         history = history_of(session)
-        for file, name in found:
+        for file, name in files:
             with file.open("rb") as content:
                 stored = await history.push_artifact(content, name, name=job)
             cli.output.say(f"{stored.path}: {stored.size} bytes")
-    if not found:
+    if not files:
         cli.output.hint("There are no files.")
 
 
@@ -55,13 +55,13 @@ async def push(
 async def list_artifacts(cli: Cli, job: JobArgument, all_clusters: AllClustersOption = False) -> None:
     """List the artifacts of a job, also when the job is gone."""
     async with cli.session() as session:
-        found = await history_of(session, all_clusters=all_clusters).artifacts(job)
+        artifacts = await history_of(session, all_clusters=all_clusters).artifacts(job)
     if cli.output.structured:
-        cli.output.data([{"path": one.path, "size": one.size, "sha256": one.sha256} for one in found])
-    elif not found:
+        cli.output.data([{"path": one.path, "size": one.size, "sha256": one.sha256} for one in artifacts])
+    elif not artifacts:
         cli.output.hint(f"{job} has no artifacts.")
     else:
-        rows = [(one.path, str(one.size), one.sha256[:12]) for one in found]
+        rows = [(one.path, str(one.size), one.sha256[:12]) for one in artifacts]
         cli.output.lines(table(("PATH", "BYTES", "SHA256"), rows, width=cli.output.width))
 
 
@@ -103,8 +103,8 @@ def _files(path: Path) -> list[tuple[Path, str]]:
         raise Fail(f"{path} is no file and no directory", fix="name what is to be stored")
     root = path.resolve()
     return [
-        (found, found.relative_to(path).as_posix())
+        (file, file.relative_to(path).as_posix())
         for folder, _, names in sorted(os.walk(path))
         for name in sorted(names)
-        if (found := Path(folder) / name).is_file() and found.resolve().is_relative_to(root)
+        if (file := Path(folder) / name).is_file() and file.resolve().is_relative_to(root)
     ]

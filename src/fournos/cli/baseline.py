@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from fournos.cli.command import Cli, verb
-from fournos.cli.lazy import sub_app
 from fournos.cli.listing import EverywhereOption
 from fournos.cli.options import AllClustersOption
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.cli.stored import RunArgument, history_of, run_data
 
 app = sub_app()
@@ -67,14 +67,14 @@ async def list_baselines(
 ) -> None:
     """List the baselines, the newest first."""
     async with cli.session() as session:
-        found = await history_of(session, all_clusters=all_clusters).baselines(everywhere=everywhere)
+        baselines = await history_of(session, all_clusters=all_clusters).baselines(everywhere=everywhere)
     if cli.output.structured:
         data = [
             {"run": run_data(one.run), "at": one.at.isoformat(), "by": one.by, "reason": one.reason}
-            for one in found
+            for one in baselines
         ]
         cli.output.data(data)
-    elif not found:
+    elif not baselines:
         cli.output.hint("There are no baselines.")
     else:
         header = ["NAME", "PIPELINE", "PROJECT", "CLUSTER", "PINNED", "BY", "REASON"]
@@ -88,10 +88,10 @@ async def list_baselines(
                 one.by or "-",
                 one.reason or "-",
             ]
-            for one in found
+            for one in baselines
         ]
         if everywhere:
             header.insert(0, "NAMESPACE")
-            for row, one in zip(rows, found, strict=True):
+            for row, one in zip(rows, baselines, strict=True):
                 row.insert(0, one.run.identity.namespace)
         cli.output.lines(table(header, rows, width=cli.output.width))

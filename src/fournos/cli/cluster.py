@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -13,13 +12,13 @@ import typer
 from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.cli.command import Cli, Session, verb
+from fournos.cli.command import Cli, CliSession, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import completion
-from fournos.cli.lazy import sub_app
 from fournos.cli.options import Format
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj
@@ -34,6 +33,7 @@ from fournos.insight.clusters import (
     looked_at,
     ttl_of,
 )
+from fournos.insight.environment import clusters_namespace
 from fournos.insight.values import created, name_of, since, spec_of, status_of
 
 _POLL: Final = 0.5
@@ -55,13 +55,13 @@ NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Ask for it, and d
 
 def _namespace(cli: Cli) -> str:
     """The namespace of the FournosClusters."""
-    return cli.common.namespace or os.environ.get("HEARTH_NAMESPACE") or "hearth"
+    return cli.common.namespace or clusters_namespace()
 
 
 @asynccontextmanager
-async def _session(cli: Cli) -> AsyncIterator[Session]:
+async def _session(cli: Cli) -> AsyncIterator[CliSession]:
     async with cli.session() as session:
-        yield Session(session.api, _namespace(cli))
+        yield CliSession(session.api, _namespace(cli))
 
 
 @verb(app, "list", "ls")
@@ -73,14 +73,14 @@ async def list_clusters(cli: Cli) -> None:
     fournos cluster list -o wide          versions, certificates, jobs
     """
     async with _session(cli) as session:
-        found = (await session.api.list(FOURNOS_CLUSTER, namespace=session.namespace)).items
-    if cli.output.objects(FOURNOS_CLUSTER, found):
+        clusters = (await session.api.list(FOURNOS_CLUSTER, namespace=session.namespace)).items
+    if cli.output.objects(FOURNOS_CLUSTER, clusters):
         return
-    if not found:
+    if not clusters:
         cli.output.hint(f"No clusters in namespace {session.namespace}.")
         return
     wide = cli.output.form is Format.WIDE
-    cli.output.lines(view(found, now=cli.world.now(), wide=wide, width=cli.output.width))
+    cli.output.lines(view(clusters, now=cli.world.now(), wide=wide, width=cli.output.width))
 
 
 def view(clusters: Sequence[Obj], *, now: datetime, wide: bool, width: int | None) -> list[Text]:
@@ -246,11 +246,11 @@ async def discover_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOptio
     async with _session(cli) as session:
         await _find(session, name)
         await session.api.patch(FOURNOS_CLUSTER, _key(session, name), discover_change(asked))
-        found = None if no_wait else await _until_so(session, name, lambda one: looked_at(one, asked))
-    if found is None:
+        cluster = None if no_wait else await _until_so(session, name, lambda one: looked_at(one, asked))
+    if cluster is None:
         cli.output.say(f"{name}: asked to be looked at")
         return Exit.OK if no_wait else Exit.TIMEOUT
-    status = status_of(found)
+    status = status_of(cluster)
     error = (status.get("hardware") or {}).get("lastError")
     cli.output.say(f"{name}: {error or status.get('gpuSummary') or 'no GPUs'}")
     return Exit.FAILED if error else Exit.OK
@@ -259,11 +259,11 @@ async def discover_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOptio
 # --- shared ------------------------------------------------------------------------------------------
 
 
-def _key(session: Session, name: str) -> Key:
+def _key(session: CliSession, name: str) -> Key:
     return Key(session.namespace, name)
 
 
-async def _find(session: Session, name: str) -> Obj:
+async def _find(session: CliSession, name: str) -> Obj:
     try:
         return await session.api.get(FOURNOS_CLUSTER, _key(session, name))
     except NotFoundError:
@@ -274,7 +274,7 @@ async def _find(session: Session, name: str) -> Obj:
         ) from None
 
 
-async def _until_so(session: Session, name: str, holds: Any) -> Obj | None:
+async def _until_so(session: CliSession, name: str, holds: Any) -> Obj | None:
     """Waits until `holds` is true for the cluster and returns it; None after the time limit."""
     try:
         async with asyncio.timeout(_PATIENCE):

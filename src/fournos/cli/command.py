@@ -23,17 +23,17 @@ from rich.text import Text
 
 from fournos.cli.errors import Fail, from_insight, from_kube
 from fournos.cli.exits import Exit
-from fournos.cli.lazy import Command
-from fournos.cli.options import Common, Format, Root
+from fournos.cli.options import CommonOptions, Format, Root
 from fournos.cli.output import Output
+from fournos.cli.plain_help import PlainCommand
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
+from fournos.insight import environment
 from fournos.insight.errors import FournosError
-from fournos.insight.source import DEFAULT_QUEUE
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class CliSession:
     """A connection and the effective namespace."""
 
     api: Api
@@ -43,27 +43,27 @@ class Session:
 class Cli:
     """The first argument of each command: the common options, the output and the connection."""
 
-    def __init__(self, root: Root, common: Common) -> None:
+    def __init__(self, root: Root, common: CommonOptions) -> None:
         self.world = root.world
         self.common = common
         self.output = Output(common.output or Format.TABLE, color=False if common.no_color else None)
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Session]:
+    async def session(self) -> AsyncIterator[CliSession]:
         """Connects to the API server.  The namespace is -n, else FOURNOS_NAMESPACE, else the context's."""
         async with self.world.connect(self.common.kubeconfig, self.common.context) as connection:
-            namespace = self.common.namespace or os.environ.get("FOURNOS_NAMESPACE") or connection.namespace
-            yield Session(connection.api, namespace)
+            namespace = self.common.namespace or environment.jobs_namespace() or connection.namespace
+            yield CliSession(connection.api, namespace)
 
     @property
     def me(self) -> str:
         """The owner of the user's jobs (FOURNOS_OWNER); "" if it is not set."""
-        return os.environ.get("FOURNOS_OWNER", "")
+        return environment.owner()
 
     @property
     def queue(self) -> str:
         """The LocalQueue of jobs that have no Workload yet."""
-        return os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
+        return environment.local_queue()
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -74,7 +74,7 @@ def verb(app: typer.Typer, *names: str, panel: str = "Commands") -> Callable[[Fu
 
     def register(function: Function) -> Function:
         for index, name in enumerate(names):
-            app.command(name, cls=Command, rich_help_panel=panel, hidden=index > 0)(_entry(function))
+            app.command(name, cls=PlainCommand, rich_help_panel=panel, hidden=index > 0)(_entry(function))
         return function
 
     return register
@@ -83,7 +83,7 @@ def verb(app: typer.Typer, *names: str, panel: str = "Commands") -> Callable[[Fu
 def _entry(function: Callable[..., Any]) -> Callable[..., None]:
     """Returns the function that typer calls: the command's own parameters, then the common options."""
     hints = get_type_hints(function, include_extras=True)
-    common = get_type_hints(Common, include_extras=True)
+    common = get_type_hints(CommonOptions, include_extras=True)
     own = list(inspect.signature(function).parameters.values())[1:]
     parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     parameters += [p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
@@ -91,13 +91,13 @@ def _entry(function: Callable[..., Any]) -> Callable[..., None]:
         inspect.Parameter(
             f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=common[f.name]
         )
-        for f in fields(Common)
+        for f in fields(CommonOptions)
     ]
 
     @functools.wraps(function)
     def entry(ctx: typer.Context, **values: Any) -> None:
         root = ctx.find_object(Root) or Root()
-        options = Common(**{f.name: values.pop(f.name) for f in fields(Common)})
+        options = CommonOptions(**{f.name: values.pop(f.name) for f in fields(CommonOptions)})
         cli = Cli(root, options.over(root.common))
         raise typer.Exit(run(cli, functools.partial(function, cli, **values)))
 

@@ -23,13 +23,13 @@ async def diff(cli: Cli, first: NameArgument, second: NameArgument) -> int:
     """
     async with cli.session() as session:
         jobs = [await find_job(cli, session, name) for name in (first, second)]
-    found = differences(*jobs)
+    changed = differences(*jobs)
     if cli.output.structured:
-        cli.output.data([one.as_data() for one in found])
+        cli.output.data([one.as_data() for one in changed])
     else:
         for line in unified(*jobs):
             cli.output.say(Text(line, style={"-": "red", "+": "green", "@": "dim"}.get(line[:1], "")))
-    return Exit.FAILED if found else Exit.OK
+    return Exit.FAILED if changed else Exit.OK
 
 
 async def open_page(cli: Cli, name: NameArgument) -> None:

@@ -27,7 +27,7 @@ class Form(StrEnum):
     HTML = "html"
 
 
-class Reason(StrEnum):
+class CompareFailure(StrEnum):
     """What makes `compare` fail."""
 
     REGRESSION = "regression"
@@ -61,7 +61,7 @@ async def compare(
         bool, typer.Option("--across", help="Judge runs that measured different things all the same.")
     ] = False,
     fail_on: Annotated[
-        Reason | None,
+        CompareFailure | None,
         typer.Option("--fail-on", metavar="regression", help="Exit with code 1 if a KPI is worse."),
     ] = None,
     all_clusters: AllClustersOption = False,
@@ -80,15 +80,15 @@ async def compare(
 
     async with cli.session() as session:
         history = history_of(session, all_clusters=all_clusters)
-        found = await history.compare(*await selected(cli, history, jobs), across=across)
-    text = FORMATS["json" if cli.output.structured else form.value](found)
+        comparison = await history.compare(*await selected(cli, history, jobs), across=across)
+    text = FORMATS["json" if cli.output.structured else form.value](comparison)
     if to is None:
         for line in text.removesuffix("\n").split("\n"):
             cli.output.say(line)
     else:
         to.write_text(text, encoding="utf-8")
         cli.output.hint(f"{to}: {len(text)} characters")
-    return Exit.FAILED if fail_on and found.regressed else Exit.OK
+    return Exit.FAILED if fail_on and comparison.regressed else Exit.OK
 
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -124,13 +124,13 @@ async def trend(
     async with cli.session() as session:
         history = history_of(session, all_clusters=all_clusters)
         (name,) = await selected(cli, history, [job])
-        found = await history.trends(name, kpi=kpi, runs=runs)
+        trends = await history.trends(name, kpi=kpi, runs=runs)
     if cli.output.structured:
         from fournos.history.api.trends import Trends
         from fournos.history.api.wire import adapter
 
-        cli.output.data(adapter(Trends).dump_python(found, mode="json"))
-    elif not found.series:
+        cli.output.data(adapter(Trends).dump_python(trends, mode="json"))
+    elif not trends.series:
         cli.output.hint(f"{job} has no results that can be compared.")
     else:
         rows = [
@@ -139,16 +139,16 @@ async def trend(
                 " ".join(f"{name}={value}" for name, value in one.labels.items()) or "-",
                 str(len(one.points)),
                 f"{one.points[-1].value:g} {one.unit}".strip() if one.points else "-",
-                found.state_of(one),
+                trends.state_of(one),
                 sparkline([point.value for point in one.points[-_SHOWN:]]),
             )
-            for one in found.series
+            for one in trends.series
         ]
         header = ("KPI", "TEST", "RUNS", "NEWEST", "STATE", "TREND")
         cli.output.lines(table(header, rows, width=cli.output.width))
-        for line in found.summary:
+        for line in trends.summary:
             cli.output.say(line)
-    fails = {Open.REGRESSION: found.regressed, Open.NEW_REGRESSION: found.newly_regressed}
+    fails = {Open.REGRESSION: trends.regressed, Open.NEW_REGRESSION: trends.newly_regressed}
     return Exit.FAILED if fail_on and fails[fail_on] else Exit.OK
 
 

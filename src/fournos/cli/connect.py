@@ -17,7 +17,7 @@ from fournos.insight.workers import Dial
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class CliConnection:
     """An open connection to an API server."""
 
     api: Api
@@ -25,15 +25,15 @@ class Connection:
     """The namespace of the kubeconfig context."""
 
 
-Connect: TypeAlias = Callable[[Path | None, str | None], AbstractAsyncContextManager[Connection]]
+Connect: TypeAlias = Callable[[Path | None, str | None], AbstractAsyncContextManager[CliConnection]]
 """Connects by the values of --kubeconfig and --context.  Raises CredentialsError."""
 
 
 @asynccontextmanager
-async def connect(kubeconfig: Path | None, context: str | None) -> AsyncIterator[Connection]:
+async def connect(kubeconfig: Path | None, context: str | None) -> AsyncIterator[CliConnection]:
     credentials = load(kubeconfig, context)
     async with Client(credentials, name="cli") as client:
-        yield Connection(client, credentials.namespace)
+        yield CliConnection(client, credentials.namespace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from fournos.cli.command import Cli, verb
 from fournos.cli.exits import Exit
-from fournos.cli.lazy import sub_app
 from fournos.cli.options import Format
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.engine.kube.resource import Obj
 from fournos.insight.dispatch import (
     DispatchCheck,
@@ -27,10 +27,11 @@ from fournos.insight.dispatch import (
     worker_of,
     workload_named,
 )
-from fournos.insight.dispatch_check import Line, inspect, kinds_of, problems
+from fournos.insight.dispatch_check import CheckLine, inspect, kinds_of, problems
+from fournos.insight.environment import KUEUE_NAMESPACE
 from fournos.insight.queued import WORKLOAD
 from fournos.insight.values import created, since
-from fournos.insight.workers import KUEUE_NAMESPACE, Manager, state_there
+from fournos.insight.workers import ManagerCluster, state_there
 
 app = sub_app()
 
@@ -49,25 +50,25 @@ async def list_dispatched(cli: Cli) -> None:
     fournos dispatch list -n team -o wide    with the adapter's message
     """
     async with cli.session() as session:
-        known = await checks_by_name(session.api)
+        checks = await checks_by_name(session.api)
         workloads = (await session.api.list(WORKLOAD, namespace=session.namespace)).items
-    found = [one for one in workloads if entry_of(one, known)]
-    if cli.output.objects(WORKLOAD, found):
+    dispatched = [one for one in workloads if entry_of(one, checks)]
+    if cli.output.objects(WORKLOAD, dispatched):
         return
-    if not found:
+    if not dispatched:
         cli.output.hint(f"No jobs for workers in namespace {session.namespace}.")
         return
     wide = cli.output.form is Format.WIDE
     header = ["JOB", "WORKER", "STATE", "ADAPTER", "AGE", *(["MESSAGE"] if wide else [])]
     rows: list[list[str | Text]] = []
-    for one in found:
-        entry = entry_of(one, known)
+    for workload in dispatched:
+        entry = entry_of(workload, checks)
         row: list[str | Text] = [
-            job_name(one),
-            worker_of(one) or "-",
-            state_of(one, entry),
-            known[entry["name"]].adapter,
-            since(created(one), cli.world.now()),
+            job_name(workload),
+            worker_of(workload) or "-",
+            state_of(workload, entry),
+            checks[entry["name"]].adapter,
+            since(created(workload), cli.world.now()),
         ]
         rows.append([*row, str(entry.get("message") or "")] if wide else row)
     cli.output.lines(table(header, rows, width=cli.output.width))
@@ -88,7 +89,7 @@ async def explain_dispatch(
         known = await checks_by_name(session.api)
         workload = await workload_named(session.api, session.namespace, name)
         lines = _here(workload, *dispatch_of(workload, known))
-        manager = Manager(session.api, cli.world.dial, cli.world.now, kueue_namespace)
+        manager = ManagerCluster(session.api, cli.world.dial, cli.world.now, kueue_namespace)
         for one in asked(workload):
             lines.append(Text(f"  on {one}: {await state_there(manager, one, workload)}"))
     cli.output.lines(lines)
@@ -124,7 +125,7 @@ async def check_dispatch(
     """
     kinds = kinds_of(kind or (), os.environ.get("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", ""))
     async with cli.session() as session:
-        manager = Manager(session.api, cli.world.dial, cli.world.now, kueue_namespace)
+        manager = ManagerCluster(session.api, cli.world.dial, cli.world.now, kueue_namespace)
         lines = await inspect(manager, kinds)
     if cli.output.structured:
         cli.output.data([line.as_data() for line in lines])
@@ -136,7 +137,7 @@ async def check_dispatch(
     return Exit.FAILED if wrong else Exit.OK
 
 
-def _table(lines: Sequence[Line], *, width: int | None) -> list[Text]:
+def _table(lines: Sequence[CheckLine], *, width: int | None) -> list[Text]:
     rows: list[list[str | Text]] = [
         [
             line.worker,

@@ -13,8 +13,9 @@ from fournos.cli.command import Cli
 from fournos.cli.exits import Exit
 from fournos.cli.output import table
 from fournos.insight.doctor.examine import examine
-from fournos.insight.doctor.facts import Place, Server, VaultHealth, gather
-from fournos.insight.doctor.finding import Finding, Level, faults
+from fournos.insight.doctor.facts import DoctorServer, ExaminedNamespaces, VaultHealth, gather
+from fournos.insight.doctor.finding import DoctorFinding, Level, faults
+from fournos.insight.environment import clusters_namespace
 from fournos.insight.values import count
 
 _STYLES: Final = {Level.OK: "green", Level.UNKNOWN: "dim", Level.WARNING: "yellow", Level.FAULT: "bold red"}
@@ -33,9 +34,9 @@ async def doctor(cli: Cli) -> int:
     """
     vault = await vault_health(os.environ.get("VAULT_ADDR", ""))
     async with cli.session() as session:
-        place = Place(session.namespace, os.environ.get("HEARTH_NAMESPACE") or "hearth", cli.queue)
+        place = ExaminedNamespaces(session.namespace, clusters_namespace(), cli.queue)
         # The connection of a command is a Client, which has more operations than an Api.
-        facts = await gather(cast(Server, session.api), place, now=cli.world.now, vault=vault)
+        facts = await gather(cast(DoctorServer, session.api), place, now=cli.world.now, vault=vault)
     findings = examine(facts, cli.world.now())
     wrong = faults(findings)
     if cli.output.structured:
@@ -61,15 +62,15 @@ async def vault_health(address: str) -> VaultHealth | None:
         return VaultHealth(address, 0)
 
 
-def view(findings: Sequence[Finding], *, width: int | None) -> list[Text]:
+def view(findings: Sequence[DoctorFinding], *, width: int | None) -> list[Text]:
     """Returns the findings as a table, each fault and warning with its fix below."""
     rows = [
         (one.area, one.what, Text(one.level.value, style=_STYLES[one.level]), one.text) for one in findings
     ]
     head, *lines = table(("AREA", "WHAT", "STATE", "DETAIL"), rows, width=width)
     result = [head]
-    for one, line in zip(findings, lines, strict=True):
+    for finding, line in zip(findings, lines, strict=True):
         result.append(line)
-        if one.fix:
-            result.append(Text.assemble(("  Fix: ", "bold"), one.fix))
+        if finding.fix:
+            result.append(Text.assemble(("  Fix: ", "bold"), finding.fix))
     return result

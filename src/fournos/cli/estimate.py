@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Fail
 from fournos.cli.find import complete_name
 from fournos.cli.output import table
@@ -52,17 +52,17 @@ async def estimate(
         await _would_start(cli, files, assignments, texts)
         return
     async with cli.session() as session:
-        found = await _estimates(session, name)
+        estimates = await _estimates(session, name)
     if cli.output.structured:
         from fournos.history.api.wire import adapter
         from fournos.history.estimates.models import Estimates
 
-        cli.output.data(adapter(Estimates).dump_python(found, mode="json", by_alias=True))
+        cli.output.data(adapter(Estimates).dump_python(estimates, mode="json", by_alias=True))
     else:
-        _show(cli, found)
+        _show(cli, estimates)
 
 
-async def _estimates(session: Session, name: str) -> Estimates:
+async def _estimates(session: CliSession, name: str) -> Estimates:
     from fournos.history.estimates.models import Estimates
 
     history = history_of(session)
@@ -71,11 +71,11 @@ async def _estimates(session: Session, name: str) -> Estimates:
     return Estimates((await history.estimate(name),))
 
 
-def _show(cli: Cli, found: Estimates) -> None:
+def _show(cli: Cli, estimates: Estimates) -> None:
     from fournos.history.estimates.text import when
 
     now = cli.world.now()
-    if not found.jobs:
+    if not estimates.jobs:
         cli.output.hint("No job waits.")
     else:
         header = ("PLACE", "NAME", "STARTS", "ENDS", "BASIS")
@@ -87,17 +87,17 @@ def _show(cli: Cli, found: Estimates) -> None:
                 when(one.estimate.end, now),
                 "; ".join(filter(None, (one.estimate.basis, one.estimate.reason))),
             )
-            for one in found.jobs
+            for one in estimates.jobs
         ]
         cli.output.lines(table(header, rows, width=cli.output.width))
-    for score in found.accuracy:
+    for score in estimates.accuracy:
         cli.output.hint(f"So far, {score}.")
 
 
 async def _would_start(
     cli: Cli, files: list[str] | None, assignments: list[str] | None, texts: list[str] | None
 ) -> None:
-    wanted = prepare(
+    manifests = prepare(
         documents_of(files or ()),
         assignments=assignments or (),
         texts=texts or (),
@@ -105,32 +105,32 @@ async def _would_start(
         generate_name=None,
         owner=cli.me,
     )
-    found = []
+    starts = []
     async with cli.session() as session:
         history = history_of(session)
-        for manifest in wanted:
+        for manifest in manifests:
             m.place(manifest, asked=cli.common.namespace, otherwise=session.namespace)
             namespace = manifest["metadata"]["namespace"]
-            found.append(
+            starts.append(
                 (
                     manifest,
                     await history.would_start(manifest["spec"], queue=cli.queue, namespace=namespace),
                 )
             )
     if cli.output.structured:
-        data: list[Any] = [_data(one) for _, one in found]
+        data: list[Any] = [_data(one) for _, one in starts]
         cli.output.data(data[0] if len(data) == 1 else data)
         return
     from fournos.history.estimates.text import answer
 
-    for manifest, one in found:
+    for manifest, start in starts:
         meta = manifest["metadata"]
-        title = f"{meta.get('name') or meta.get('generateName')}: " if len(found) > 1 else ""
-        cli.output.say(title + answer(one, cli.world.now()))
+        title = f"{meta.get('name') or meta.get('generateName')}: " if len(starts) > 1 else ""
+        cli.output.say(title + answer(start, cli.world.now()))
 
 
-def _data(found: Any) -> Any:
+def _data(value: Any) -> Any:
     from fournos.history.api.wire import adapter
     from fournos.history.estimates.simulate import WouldStart
 
-    return adapter(WouldStart).dump_python(found, mode="json", by_alias=True)
+    return adapter(WouldStart).dump_python(value, mode="json", by_alias=True)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fournos.api.phase import Phase
 from fournos.cli.command import Cli
+from fournos.cli.details import section
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
@@ -48,44 +49,46 @@ async def explain_job(cli: Cli, name: NameArgument) -> None:
         finally:
             if estimate is not None:
                 estimate.cancel()
-    found = explain(facts, cli.world.now())
+    explanation = explain(facts, cli.world.now())
     if cli.output.structured:
-        data = as_data(job, found)
+        data = as_data(job, explanation)
         cli.output.data(data if predicted is None else data | {"estimate": estimate_data(predicted)})
     else:
-        lines = view(job, found, cli.world.now(), width=cli.output.width)
+        lines = view(job, explanation, cli.world.now(), width=cli.output.width)
         cli.output.lines(lines + _estimate(predicted, cli.world.now()))
 
 
-def view(job: Obj, found: Explanation, now: datetime, *, width: int | None) -> list[Text]:
-    lines = [headline(job), Text(found.verdict)]
+def view(job: Obj, explanation: Explanation, now: datetime, *, width: int | None) -> list[Text]:
+    lines = [headline(job), Text(explanation.verdict)]
     inner = width and width - 2
-    lines += _section("Why", [Text(line) for line in found.because])
-    if found.ahead is not None:
-        place = f"Place {len(found.ahead) + 1} of {found.in_line}"
-        first = f", after {', '.join(found.ahead[-3:])}" if found.ahead else ""
-        lines += _section("In the queue", [Text(place + first)])
-    if found.holders:
+    lines += section("Why", [Text(line) for line in explanation.because])
+    if explanation.ahead is not None:
+        place = f"Place {len(explanation.ahead) + 1} of {explanation.in_line}"
+        first = f", after {', '.join(explanation.ahead[-3:])}" if explanation.ahead else ""
+        lines += section("In the queue", [Text(place + first)])
+    if explanation.holders:
         header = ("NAME", "PHASE", "CLUSTER", "OWNER", "EXCLUSIVE", "FOR")
-        lines += _section("On these clusters", table(header, _holders(found.holders, now), width=inner))
-    if found.quota and found.quota.lines:
+        lines += section("On these clusters", table(header, _holders(explanation.holders, now), width=inner))
+    if explanation.quota and explanation.quota.lines:
         header = ("FLAVOR", "RESOURCE", "ASKS", "FREE", "USED", "QUOTA")
-        lines += _section("Quota", table(header, rows(found.quota), width=inner))
-    return lines + _section("Try", [Text(line) for line in found.advice])
+        lines += section("Quota", table(header, rows(explanation.quota), width=inner))
+    return lines + section("Try", [Text(line) for line in explanation.advice])
 
 
-def _estimate(found: JobEstimate | None, now: datetime) -> list[Text]:
-    if found is None:
+def show_explanation(cli: Cli, obj: Obj, explanation: Explanation) -> None:
+    """Prints why an object waits."""
+    if cli.output.structured:
+        cli.output.data(as_data(obj, explanation))
+    else:
+        cli.output.lines(view(obj, explanation, cli.world.now(), width=cli.output.width))
+
+
+def _estimate(estimate: JobEstimate | None, now: datetime) -> list[Text]:
+    if estimate is None:
         return []
     from fournos.history.estimates.text import sentence
 
-    return _section("Estimate", [Text(sentence(found.estimate, now))])
-
-
-def _section(title: str, body: Sequence[Text]) -> list[Text]:
-    if not body:
-        return []
-    return [Text(), Text(title, style="bold"), *(Text("  ").append_text(line) for line in body)]
+    return section("Estimate", [Text(sentence(estimate.estimate, now))])
 
 
 def _holders(holders: Sequence[Obj], now: datetime) -> list[tuple[str | Text, ...]]:

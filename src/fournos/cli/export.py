@@ -39,16 +39,16 @@ async def export(
     async with cli.session() as session:
         history = history_of(session, all_clusters=all_clusters)
         (name,) = await selected(cli, history, [job])
-        found = await history.export(name)
+        exported = await history.export(name)
     if cli.output.structured:
         from fournos.history.api.wire import adapter
         from fournos.history.export.model import Export
 
-        cli.output.data(adapter(Export).dump_python(found, mode="json", by_alias=True))
+        cli.output.data(adapter(Export).dump_python(exported, mode="json", by_alias=True))
         return
     from fournos.history.export.html import as_html
 
-    page = as_html(found)
+    page = as_html(exported)
     if to is None:
         for line in page.removesuffix("\n").split("\n"):
             cli.output.say(line)

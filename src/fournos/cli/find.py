@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.command import Cli, Session
-from fournos.cli.errors import Fail
-from fournos.cli.exits import Exit
+from fournos.cli.command import Cli, CliSession
+from fournos.cli.errors import from_insight
 from fournos.cli.options import Root
-from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.insight.selection import last, missing, newest_first
+from fournos.insight.errors import MissingError
+from fournos.insight.selection import last, named, newest_first
 from fournos.insight.values import name_of, phase_of
 
 LAST: Final = ("@last", "@latest")
@@ -30,7 +29,7 @@ def completion(
     resource: Resource,
     *,
     words: Sequence[str] = (),
-    namespace_of: Callable[[Cli, Session], str] = lambda cli, session: session.namespace,
+    namespace_of: Callable[[Cli, CliSession], str] = lambda cli, session: session.namespace,
 ) -> Completion:
     """Returns a completion function for the names of live objects of a namespace, plus `words`.
 
@@ -58,9 +57,21 @@ def completion(
     return complete
 
 
-async def _listed(cli: Cli, resource: Resource, namespace_of: Callable[[Cli, Session], str]) -> Sequence[Obj]:
+async def _listed(
+    cli: Cli, resource: Resource, namespace_of: Callable[[Cli, CliSession], str]
+) -> Sequence[Obj]:
     async with asyncio.timeout(_COMPLETION_SECONDS), cli.session() as session:
         return (await session.api.list(resource, namespace=namespace_of(cli, session))).items
+
+
+def name_argument(resource: Resource) -> Any:
+    """Returns the argument that names an object of a kind."""
+    return typer.Argument(
+        metavar="NAME",
+        help=f"Name of the {resource.kind}.",
+        autocompletion=completion(resource),
+        show_default=False,
+    )
 
 
 complete_name = completion(FOURNOS_JOB, words=LAST)
@@ -85,7 +96,7 @@ NamesArgument = Annotated[
 ]
 
 
-async def find_job(cli: Cli, session: Session, name: str) -> Obj:
+async def find_job(cli: Cli, session: CliSession, name: str) -> Obj:
     """Returns the job that the argument names.  Raises Fail if there is none."""
     bare = name.removeprefix("fournosjob.fournos.dev/").removeprefix("fournosjob/").removeprefix("fj/")
     if bare in LAST:
@@ -94,19 +105,18 @@ async def find_job(cli: Cli, session: Session, name: str) -> Obj:
     return await find_one(session, FOURNOS_JOB, bare, command="fournos", what="job")
 
 
-async def find_one(session: Session, resource: Resource, name: str, *, command: str, what: str) -> Obj:
+async def find_of_kind(session: CliSession, resource: Resource, name: str) -> Obj:
+    """Returns the object that `NAME` or `KIND/NAME` names.  Raises Fail if there is none."""
+    command, bare = f"fournos {resource.kind.lower()}", name.rpartition("/")[2]
+    return await find_one(session, resource, bare, command=command, what=resource.kind)
+
+
+async def find_one(session: CliSession, resource: Resource, name: str, *, command: str, what: str) -> Obj:
     """Returns the object of this name in the session's namespace; `what` is the noun for the kind.
 
     Raises Fail, with similar names, if there is none.
     """
     try:
-        return await session.api.get(resource, Key(session.namespace, name))
-    except NotFoundError:
-        others = (await session.api.list(resource, namespace=session.namespace)).items
-        raise Fail(
-            f"no {what} {name} in namespace {session.namespace}",
-            fix=missing(
-                name, [name_of(one) for one in others], session.namespace, command=command, what=f"{what}s"
-            ),
-            code=Exit.NOT_FOUND,
-        ) from None
+        return await named(session.api, resource, Key(session.namespace, name), noun=what, command=command)
+    except MissingError as error:
+        raise from_insight(error) from None

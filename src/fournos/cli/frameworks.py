@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from fournos.cli.command import Cli, verb
-from fournos.cli.explain import view as explanation
-from fournos.cli.lazy import sub_app
+from fournos.cli.explain import show_explanation
 from fournos.cli.output import table
-from fournos.insight.explanation import as_data
+from fournos.cli.plain_help import sub_app
 from fournos.insight.frameworks_facts import gather
 from fournos.insight.frameworks_find import find_object
 from fournos.insight.frameworks_kinds import kinds_of, row_of
@@ -32,11 +31,11 @@ def list_kinds(
     fournos frameworks list
     fournos frameworks list -f samples/frameworks.yaml    before the operator gets it
     """
-    found = kinds_of(file)
+    kinds = kinds_of(file)
     if cli.output.structured:
-        cli.output.data({"frameworks": [one.model_dump(by_alias=True, mode="json") for one in found]})
+        cli.output.data({"frameworks": [one.model_dump(by_alias=True, mode="json") for one in kinds]})
         return
-    rows = [row_of(one) for one in found]
+    rows = [row_of(one) for one in kinds]
     header = ["KIND", "HELD BY", "ASKS FOR", "ENDS BY"]
     cli.output.lines(table(header, rows, width=cli.output.width))
 
@@ -73,9 +72,4 @@ async def explain_object(
     async with cli.session() as session:
         framework, obj = await find_object(session.api, session.namespace, kinds, name)
         found = await gather(session.api, framework, obj)
-    explained = explain(found)
-    shown = {**obj, "status": {"phase": phase(found)}}
-    if cli.output.structured:
-        cli.output.data(as_data(shown, explained))
-    else:
-        cli.output.lines(explanation(shown, explained, cli.world.now(), width=cli.output.width))
+    show_explanation(cli, {**obj, "status": {"phase": phase(found)}}, explain(found))

@@ -9,13 +9,14 @@ from typing import Any
 from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
+from fournos.cli.details import condition_table, created_fact, details, section
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_style
 from fournos.cli.output import table
-from fournos.cli.progress import headline, task_lines
+from fournos.cli.progress import task_lines
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
@@ -63,7 +64,7 @@ async def get(cli: Cli, name: NameArgument) -> None:
     cli.output.lines(detail(job, found, cli.world.now(), measured, width=cli.output.width))
 
 
-async def _measured(session: Session, job: Obj) -> list[Text]:
+async def _measured(session: CliSession, job: Obj) -> list[Text]:
     """Returns what the history has of the results of a job that has ended."""
     if not is_terminal(job):
         return []
@@ -72,7 +73,7 @@ async def _measured(session: Session, job: Obj) -> list[Text]:
     return result_table(await results_within_a_second(session, job), most=_RESULTS)
 
 
-async def _gone(cli: Cli, session: Session, name: str, missing: Fail) -> None:
+async def _gone(cli: Cli, session: CliSession, name: str, missing: Fail) -> None:
     """Shows a job that only the history has."""
     from fournos.cli.stored import history_of, waiting_lines
     from fournos.client.errors import NoHistoryError
@@ -93,35 +94,28 @@ async def _gone(cli: Cli, session: Session, name: str, missing: Fail) -> None:
     now = cli.world.now()
     lines = detail(job, Children(), now, measured, width=cli.output.width)
     if run.waits:
-        lines += [Text(), Text("Waited for", style="bold"), *map(indented, waiting_lines(run.waits, now))]
+        lines += section("Waited for", waiting_lines(run.waits, now))
     cli.output.lines(lines)
 
 
 def detail(
-    job: Obj, found: Children, now: datetime, measured: list[Text] | None = None, *, width: int | None
+    job: Obj, dependents: Children, now: datetime, measured: list[Text] | None = None, *, width: int | None
 ) -> list[Text]:
     """`measured`: the lines of its results."""
-    lines = [headline(job), *_facts(job, now)]
-    for title, body in (
-        ("Phases", _phases(job, found, now)),
+    sections = (
+        ("Phases", _phases(job, dependents, now)),
         ("Results", measured or []),
         ("Conditions", condition_table(job, now, width)),
         ("Attempts", _attempts(job, now, width)),
-        ("Children", _children(found, now, width)),
+        ("Children", _children(dependents, now, width)),
         ("Next", next_steps(job)),
-    ):
-        if body:
-            lines += [Text(), Text(title, style="bold"), *(indented(line) for line in body)]
-    return lines
+    )
+    return details(job, _facts(job, now), sections)
 
 
-def indented(line: Text) -> Text:
-    return Text("  ").append_text(line)
-
-
-def _facts(job: Obj, now: datetime) -> list[Text]:
+def _facts(job: Obj, now: datetime) -> list[tuple[str, Any]]:
     spec, status = spec_of(job), status_of(job)
-    rows: list[tuple[str, Any]] = [
+    return [
         ("Display name", display_name(job)),
         ("Namespace", job["metadata"].get("namespace")),
         ("Owner", spec.get("owner")),
@@ -131,12 +125,11 @@ def _facts(job: Obj, now: datetime) -> list[Text]:
         ("GPUs", hardware(job) if hardware(job) != "-" else None),
         ("Priority", spec.get("priority")),
         ("Secrets", ", ".join(spec.get("secretRefs") or ())),
-        ("Created", f"{created(job)} ({since(created(job), now)} ago)"),
+        ("Created", created_fact(job, now)),
         ("Retry at", status.get("retryAt")),
         ("Dashboard", status.get("dashboardURL")),
         ("Message", one_line(status.get("message"))),
     ]
-    return [Text.assemble("  ", (f"{name:<13}", "dim"), str(value)) for name, value in rows if value]
 
 
 def _cluster(job: Obj) -> str:
@@ -149,34 +142,19 @@ def _cluster(job: Obj) -> str:
     return f"{where} ({'exclusive' if spec.get('exclusive', True) else 'shared'})"
 
 
-def _phases(job: Obj, found: Children, now: datetime) -> list[Text]:
+def _phases(job: Obj, dependents: Children, now: datetime) -> list[Text]:
     lines = []
     for entry in timeline(job, now):
         style = phase_style(entry.phase) if entry.current else ""
         line = Text.assemble((f"{entry.phase:<10} ", style), short(entry.length))
         lines.append(line.append(" so far") if entry.current else line)
         if entry.phase == "Running":
-            lines += task_lines(tasks(found.run(job), found.task_runs), now, indent=2)
+            lines += task_lines(tasks(dependents.run(job), dependents.task_runs), now, indent=2)
     if is_terminal(job):
         finished = (status_of(job).get("phaseTimes") or {}).get("finished")
         ago = f"{since(finished, now)} ago" if finished else ""
         lines.append(Text.assemble((f"{phase_of(job):<10} ", phase_style(phase_of(job))), ago))
     return lines
-
-
-def condition_table(job: Obj, now: datetime, width: int | None) -> list[Text]:
-    rows = [
-        (
-            str(c.get("type")),
-            str(c.get("status")),
-            str(c.get("reason") or "-"),
-            since(c.get("lastTransitionTime"), now),
-            one_line(c.get("message")),
-        )
-        for c in status_of(job).get("conditions") or ()
-    ]
-    header = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
-    return table(header, rows, width=width and width - 2) if rows else []
 
 
 def _attempts(job: Obj, now: datetime, width: int | None) -> list[Text]:
@@ -195,11 +173,11 @@ def _attempts(job: Obj, now: datetime, width: int | None) -> list[Text]:
     return table(header, rows, width=width and width - 2) if rows else []
 
 
-def _children(found: Children, now: datetime, width: int | None) -> list[Text]:
-    rows = [("Job", job, _job_state(job)) for job in found.resolve_jobs]
-    rows += [("Workload", workload, workload_state(workload)) for workload in found.workloads]
-    rows += [("PipelineRun", run, _run_state(run)) for run in found.runs]
-    rows += [("Pod", pod, str(status_of(pod).get("phase") or "-").lower()) for pod in found.pods]
+def _children(dependents: Children, now: datetime, width: int | None) -> list[Text]:
+    rows = [("Job", job, _job_state(job)) for job in dependents.resolve_jobs]
+    rows += [("Workload", workload, workload_state(workload)) for workload in dependents.workloads]
+    rows += [("PipelineRun", run, _run_state(run)) for run in dependents.runs]
+    rows += [("Pod", pod, str(status_of(pod).get("phase") or "-").lower()) for pod in dependents.pods]
     cells = [(kind, name_of(obj), since(created(obj), now), state) for kind, obj, state in rows]
     return table(("KIND", "NAME", "AGE", "STATE"), cells, width=width and width - 2) if cells else []
 

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
-from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
+from fournos.cli.plain_help import sub_app
 from fournos.engine.api.durations import parse_ttl
 from fournos.extras import remedy
 from fournos.history.blobs import FREE, BlobsUsageError, S3Location, copy_blobs, open_blobs
@@ -116,19 +116,19 @@ async def delete(
     async with _store(writable=yes) as store:
         from fournos.history.store import retention
 
-        found = await retention.erasable(store, query, kept=kept)
-        if len(clusters := {run.identity.cluster for run in found}) > 1:
+        runs = await retention.erasable(store, query, kept=kept)
+        if len(clusters := {run.identity.cluster for run in runs}) > 1:
             choices = " or ".join(sorted(clusters))
             raise Fail(f"Runs of {len(clusters)} clusters match", fix=f"add --cluster {choices}")
         if yes:
-            identities = [run.identity for run in found]
+            identities = [run.identity for run in runs]
             number = await retention.erase(store, _blobs(), identities, datetime.now(UTC))
             cli.output.say(f"{number} runs are deleted")
             return
-    if not found:
+    if not runs:
         raise Fail("No ended run matches", code=Exit.NOT_FOUND)
-    _list(cli, found)
-    cli.output.hint(f"{len(found)} runs; --yes deletes them")
+    _list(cli, runs)
+    cli.output.hint(f"{len(runs)} runs; --yes deletes them")
 
 
 @verb(app, "copy")
@@ -236,13 +236,13 @@ def _before(older: str) -> datetime | None:
 
 async def _one(cli: Cli, store: Store, name: str, uid: str) -> Run:
     query = Query(None, namespace=cli.common.namespace or "", name=name, uid=uid, limit=PAGE_MAX)
-    found = list((await store.find(query)).runs)
-    if not found:
+    runs = list((await store.find(query)).runs)
+    if not runs:
         raise Fail(f"No run of the name {name}", code=Exit.NOT_FOUND)
-    if len(found) > 1:
-        _list(cli, found)
-        raise Fail(f"{len(found)} runs have the name {name}", fix="choose one with --uid or -n")
-    return found[0]
+    if len(runs) > 1:
+        _list(cli, runs)
+        raise Fail(f"{len(runs)} runs have the name {name}", fix="choose one with --uid or -n")
+    return runs[0]
 
 
 def _list(cli: Cli, runs: list[Run]) -> None:

@@ -38,10 +38,10 @@ def parse(text: str) -> Iterator[str]:
     """
     rest = text
     while rest:
-        known = next((sequence for sequence in _SEQUENCES if rest.startswith(sequence)), "")
-        if known:
-            yield _SEQUENCES[known]
-            rest = rest[len(known) :]
+        escape = next((sequence for sequence in _SEQUENCES if rest.startswith(sequence)), "")
+        if escape:
+            yield _SEQUENCES[escape]
+            rest = rest[len(escape) :]
         elif rest[0] == "\x1b" and rest[1:2] in ("[", "O"):
             end = next((index for index, one in enumerate(rest[2:], 2) if "@" <= one <= "~"), len(rest) - 1)
             rest = rest[end + 1 :]

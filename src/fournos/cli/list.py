@@ -71,13 +71,13 @@ async def list_jobs(
         return
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace
-        found = (await session.api.list(FOURNOS_JOB, namespace=namespace, selector=selector)).items
-    jobs = newest_first(job for job in found if matches(job, phases=phases, owner=owner, cluster=cluster))
+        listed = (await session.api.list(FOURNOS_JOB, namespace=namespace, selector=selector)).items
+    jobs = newest_first(job for job in listed if matches(job, phases=phases, owner=owner, cluster=cluster))
     if cli.output.objects(FOURNOS_JOB, jobs):
         return
     if not jobs:
         where = "any namespace" if everywhere else f"namespace {namespace}"
-        which = "No such jobs" if found else "No jobs"
+        which = "No such jobs" if listed else "No jobs"
         cli.output.hint(f"{which} in {where}.")
         return
     wide = cli.output.form is Format.WIDE
@@ -100,7 +100,7 @@ async def _all_time(
     from fournos.history.job_row import recorded_row
 
     async with cli.session() as session:
-        found = [
+        runs = [
             run
             async for run in history_of(session, all_clusters=all_clusters).runs(
                 everywhere=everywhere,
@@ -113,14 +113,14 @@ async def _all_time(
             )
         ]
     if cli.output.structured:
-        cli.output.data([run_data(run) for run in found])
-    elif not found:
+        cli.output.data([run_data(run) for run in runs])
+    elif not runs:
         cli.output.hint("The history has no such jobs.")
     else:
-        rows = [recorded_row(JobRow, run) for run in found]
+        rows = [recorded_row(JobRow, run) for run in runs]
         now, width = cli.world.now(), cli.output.width
         cli.output.lines(_table(rows, now=now, namespaces=everywhere, width=width))
-        if len(found) == limit:
+        if len(runs) == limit:
             cli.output.hint(f"The newest {limit}; more with --limit.")
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli
 from fournos.cli.options import Format
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.cli.output import table
+from fournos.engine.kube.resource import Obj, Resource, key_of
 from fournos.insight.selection import newest_first
 
 SelectorOption = Annotated[
@@ -21,18 +23,31 @@ SelectorOption = Annotated[
 EverywhereOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")]
 
 
-class View(Protocol):
-    """Returns the lines of a table."""
+@dataclass(frozen=True, slots=True)
+class ListTable:
+    """The table of a list; the namespace is added to it."""
 
-    def __call__(
-        self, found: Sequence[Obj], *, now: datetime, wide: bool, everywhere: bool, width: int | None
-    ) -> list[Text]: ...
+    columns: tuple[str, ...]
+    wide: tuple[str, ...]
+    """The further columns of the wide form; MESSAGE follows them."""
+    row: Callable[[Obj, datetime, bool], list[str | Text]]
+    """Returns the cells of an object; True: of the wide form."""
+
+    def lines(
+        self, objects: Sequence[Obj], *, now: datetime, wide: bool, everywhere: bool, width: int | None
+    ) -> list[Text]:
+        header = [*self.columns, *(self.wide if wide else ()), "MESSAGE"]
+        rows = [self.row(obj, now, wide) for obj in objects]
+        if everywhere:
+            header.insert(0, "NAMESPACE")
+            rows = [[key_of(obj).namespace, *row] for obj, row in zip(objects, rows, strict=True)]
+        return table(header, rows, width=width)
 
 
 async def show_list(
     cli: Cli,
     resource: Resource,
-    view: View,
+    shown_as: ListTable,
     phase_of: Callable[[Obj], str],
     *,
     phases: Iterable[str] | None,
@@ -42,16 +57,18 @@ async def show_list(
     """Prints the objects in one of the phases (None: in any), newest first."""
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace
-        found = (await session.api.list(resource, namespace=namespace, selector=selector)).items
+        listed = (await session.api.list(resource, namespace=namespace, selector=selector)).items
     wanted = {one.lower() for one in phases or ()}
-    shown = [one for one in newest_first(found) if not wanted or phase_of(one).lower() in wanted]
+    shown = [one for one in newest_first(listed) if not wanted or phase_of(one).lower() in wanted]
     if cli.output.objects(resource, shown):
         return
     if not shown:
         where = "any namespace" if everywhere else f"namespace {session.namespace}"
-        cli.output.hint(f"No {resource.kind}s in {where}." if not found else "None of them is in that phase.")
+        cli.output.hint(
+            f"No {resource.kind}s in {where}." if not listed else "None of them is in that phase."
+        )
         return
     wide = cli.output.form is Format.WIDE
     cli.output.lines(
-        view(shown, now=cli.world.now(), wide=wide, everywhere=everywhere, width=cli.output.width)
+        shown_as.lines(shown, now=cli.world.now(), wide=wide, everywhere=everywhere, width=cli.output.width)
     )

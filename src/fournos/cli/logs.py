@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from typing import Annotated, Any, Final, cast
 
@@ -17,15 +16,16 @@ from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.stored import history_of
 from fournos.client.history import AsyncHistory
-from fournos.client.history_logs import lines_or
+from fournos.client.history_logs import LogSelection, lines_or
 from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import Obj, uid_of
 from fournos.insight.dispatch import is_dispatched
+from fournos.insight.environment import kueue_namespace
 from fournos.insight.errors import NoLogError
-from fournos.insight.log_sources import Wanted
+from fournos.insight.log_sources import WantedLogs
 from fournos.insight.values import is_terminal
-from fournos.insight.workers import KUEUE_NAMESPACE, Manager, on_worker
+from fournos.insight.workers import ManagerCluster, on_worker
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -81,24 +81,24 @@ async def logs(
     _refuse_contradictions(
         follow=follow, task=task, resolver=resolver, tail=tail, from_line=from_line, first_error=first_error
     )
-    selected: dict[str, Any] = {"task": task or "", "attempt": attempt, "resolver": resolver}
+    selection = LogSelection(task=task or "", attempt=attempt, resolver=resolver)
     async with cli.session() as session:
         printer, history = Printer(cli), history_of(session)
         if first_error:
-            await _first_error(printer, history, name, selected)
+            await _first_error(printer, history, name, selection)
         elif from_line:
-            await show(history.logs(name, first=from_line, follow=follow, **selected), printer)
+            await show(history.logs(name, first=from_line, follow=follow, **selection), printer)
         else:
 
             def stored(run: str) -> AsyncIterator[LogLine]:
-                return history.logs(run, tail=tail, **selected)
+                return history.logs(run, tail=tail, **selection)
 
             try:
                 job = await find_job(cli, session, name)
             except Fail as missing:
                 await show(lines_or(missing, stored(name)), printer)
                 return
-            wanted = Wanted(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)
+            wanted = WantedLogs(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)
             try:
                 await _of_pods(cli, session.api, job, wanted, printer, follow=follow, tail=tail)
             except NoLogError as error:
@@ -123,13 +123,12 @@ def _refuse_contradictions(
 
 
 async def _of_pods(
-    cli: Cli, api: Api, job: Obj, asked: Wanted, printer: Printer, *, follow: bool, tail: int | None
+    cli: Cli, api: Api, job: Obj, asked: WantedLogs, printer: Printer, *, follow: bool, tail: int | None
 ) -> None:
     """Prints what the job's pods print, on the worker cluster that runs it.  Raises NoLogError."""
     async with AsyncExitStack() as stack:
         if is_dispatched(job):
-            namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
-            manager = Manager(api, cli.world.dial, cli.world.now, namespace)
+            manager = ManagerCluster(api, cli.world.dial, cli.world.now, kueue_namespace())
             api, job = await stack.enter_async_context(on_worker(manager, job))
         wanted = asked.in_phase_of(job, follow=follow)
         reader = followed_lines if follow and not is_terminal(job) else printed_lines
@@ -141,11 +140,9 @@ _AFTER: Final = 2
 """Lines that are shown around the first error."""
 
 
-async def _first_error(
-    printer: Printer, history: AsyncHistory, name: str, selected: Mapping[str, Any]
-) -> None:
+async def _first_error(printer: Printer, history: AsyncHistory, name: str, selection: LogSelection) -> None:
     """Prints the lines around the first one that shows why the job failed."""
-    failure = (await history.log_page(name, limit=0, **selected)).failure
+    failure = (await history.log_page(name, limit=0, **selection)).failure
     if failure is None:
         raise Fail(
             f"no container of {name} has failed, as far as its log is stored",
@@ -153,7 +150,7 @@ async def _first_error(
             code=Exit.NOT_FOUND,
         )
     first = max(1, failure.line - _BEFORE)
-    page = await history.log_page(name, first=first, limit=failure.line - first + 1 + _AFTER, **selected)
+    page = await history.log_page(name, first=first, limit=failure.line - first + 1 + _AFTER, **selection)
     for line in page.lines:
         printer.line(page.parts[line.part].source(page.parts), line.text)
     printer.show(

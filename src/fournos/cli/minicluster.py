@@ -11,9 +11,9 @@ import yaml
 from fournos.api.kinds import MINICLUSTER
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
-from fournos.cli.lazy import sub_app
 from fournos.cli.manifest import read
 from fournos.cli.minicluster_live import install
+from fournos.cli.plain_help import sub_app
 from fournos.engine.api.text import escaped
 from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import documents
@@ -60,10 +60,10 @@ def render(
 
 def _read(path: str, namespace: str | None) -> dict[str, Any]:
     """Returns the only MiniCluster of a file.  Raises Fail, or ManifestError if it would be refused."""
-    found = [one for one in documents(read(path), path) if one.get("kind") == MINICLUSTER.kind]
-    if len(found) != 1:
-        raise Fail(f"{path} holds {len(found)} MiniClusters", fix="name a file with exactly one")
-    minicluster = found[0]
+    miniclusters = [one for one in documents(read(path), path) if one.get("kind") == MINICLUSTER.kind]
+    if len(miniclusters) != 1:
+        raise Fail(f"{path} holds {len(miniclusters)} MiniClusters", fix="name a file with exactly one")
+    minicluster = miniclusters[0]
     accepted(minicluster, path)
     if namespace:
         minicluster["metadata"]["namespace"] = namespace

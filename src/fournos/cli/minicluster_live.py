@@ -4,35 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
 from fournos.api.kinds import MINICLUSTER
-from fournos.cli.command import Cli, Session, verb
-from fournos.cli.find import completion, find_one
+from fournos.cli.command import Cli, verb
+from fournos.cli.details import condition_table, created_fact, details, workload_table
+from fournos.cli.find import find_of_kind, name_argument
 from fournos.cli.formatting import phase_text
-from fournos.cli.get import condition_table, indented
-from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
+from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, show_list
 from fournos.cli.logs import Printer, show
 from fournos.cli.output import table
-from fournos.cli.progress import headline
 from fournos.client.logs import container_lines
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.miniclusters import log_source, phase_of, pods, rank_of, scale_change, workloads
-from fournos.insight.queued import queue_name, workload_state
+from fournos.insight.queued import queue_name
 from fournos.insight.values import between, created, name_of, one_line, since, spec_of, status_of
 
-NameArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME",
-        help="Name of the MiniCluster.",
-        autocompletion=completion(MINICLUSTER),
-        show_default=False,
-    ),
-]
+NameArgument = Annotated[str, name_argument(MINICLUSTER)]
 
 
 def install(app: typer.Typer) -> None:
@@ -60,36 +51,29 @@ async def list_miniclusters(
     fournos minicluster list
     fournos minicluster list -A --phase Ready -o wide     queues and largest sizes
     """
-    await show_list(cli, MINICLUSTER, view, phase_of, phases=phase, selector=selector, everywhere=everywhere)
+    await show_list(
+        cli, MINICLUSTER, _TABLE, phase_of, phases=phase, selector=selector, everywhere=everywhere
+    )
 
 
-def view(
-    found: Sequence[Obj], *, now: datetime, wide: bool, everywhere: bool, width: int | None
-) -> list[Text]:
-    header = ["NAME", "PHASE", "SIZE", "READY", "EXIT", "AGE", "RAN"]
-    header += ["MAX", "QUEUE"] if wide else []
-    rows = [_row(one, now, wide) for one in found]
-    if everywhere:
-        header.insert(0, "NAMESPACE")
-        rows = [[key_of(one).namespace, *row] for one, row in zip(found, rows, strict=True)]
-    return table([*header, "MESSAGE"], rows, width=width)
-
-
-def _row(one: Obj, now: datetime, wide: bool) -> list[str | Text]:
-    status = status_of(one)
+def _row(minicluster: Obj, now: datetime, wide: bool) -> list[str | Text]:
+    status = status_of(minicluster)
     code = status.get("exitCode")
     row: list[str | Text] = [
-        name_of(one),
-        phase_text(phase_of(one)),
-        str(spec_of(one).get("size", 1)),
+        name_of(minicluster),
+        phase_text(phase_of(minicluster)),
+        str(spec_of(minicluster).get("size", 1)),
         str(status.get("ready") or 0),
         "-" if code is None else str(code),
-        since(created(one), now),
+        since(created(minicluster), now),
         between(status.get("startedAt"), status.get("finishedAt"), now),
     ]
     if wide:
-        row += [str(status.get("maximumSize") or "-"), queue_name(one) or "-"]
+        row += [str(status.get("maximumSize") or "-"), queue_name(minicluster) or "-"]
     return [*row, one_line(status.get("message"))]
+
+
+_TABLE: Final = ListTable(("NAME", "PHASE", "SIZE", "READY", "EXIT", "AGE", "RAN"), ("MAX", "QUEUE"), _row)
 
 
 # --- get -------------------------------------------------------------------------------------------------
@@ -103,50 +87,46 @@ async def get(cli: Cli, name: NameArgument) -> None:
     fournos minicluster get flux-sample -o yaml
     """
     async with cli.session() as session:
-        one = await find(session, name)
-        if cli.output.objects(MINICLUSTER, [one], single=True):
+        minicluster = await find_of_kind(session, MINICLUSTER, name)
+        if cli.output.objects(MINICLUSTER, [minicluster], single=True):
             return
-        found = await pods(session.api, one)
-        queued = await workloads(session.api, one)
-    cli.output.lines(detail(one, found, queued, cli.world.now(), width=cli.output.width))
+        found = await pods(session.api, minicluster)
+        queued = await workloads(session.api, minicluster)
+    cli.output.lines(detail(minicluster, found, queued, cli.world.now(), width=cli.output.width))
 
 
 def detail(
-    one: Obj, found: Sequence[Obj], queued: Sequence[Obj], now: datetime, *, width: int | None
+    minicluster: Obj,
+    members: Sequence[Obj],
+    queued: Sequence[Obj],
+    now: datetime,
+    *,
+    width: int | None,
 ) -> list[Text]:
-    spec, status = spec_of(one), status_of(one)
+    spec, status = spec_of(minicluster), status_of(minicluster)
     code, largest = status.get("exitCode"), status.get("maximumSize")
     facts = [
-        ("Namespace", key_of(one).namespace),
+        ("Namespace", key_of(minicluster).namespace),
         ("Size", f"{spec.get('size', 1)}" + (f" of at most {largest}" if largest else "")),
         ("Ready", status.get("ready")),
         ("Exit code", None if code is None else str(code)),
-        ("Queue", queue_name(one)),
+        ("Queue", queue_name(minicluster)),
         ("Managed by", spec.get("managedBy")),
-        ("Created", f"{created(one)} ({since(created(one), now)} ago)"),
+        ("Created", created_fact(minicluster, now)),
         ("Ran", between(status.get("startedAt"), status.get("finishedAt"), now)),
         ("Message", one_line(status.get("message"))),
     ]
-    lines = [headline(one)]
-    lines += [Text.assemble("  ", (f"{label:<13}", "dim"), str(value)) for label, value in facts if value]
     inner = width and width - 2
-    for title, body in (
-        ("Conditions", condition_table(one, now, width)),
-        ("Workloads", _workloads(queued, now, inner)),
-        ("Pods", _pods(found, now, inner)),
-        ("Next", _next(one)),
-    ):
-        if body:
-            lines += [Text(), Text(title, style="bold"), *(indented(line) for line in body)]
-    return lines
+    sections = (
+        ("Conditions", condition_table(minicluster, now, width)),
+        ("Workloads", workload_table(queued, now, inner)),
+        ("Pods", _pods(members, now, inner)),
+        ("Next", _next(minicluster)),
+    )
+    return details(minicluster, facts, sections)
 
 
-def _workloads(found: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
-    rows = [(name_of(one), since(created(one), now), workload_state(one)) for one in found]
-    return table(("NAME", "AGE", "STATE"), rows, width=width) if rows else []
-
-
-def _pods(found: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
+def _pods(members: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
     rows = [
         (
             rank_of(pod) or "services",
@@ -155,15 +135,15 @@ def _pods(found: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
             str(status_of(pod).get("phase") or "Pending").lower(),
             str(spec_of(pod).get("nodeName") or "-"),
         )
-        for pod in found
+        for pod in members
     ]
     return table(("RANK", "NAME", "AGE", "STATE", "NODE"), rows, width=width) if rows else []
 
 
-def _next(one: Obj) -> list[Text]:
-    name = name_of(one)
+def _next(minicluster: Obj) -> list[Text]:
+    name = name_of(minicluster)
     commands = [f"fournos minicluster logs {name}"]
-    if phase_of(one) != "Finished":
+    if phase_of(minicluster) != "Finished":
         commands = [f"fournos minicluster logs -f {name}", f"fournos minicluster scale {name} SIZE"]
     return [Text(command) for command in commands]
 
@@ -195,8 +175,8 @@ async def logs(
     fournos minicluster logs -f flux-sample --rank 1
     """
     async with cli.session() as session:
-        one = await find(session, name)
-        source = log_source(one, await pods(session.api, one), rank=rank, container=container)
+        minicluster = await find_of_kind(session, MINICLUSTER, name)
+        source = log_source(minicluster, await pods(session.api, minicluster), rank=rank, container=container)
         if not await show(container_lines(session.api, source, tail, follow=follow), Printer(cli)):
             cli.output.hint("No lines: the container has printed nothing, or has not begun.")
 
@@ -215,17 +195,7 @@ async def scale(
     fournos minicluster scale flux-sample 4
     """
     async with cli.session() as session:
-        one = await find(session, name)
-        await session.api.patch(MINICLUSTER, key_of(one), scale_change(one, size))
-    cli.output.say(
-        f"{name_of(one)}: {size} pods asked for. See how far it is: fournos minicluster get {name_of(one)}"
-    )
-
-
-# --- shared ----------------------------------------------------------------------------------------------
-
-
-async def find(session: Session, name: str) -> Obj:
-    """Returns the MiniCluster of this name.  Raises Fail if there is none."""
-    bare = name.rpartition("/")[2]
-    return await find_one(session, MINICLUSTER, bare, command="fournos minicluster", what="MiniCluster")
+        minicluster = await find_of_kind(session, MINICLUSTER, name)
+        await session.api.patch(MINICLUSTER, key_of(minicluster), scale_change(minicluster, size))
+    shown = name_of(minicluster)
+    cli.output.say(f"{shown}: {size} pods asked for. See how far it is: fournos minicluster get {shown}")

@@ -77,7 +77,7 @@ NoColorOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class CommonOptions:
     """Values of the common options."""
 
     namespace: NamespaceOption = None
@@ -86,7 +86,7 @@ class Common:
     output: FormatOption = None
     no_color: NoColorOption = False
 
-    def over(self, outer: Common) -> Common:
+    def over(self, outer: CommonOptions) -> CommonOptions:
         """Merges two sets of options.  An option after the verb overrides the same option before it."""
         given = {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
         return replace(outer, **given)
@@ -104,4 +104,4 @@ class Root:
     """The context object of the typer program.  A test passes its own, with its own `world`."""
 
     world: World = field(default_factory=_world)
-    common: Common = field(default_factory=Common)
+    common: CommonOptions = field(default_factory=CommonOptions)

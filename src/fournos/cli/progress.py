@@ -35,7 +35,7 @@ def headline(job: Obj) -> Text:
     return line
 
 
-def progress(job: Obj, found: list[Task], now: datetime) -> list[Text]:
+def progress(job: Obj, tasks: list[Task], now: datetime) -> list[Text]:
     """Returns the phases, with the tasks below Running, and the message."""
     entries = timeline(job, now)
     lines = [headline(job)]
@@ -43,7 +43,7 @@ def progress(job: Obj, found: list[Task], now: datetime) -> list[Text]:
         mark, style = ("▶", phase_style(entry.phase)) if entry.current else ("✓", "green")
         lines.append(Text.assemble("  ", (mark, style), f" {entry.phase:<10} ", (short(entry.length), "dim")))
         if entry.phase == "Running":
-            lines += task_lines(found, now, indent=6)
+            lines += task_lines(tasks, now, indent=6)
     if message := one_line(status_of(job).get("message")):
         lines.append(Text(f"  {message}"))
     return lines

@@ -36,12 +36,12 @@ async def queue(
     fournos queue gpu-queue -o json
     """
     async with cli.session() as session:
-        found = await gather_queue(session.api, session.namespace, name or cli.queue)
-    waiting = entries(found, cli.world.now())
+        facts = await gather_queue(session.api, session.namespace, name or cli.queue)
+    waiting = entries(facts, cli.world.now())
     if cli.output.structured:
         cli.output.data([one.as_data() for one in waiting])
     elif not waiting:
-        cli.output.hint(f"Nothing waits in {found.base.queue_name}.")
+        cli.output.hint(f"Nothing waits in {facts.base.queue_name}.")
     else:
         cli.output.lines(view(waiting, cli.world.now(), width=cli.output.width))
 

@@ -10,8 +10,8 @@ import typer
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
-from fournos.cli.lazy import sub_app
 from fournos.cli.options import AllClustersOption
+from fournos.cli.plain_help import sub_app
 from fournos.cli.stored import history_of, result_table
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
@@ -38,13 +38,13 @@ def check(cli: Cli, files: FilesArgument) -> int:
     from fournos.history.results.check import check as checked
     from fournos.history.results.report import all_valid, report_data, report_text
 
-    found = {str(file): checked(content, file.name) for file, content in _contents(files)}
+    checked_files = {str(file): checked(content, file.name) for file, content in _contents(files)}
     if cli.output.structured:
-        cli.output.data(report_data(found))
+        cli.output.data(report_data(checked_files))
     else:
-        for line in report_text(found):
+        for line in report_text(checked_files):
             cli.output.say(line)
-    return Exit.OK if all_valid(found) else Exit.FAILED
+    return Exit.OK if all_valid(checked_files) else Exit.FAILED
 
 
 @verb(app, "push")
@@ -59,18 +59,18 @@ async def push(cli: Cli, files: FilesArgument, job: JobOption = "") -> None:
     async with cli.session() as session:
         history = history_of(session)
         for file, content in contents:
-            found = await history.push_results(content, filename=file.name, name=job)
+            received = await history.push_results(content, filename=file.name, name=job)
             counts = {
-                "added": found.added,
-                "replaced": found.replaced,
-                "unchanged": found.unchanged,
-                "refused": found.refused,
+                "added": received.added,
+                "replaced": received.replaced,
+                "unchanged": received.unchanged,
+                "refused": received.refused,
             }
             summary = (
                 ", ".join(f"{number} {what}" for what, number in counts.items() if number) or "no records"
             )
             cli.output.say(f"{file}: {summary}")
-            for warning in found.warnings:
+            for warning in received.warnings:
                 cli.output.hint(f"{file}: {warning}")
 
 

@@ -8,7 +8,7 @@ import typer
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NamesArgument, find_job
@@ -77,7 +77,7 @@ async def delete(cli: Cli, names: NamesArgument, yes: YesOption = False) -> None
             cli.output.say(f"{name_of(job)} deleted{stopping}")
 
 
-async def _found(cli: Cli, session: Session, names: list[str]) -> list[Obj]:
+async def _found(cli: Cli, session: CliSession, names: list[str]) -> list[Obj]:
     """Returns the named jobs, each once.  Raises Fail if one is missing, before any job is changed."""
     jobs = [await find_job(cli, session, name) for name in names]
     return list({uid_of(job): job for job in jobs}.values())

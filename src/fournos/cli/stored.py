@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 from rich.text import Text
 
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.output import table
 from fournos.client.history import AsyncHistory
-from fournos.client.history_requests import Server
+from fournos.client.history_requests import RawApi
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.errors import FournosError
 from fournos.insight.values import between, one_line
@@ -38,9 +38,9 @@ RunArgument = Annotated[
 ]
 
 
-def history_of(session: Session, *, all_clusters: bool = False) -> AsyncHistory:
+def history_of(session: CliSession, *, all_clusters: bool = False) -> AsyncHistory:
     """Returns the history of the session's cluster, for its namespace."""
-    return AsyncHistory(cast(Server, session.api), session.namespace, all_clusters=all_clusters)
+    return AsyncHistory(cast(RawApi, session.api), session.namespace, all_clusters=all_clusters)
 
 
 async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list[str]:
@@ -55,7 +55,7 @@ async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list
     return [run.identity.uid for run in await history.select(*jobs, owner=cli.me)]
 
 
-async def estimated(session: Session, job: Obj) -> JobEstimate | None:
+async def estimated(session: CliSession, job: Obj) -> JobEstimate | None:
     """Returns when a waiting job starts and ends; None if the history has no answer within a second."""
     try:
         async with asyncio.timeout(_ESTIMATE):
@@ -64,7 +64,7 @@ async def estimated(session: Session, job: Obj) -> JobEstimate | None:
         return None
 
 
-async def results_within_a_second(session: Session, job: Obj) -> tuple[ResultRecord, ...]:
+async def results_within_a_second(session: CliSession, job: Obj) -> tuple[ResultRecord, ...]:
     """Returns what a job measured; nothing if the history has no answer within a second."""
     try:
         async with asyncio.timeout(_ESTIMATE):
@@ -95,12 +95,12 @@ def result_table(
     return [*lines, Text(f"and {left} more: fournos results list", style="dim")] if left else lines
 
 
-def estimate_data(found: JobEstimate) -> Any:
+def estimate_data(predicted: JobEstimate) -> Any:
     """An estimate as JSON, in the names of the API."""
     from fournos.history.api.wire import adapter
     from fournos.history.estimates.simulate import Estimate
 
-    return adapter(Estimate).dump_python(found.estimate, mode="json", by_alias=True)
+    return adapter(Estimate).dump_python(predicted.estimate, mode="json", by_alias=True)
 
 
 def run_data(run: Run) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import put, read
 from fournos.cli.options import Format
@@ -92,7 +92,7 @@ async def submit(
     """
     if name and generate_name:
         raise Fail("--name and --generate-name exclude one another", fix="leave one out")
-    wanted = prepare(
+    manifests = prepare(
         documents_of(files or ()),
         assignments=assignments or (),
         texts=texts or (),
@@ -100,33 +100,33 @@ async def submit(
         generate_name=generate_name,
         owner=owner,
     )
-    if watch and len(wanted) > 1:
-        raise Fail(f"--watch follows one job, here are {len(wanted)}", fix="leave --watch out")
+    if watch and len(manifests) > 1:
+        raise Fail(f"--watch follows one job, here are {len(manifests)}", fix="leave --watch out")
     if dry_run is DryRun.CLIENT:
-        for manifest in wanted:
+        for manifest in manifests:
             if cli.common.namespace:
                 m.place(manifest, asked=cli.common.namespace, otherwise="")
-        return _show(cli, wanted)
+        return _show(cli, manifests)
     async with cli.session() as session:
-        for manifest in wanted:
+        for manifest in manifests:
             m.place(manifest, asked=cli.common.namespace, otherwise=session.namespace)
         if dry_run is DryRun.SERVER:
-            answers = [await session.api.create(FOURNOS_JOB, job, dry_run=True) for job in wanted]
+            answers = [await session.api.create(FOURNOS_JOB, job, dry_run=True) for job in manifests]
             return _show(cli, answers)
-        return await _create(cli, session, wanted, watch=watch)
+        return await _create(cli, session, manifests, watch=watch)
 
 
-async def _create(cli: Cli, session: Session, wanted: list[dict[str, Any]], *, watch: bool) -> int:
+async def _create(cli: Cli, session: CliSession, manifests: list[dict[str, Any]], *, watch: bool) -> int:
     created: list[Obj] = []
     try:
-        for manifest in wanted:
+        for manifest in manifests:
             created.append(await session.api.create(FOURNOS_JOB, manifest))
             if cli.output.form in (Format.TABLE, Format.WIDE):
                 cli.output.say(f"{name_of(created[-1])} submitted to {created[-1]['metadata']['namespace']}")
     finally:
         # Printed also when a later manifest is refused: these jobs exist.
         if created:
-            cli.output.objects(FOURNOS_JOB, created, single=len(wanted) == 1)
+            cli.output.objects(FOURNOS_JOB, created, single=len(manifests) == 1)
     if watch:
         return await follow_to_end(cli, session, created[0], quiet=cli.output.form is not Format.TABLE)
     if cli.output.interactive and len(created) == 1:
@@ -135,15 +135,15 @@ async def _create(cli: Cli, session: Session, wanted: list[dict[str, Any]], *, w
 
 
 def documents_of(files: list[str] | tuple[()]) -> list[tuple[str, dict[str, Any]]]:
-    found = []
+    documents_by_source = []
     for file in files:
         source = "standard input" if file == "-" else file
-        found += [(source, document) for document in m.parse(read(file), source)]
-    return found
+        documents_by_source += [(source, document) for document in m.parse(read(file), source)]
+    return documents_by_source
 
 
 def prepare(
-    found: list[tuple[str, dict[str, Any]]],
+    sources: list[tuple[str, dict[str, Any]]],
     *,
     assignments: list[str] | tuple[()],
     texts: list[str] | tuple[()],
@@ -152,14 +152,14 @@ def prepare(
     owner: str | None,
 ) -> list[dict[str, Any]]:
     """Returns the manifests as they are sent.  Raises Fail with all violations of all manifests."""
-    if not found and not assignments and not texts:
+    if not sources and not assignments and not texts:
         raise Fail("no job to submit", fix="name a manifest with -f FILE, or set fields with --set")
-    if not found:
-        found = [("the command line", m.skeleton())]
-    if name and len(found) > 1:
-        raise Fail(f"--name names one job, here are {len(found)}", fix="use --generate-name")
+    if not sources:
+        sources = [("the command line", m.skeleton())]
+    if name and len(sources) > 1:
+        raise Fail(f"--name names one job, here are {len(sources)}", fix="use --generate-name")
     result, failures = [], []
-    for source, original in found:
+    for source, original in sources:
         manifest = copy.deepcopy(original)
         for assignment in assignments:
             put(manifest, assignment)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from dataclasses import replace
 from typing import Annotated, Final
@@ -13,10 +12,11 @@ from rich.console import Group
 from rich.live import Live
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.keys import reading
 from fournos.cli.top_screen import Screen, body, furthest, lines, press
-from fournos.insight.caches import Caches, scopes
+from fournos.insight.caches import ObjectCaches, scopes
+from fournos.insight.environment import clusters_namespace
 from fournos.insight.overview import KINDS, Overview, read
 
 _REDRAW: Final = 1.0
@@ -39,21 +39,21 @@ async def top(
     fournos top --once | grep a100
     fournos top -o json | jq '.waiting[] | {name, place, reason}'
     """
-    clusters = os.environ.get("HEARTH_NAMESPACE") or "hearth"
+    clusters = clusters_namespace()
     async with cli.session() as session:
         if once or cli.output.structured or not cli.output.interactive:
-            found = await read(session.api, session.namespace, clusters, cli.world.now())
+            overview = await read(session.api, session.namespace, clusters, cli.world.now())
             if cli.output.structured:
-                cli.output.data(found.as_data())
+                cli.output.data(overview.as_data())
             else:
-                cli.output.lines(body(found, cli.world.now(), width=cli.output.width))
+                cli.output.lines(body(overview, cli.world.now(), width=cli.output.width))
             return
         kinds = await scopes(session.api, KINDS, session.namespace)
-        async with Caches(session.api, {**kinds, FOURNOS_CLUSTER: clusters}) as caches:
+        async with ObjectCaches(session.api, {**kinds, FOURNOS_CLUSTER: clusters}) as caches:
             await _live(cli, session, caches, clusters)
 
 
-async def _live(cli: Cli, session: Session, caches: Caches, clusters: str) -> None:
+async def _live(cli: Cli, session: CliSession, caches: ObjectCaches, clusters: str) -> None:
     console = cli.output.out
     screen: Screen | None = Screen()
 
@@ -69,19 +69,21 @@ async def _live(cli: Cli, session: Session, caches: Caches, clusters: str) -> No
         with Live(console=console, screen=True, auto_refresh=False) as live, reading(pressed):
             while screen is not None:
                 now = cli.world.now()
-                found = await read(caches, session.namespace, clusters, now)
-                screen = _within(found, screen, cli)
+                overview = await read(caches, session.namespace, clusters, now)
+                screen = _within(overview, screen, cli)
                 size = {"width": console.width, "height": console.height}
                 watch_error = str(caches.watch_error or "")
-                live.update(Group(*lines(found, screen, now, **size, watch_error=watch_error)), refresh=True)
+                live.update(
+                    Group(*lines(overview, screen, now, **size, watch_error=watch_error)), refresh=True
+                )
                 await caches.change(within=_REDRAW)
                 await asyncio.sleep(_REST if screen is not None else 0)
     finally:
         loop.remove_signal_handler(signal.SIGWINCH)
 
 
-def _within(found: Overview, screen: Screen, cli: Cli) -> Screen:
+def _within(overview: Overview, screen: Screen, cli: Cli) -> Screen:
     """Keeps the offset within the body, so that the next key up scrolls at once."""
     console = cli.output.out
-    last = furthest(found, screen, cli.world.now(), width=console.width, height=console.height)
+    last = furthest(overview, screen, cli.world.now(), width=console.width, height=console.height)
     return replace(screen, offset=min(screen.offset, last))

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
-from fournos.insight.overview import ClusterLine, Gpus, JobLine, Overview
+from fournos.insight.overview import ClusterLine, GpuCounts, JobLine, Overview
 from fournos.insight.values import count, since
 
 _ORDERS: Final[dict[str, Callable[[JobLine], Any]]] = {
@@ -74,16 +74,16 @@ def _type(screen: Screen, key: str) -> Screen:
 
 
 def lines(
-    found: Overview, screen: Screen, now: datetime, *, width: int, height: int, watch_error: str = ""
+    overview: Overview, screen: Screen, now: datetime, *, width: int, height: int, watch_error: str = ""
 ) -> list[Text]:
     """Returns exactly `height` lines: a title, a part of the body, and the help or the filter."""
-    shown = chosen(found, screen)
+    shown = chosen(overview, screen)
     inner = body(shown, now, width=width)
     room = max(1, height - 2)
     first = min(screen.offset, max(0, len(inner) - room))
     part = inner[first : first + room]
     part += [Text()] * (room - len(part))
-    title, foot = _title(found, screen, now), _foot(screen, watch_error, len(inner) - first - room)
+    title, foot = _title(overview, screen, now), _foot(screen, watch_error, len(inner) - first - room)
     for line in (title, foot):
         line.truncate(width, overflow="ellipsis")
     return [title, *part, foot][:height]
@@ -94,16 +94,16 @@ def furthest(found: Overview, screen: Screen, now: datetime, *, width: int, heig
     return max(0, len(body(chosen(found, screen), now, width=width)) - max(1, height - 2))
 
 
-def _title(found: Overview, screen: Screen, now: datetime) -> Text:
-    used = sum(gpus.used for one in found.clusters for gpus in one.gpus)
-    total = sum(gpus.total for one in found.clusters for gpus in one.gpus)
+def _title(overview: Overview, screen: Screen, now: datetime) -> Text:
+    used = sum(gpus.used for one in overview.clusters for gpus in one.gpus)
+    total = sum(gpus.total for one in overview.clusters for gpus in one.gpus)
     order = f"by {screen.order}{', reversed' if screen.reverse else ''}"
     facts = [
         now.strftime("%H:%M:%SZ"),
-        count(len(found.clusters), "cluster"),
+        count(len(overview.clusters), "cluster"),
         f"{used} of {count(total, 'GPU')} in use",
-        f"{len(found.running)} running",
-        f"{len(found.waiting)} waiting",
+        f"{len(overview.running)} running",
+        f"{len(overview.waiting)} waiting",
         order,
     ]
     return Text.assemble(("fournos top", "bold"), "  ", "  ".join(facts))
@@ -119,36 +119,36 @@ def _foot(screen: Screen, watch_error: str, below: int) -> Text:
     return Text(f"{filtered}{more}{HELP}", style="dim")
 
 
-def chosen(found: Overview, screen: Screen) -> Overview:
+def chosen(overview: Overview, screen: Screen) -> Overview:
     """Filters and sorts the overview."""
-    wanted = screen.filter.lower()
+    text = screen.filter.lower()
 
     def picked(rows: Iterable[JobLine]) -> tuple[JobLine, ...]:
-        kept = [one for one in rows if not wanted or wanted in _words(one)]
+        kept = [one for one in rows if not text or text in _words(one)]
         kept.sort(key=_ORDERS[screen.order])
         return tuple(reversed(kept)) if screen.reverse else tuple(kept)
 
     clusters = [
         one
-        for one in found.clusters
-        if not wanted
-        or wanted in f"{one.name} {one.owner}".lower()
-        or any(wanted in _words(job) for job in found.running if job.cluster == one.name)
+        for one in overview.clusters
+        if not text
+        or text in f"{one.name} {one.owner}".lower()
+        or any(text in _words(job) for job in overview.running if job.cluster == one.name)
     ]
-    return Overview(tuple(clusters), picked(found.running), picked(found.waiting))
+    return Overview(tuple(clusters), picked(overview.running), picked(overview.waiting))
 
 
 def _words(one: JobLine) -> str:
     return f"{one.namespace}/{one.name} {one.owner} {one.cluster} {one.phase}".lower()
 
 
-def body(found: Overview, now: datetime, *, width: int | None) -> list[Text]:
+def body(overview: Overview, now: datetime, *, width: int | None) -> list[Text]:
     """Returns the three tables: clusters, running jobs, waiting jobs."""
     result: list[Text] = []
     for title, rows in (
-        ("Clusters", _clusters(found.clusters, width)),
-        ("Running", _running(found.running, now, width)),
-        ("Waiting", _waiting(found.waiting, now, width)),
+        ("Clusters", _clusters(overview.clusters, width)),
+        ("Running", _running(overview.running, now, width)),
+        ("Waiting", _waiting(overview.waiting, now, width)),
     ):
         result += [Text(title, style="bold"), *(rows or [Text("  none", style="dim")]), Text()]
     return result[:-1]
@@ -159,19 +159,19 @@ def _clusters(found: Sequence[ClusterLine], width: int | None) -> list[Text]:
     return table(("  NAME", "STATE", "LOCKED FOR", "JOBS", "GPUS USED"), rows, width=width) if rows else []
 
 
-def _gpus(gpus: Sequence[Gpus]) -> Text:
+def _gpus(gpus: Sequence[GpuCounts]) -> Text:
     result = Text()
-    for one in gpus:
-        filled = min(_BAR, -(-_BAR * one.used // one.total)) if one.total else _BAR * bool(one.used)
-        style = "red" if one.used >= one.total else "green"
-        result.append(f"{one.type} {one.used}/{one.total} ")
+    for gpu in gpus:
+        filled = min(_BAR, -(-_BAR * gpu.used // gpu.total)) if gpu.total else _BAR * bool(gpu.used)
+        style = "red" if gpu.used >= gpu.total else "green"
+        result.append(f"{gpu.type} {gpu.used}/{gpu.total} ")
         result.append("#" * filled, style=style)
         result.append(f"{'.' * (_BAR - filled)}  ")
     result.rstrip()
     return result if gpus else Text("-")
 
 
-def _running(found: Sequence[JobLine], now: datetime, width: int | None) -> list[Text]:
+def _running(jobs: Sequence[JobLine], now: datetime, width: int | None) -> list[Text]:
     rows = [
         (
             f"  {one.namespace}/{one.name}",
@@ -181,13 +181,13 @@ def _running(found: Sequence[JobLine], now: datetime, width: int | None) -> list
             one.hardware,
             since(one.since, now),
         )
-        for one in found
+        for one in jobs
     ]
     header = ("  JOB", "PHASE", "OWNER", "CLUSTER", "GPUS", "FOR")
     return table(header, rows, width=width) if rows else []
 
 
-def _waiting(found: Sequence[JobLine], now: datetime, width: int | None) -> list[Text]:
+def _waiting(jobs: Sequence[JobLine], now: datetime, width: int | None) -> list[Text]:
     rows = [
         (
             f"  {one.namespace}/{one.name}",
@@ -198,7 +198,7 @@ def _waiting(found: Sequence[JobLine], now: datetime, width: int | None) -> list
             since(one.since, now),
             one.reason or "-",
         )
-        for one in found
+        for one in jobs
     ]
     header = ("  JOB", "PHASE", "OWNER", "PLACE", "GPUS", "FOR", "WHY")
     return table(header, rows, width=width) if rows else []

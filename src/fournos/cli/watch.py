@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
-from fournos.cli.command import Cli, Session
+from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
@@ -94,7 +94,7 @@ def seconds(text: str) -> float:
     return length
 
 
-async def follow_to_end(cli: Cli, session: Session, job: Obj, *, quiet: bool = False) -> int:
+async def follow_to_end(cli: Cli, session: CliSession, job: Obj, *, quiet: bool = False) -> int:
     """Follows the job until it ends and returns its exit code.
 
     `quiet` shows nothing: the output was already written in another format.

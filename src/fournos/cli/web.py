@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import webbrowser
 from typing import Annotated
 
 import typer
 
 from fournos.cli.command import Cli
+from fournos.insight.environment import clusters_namespace
 
 
 async def web(
@@ -28,7 +28,7 @@ async def web(
     fournos web -n team --no-browser
     """
     # Imported here: the page needs the packages of the extra `web`.
-    from fournos.web.local import Options, serve
+    from fournos.web.local import LocalOptions, serve
 
     def opened(address: str) -> None:
         cli.output.say(address)
@@ -36,6 +36,6 @@ async def web(
             webbrowser.open(address)
 
     async with cli.session() as session:
-        clusters = os.environ.get("HEARTH_NAMESPACE") or "hearth"
-        options = Options(session.namespace, clusters, port, owner=os.environ.get("FOURNOS_OWNER", ""))
+        clusters = clusters_namespace()
+        options = LocalOptions(session.namespace, clusters, port, owner=cli.me)
         await serve(session.api, options, opened)

@@ -34,9 +34,9 @@ def wrap(
     \b
     fournos wrap -f pod.yaml -f service.yaml --queue user-queue | kubectl apply -f -
     """
-    found = [document for file in files for document in documents(read(file), file)]
-    if not found:
+    manifests = [document for file in files for document in documents(read(file), file)]
+    if not manifests:
         raise Fail("there is no manifest in these files", fix="name a file with at least one")
-    wrapper = wrapped(found, name=name, namespace=cli.common.namespace, queue=queue)
+    wrapper = wrapped(manifests, name=name, namespace=cli.common.namespace, queue=queue)
     typer.echo(yaml.safe_dump(wrapper, sort_keys=False), nl=False)
     return 0

@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from fournos.api.kinds import APPWRAPPER
 from fournos.api.phase import OF_APPWRAPPERS
 from fournos.client.errors import ObjectFailed, typed
-from fournos.client.handles import AsyncWork, View
-from fournos.client.kinds import APPWRAPPER
+from fournos.client.handles import AsyncWork
+from fournos.client.views import View
 from fournos.insight.values import spec_of, status_of
 
 if TYPE_CHECKING:
     from fournos.api.appwrapper import AppWrapperSpec, AppWrapperStatus
-    from fournos.insight.appwrapper_components import Component
+    from fournos.insight.appwrapper_components import WrappedComponent
     from fournos.insight.explanation import Explanation
 
 _SUCCEEDED: Final = "Succeeded"
@@ -87,7 +88,7 @@ class AsyncAppWrapper(AsyncWork, AppWrapperView):
     _phases = OF_APPWRAPPERS
 
     @typed
-    async def components(self) -> list[Component]:
+    async def components(self) -> list[WrappedComponent]:
         """Returns the wrapped resources in their order, each with its state and its pods."""
         from fournos.insight.appwrapper_components import components
         from fournos.insight.appwrapper_facts import members
@@ -98,15 +99,11 @@ class AsyncAppWrapper(AsyncWork, AppWrapperView):
     @typed
     async def explain(self) -> Explanation:
         """Explains why the AppWrapper waits, is reset or has failed, and what to do."""
-        from fournos.insight.appwrapper_facts import members
-        from fournos.insight.appwrapper_reasons import explain
-        from fournos.insight.facts import queue_facts
+        from fournos.insight.appwrapper_facts import explained
 
         await self.refresh()
-        found = await members(self._client.api, self._raw)
-        queue = self.queue_name
-        facts = await queue_facts(self._client.api, self._raw, queue) if queue else None
-        return explain(self._raw, found, facts, datetime.now(UTC))
+        explanation, _ = await explained(self._client.api, self._raw, datetime.now(UTC))
+        return explanation
 
     async def _raise_failure(self) -> None:
         if self.phase == _FAILED:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
+import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -25,6 +27,10 @@ class Loop:
     """
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew in a forked process: it has neither the loop's thread nor one that frees the lock."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -71,6 +77,7 @@ class Loop:
 
 
 LOOP: Final = Loop()
+os.register_at_fork(after_in_child=LOOP.forget)
 
 
 class Facade(Protocol):
@@ -89,6 +96,18 @@ def unwrapped(value: Any) -> Any:
 def _call(method: Callable[..., Any], self: Facade, args: Any, kwargs: Any) -> Any:
     given = {name: unwrapped(value) for name, value in kwargs.items()}
     return method(self._async, *map(unwrapped, args), **given)
+
+
+def parameters_of(
+    method: Callable[Concatenate[Any, P], Any],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """Decorates a method that takes and hands on the parameters of another one: it has their signature."""
+
+    def decorate(own: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        own.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+        return own
+
+    return decorate
 
 
 def blocking(

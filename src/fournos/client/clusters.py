@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.errors import FournosError, typed
-from fournos.client.handles import PATIENCE, AsyncHandle, Seconds, View
+from fournos.client.handles import PATIENCE, AsyncHandle, Seconds
+from fournos.client.views import View
 from fournos.engine.api.times import format_time
 from fournos.insight.clusters import (
     UNLOCKED,

@@ -8,19 +8,19 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+from weakref import WeakSet
 
-from fournos.client.errors import MissingError, translated
+from fournos.client.errors import translated
 from fournos.client.frames import Handles, V
+from fournos.client.retries import PATIENCE
 from fournos.client.watches import Watches
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client as HttpClient
 from fournos.engine.kube.credentials import Credentials, in_cluster, load
-from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.insight.selection import missing
-from fournos.insight.source import DEFAULT_QUEUE
-from fournos.insight.values import name_of
+from fournos.insight import environment
+from fournos.insight.selection import named
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from fournos.insight.workers import Dial
 
 _QPS: Final = 1000
-PATIENCE: Final = 15.0
-"""Seconds for which a read of the history is repeated while its store does not answer."""
 WORKER_TIMEOUT: Final = 10.0
 """The request timeout of other clusters, in seconds."""
 
@@ -41,7 +39,7 @@ async def dial(credentials: Credentials) -> AsyncIterator[ClusterApi]:
         yield client
 
 
-class Connection:
+class ClientConnection:
     """An open connection, its default namespace and owner, and its shared watches."""
 
     def __init__(
@@ -58,18 +56,21 @@ class Connection:
     ) -> None:
         self._own: HttpClient | None = None
         self._asked = namespace
+        self._credentials: Credentials | None = None
+        self._inherited: list[HttpClient | None] = []
         default = "default"
         if api is None:
-            found = credentials or _credentials(kubeconfig, context, inside=in_cluster)
-            default = found.namespace
-            api = self._own = HttpClient(found, name="client", qps=_QPS, burst=_QPS)
+            self._credentials = credentials or _credentials(kubeconfig, context, inside=in_cluster)
+            default = self._credentials.namespace
+            api = self._own = _opened(self._credentials)
         self.api: Api = api
-        self.namespace: str = namespace or os.environ.get("FOURNOS_NAMESPACE") or default
-        self.owner: str = os.environ.get("FOURNOS_OWNER", "") if owner is None else owner
-        self.queue_name: str = os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
         self.watches = Watches(api)
+        self.namespace: str = namespace or environment.jobs_namespace() or default
+        self.owner: str = environment.owner() if owner is None else owner
+        self.queue_name: str = environment.local_queue()
         self._dial: Dial = dial
         self._patience = patience
+        _CONNECTIONS.add(self)
         self._has_history = True
         """False once the API server has answered that it has none."""
 
@@ -86,20 +87,31 @@ class Connection:
         if self._own is not None:
             await self._own.close()
 
+    def _reopen(self) -> None:
+        """Opens connections of its own in a forked process.
+
+        Those of the parent belong to its event loop, and their sockets are the parent's, too: they are kept,
+        as to close them here would end them for the parent.
+        """
+        if self._credentials is not None:
+            self._inherited.append(self._own)
+            self.api = self._own = _opened(self._credentials)
+        self.watches = Watches(self.api)
+
     @property
     def history(self) -> AsyncHistory:
         """The runs that are over or under way, with their results and artifacts, also when they are gone."""
         from fournos.client.history import AsyncHistory
-        from fournos.client.history_requests import Server
+        from fournos.client.history_requests import RawApi
 
-        return AsyncHistory(cast(Server, self.api), self.namespace, patience=self._patience)
+        return AsyncHistory(cast(RawApi, self.api), self.namespace, patience=self._patience)
 
     def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
         """Connects to the worker of a dispatched job, to read logs; see `fournos.insight.workers`."""
-        from fournos.insight.workers import KUEUE_NAMESPACE, Manager, on_worker
+        from fournos.insight.workers import ManagerCluster, on_worker
 
-        namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
-        return on_worker(Manager(self.api, self._dial, lambda: datetime.now(UTC), namespace), job)
+        namespace = environment.kueue_namespace()
+        return on_worker(ManagerCluster(self.api, self._dial, lambda: datetime.now(UTC), namespace), job)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} namespace={self.namespace!r} owner={self.owner!r}>"
@@ -114,18 +126,10 @@ class Connection:
         noun: str,
         namespace: str | None = None,
         command: str = "fournos",
-        plural: str | None = None,
     ) -> Obj:
         """Returns the object of this name.  Raises MissingError, with similar names."""
-        where = namespace or self.namespace
-        try:
-            return await self.api.get(resource, Key(where, name))
-        except NotFoundError:
-            others = [name_of(one) for one in await self._listed(resource, namespace=where)]
-            raise MissingError(
-                f"no {noun} {name} in namespace {where}",
-                fix=missing(name, others, where, command=command, what=plural or f"{noun}s"),
-            ) from None
+        key = Key(namespace or self.namespace, name)
+        return await named(self.api, resource, key, noun=noun, command=command)
 
     async def _listed(
         self,
@@ -137,6 +141,26 @@ class Connection:
     ) -> list[Obj]:
         where = "" if everywhere else namespace or self.namespace
         return (await self.api.list(resource, namespace=where, selector=selector)).items
+
+    def _placed(self, body: dict[str, Any]) -> Obj:
+        """Returns the manifest with its namespace.  Raises ManifestError if it contradicts the client's."""
+        from fournos.insight.manifests import place
+
+        place(body, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
+        return body
+
+
+def _opened(credentials: Credentials) -> HttpClient:
+    return HttpClient(credentials, name="client", qps=_QPS, burst=_QPS)
+
+
+def _reopen_all() -> None:
+    for connection in tuple(_CONNECTIONS):
+        connection._reopen()
+
+
+_CONNECTIONS: Final[WeakSet[ClientConnection]] = WeakSet()
+os.register_at_fork(after_in_child=_reopen_all)
 
 
 def by_phase(handles: Iterable[V], phase: str | Sequence[str]) -> Handles[V]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fournos.client.errors import ObjectFailed, typed
-from fournos.client.handles import AsyncHandle, View
+from fournos.client.handles import AsyncHandle, HandleConnection
+from fournos.client.views import View
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj, controller_of
 from fournos.engine.queueing.kinds import WORKLOAD
@@ -14,7 +15,6 @@ from fournos.insight.values import one_line
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from fournos.client.connection import Connection
     from fournos.insight.dispatch import DispatchCheck
     from fournos.insight.explanation import Explanation
 
@@ -97,7 +97,7 @@ class AsyncDispatch(AsyncHandle, DispatchView):
     _resource = WORKLOAD
     _noun = "dispatched job"
 
-    def __init__(self, client: Connection, raw: Obj, check: DispatchCheck) -> None:
+    def __init__(self, client: HandleConnection, raw: Obj, check: DispatchCheck) -> None:
         super().__init__(client, raw)
         self._check = check
 

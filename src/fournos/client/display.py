@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from fournos.api.phase import Phase
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-    from fournos.client.handles import View
 
 _OF_STYLE: Final = {"green": "green", "bold red": "red", "magenta": "purple", "bold blue": "blue"}
 _COLOURS: Final = {
@@ -22,7 +20,24 @@ _MANY: Final = 100
 """Lists show this number of rows."""
 
 
-def html(view: View) -> str:
+class Displayed(Protocol):
+    """What is displayed of a view."""
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+
+    def _state(self) -> str:
+        """The state in one or a few words."""
+
+    def _shown(self) -> list[tuple[str, str]]:
+        """Label and text of each fact."""
+
+    def _link(self) -> str:
+        """The address of a page about the object; "" if there is none."""
+
+
+def html(view: Displayed) -> str:
     """HTML of one object: its name, its state and a table of its facts."""
     rows = [_row(name, escape(text)) for name, text in view._shown()]
     url = view._link()
@@ -40,7 +55,7 @@ def _state(text: str) -> str:
     return f'<span style="color:{_COLOURS.get(text, "inherit")}">{escape(text)}</span>'
 
 
-def html_table(views: Sequence[View]) -> str:
+def html_table(views: Sequence[Displayed]) -> str:
     """HTML of a list: one row an object, with its state and its facts; at most 100 rows."""
     shown = [(view, dict(view._shown())) for view in views[:_MANY]]
     titles = list(dict.fromkeys(title for _, facts in shown for title in facts))
@@ -51,12 +66,12 @@ def html_table(views: Sequence[View]) -> str:
     return f"<div><table><tr>{head}</tr>{body}</table>{rest}</div>"
 
 
-def _line(view: View, facts: dict[str, str], titles: Iterable[str]) -> str:
+def _line(view: Displayed, facts: dict[str, str], titles: Iterable[str]) -> str:
     cells = [escape(view.name), _state(view._state()), *(escape(facts.get(title, "")) for title in titles)]
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-def text(view: View) -> Text:
+def text(view: Displayed) -> Text:
     """The same for terminals, by rich.  Control characters are escaped."""
     from rich.text import Text
 

@@ -32,8 +32,7 @@ from fournos.engine.kube import errors as kube
 from fournos.insight.errors import EndedError, FournosError, ManifestError, MissingError, NoLogError
 
 if TYPE_CHECKING:
-    from fournos.client.handles import View
-    from fournos.client.views import JobView
+    from fournos.client.views import JobView, View
     from fournos.insight.failure import Failure
 
 __all__ = [

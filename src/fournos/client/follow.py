@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import DeletedError
-from fournos.client.watches import LASTING, Following, Watches
+from fournos.client.watches import LASTING, FollowedObject, Watches
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.reflector import Reflector
@@ -32,7 +32,7 @@ class Follower:
         self._stores = {resource: Store() for resource in resources}
         self._early = c.Children()
         self._stack = AsyncExitStack()
-        self._following: Following
+        self._following: FollowedObject
 
     async def __aenter__(self) -> Follower:
         """Starts the watches.  Raises KubeError if the dependents of the job cannot be read."""
@@ -67,10 +67,10 @@ class Follower:
         Raises DeletedError if it was deleted, and KubeError if it can no longer be read (permission removed,
         kind no longer served).
         """
-        found = self._following.object
-        if found is None:
+        job = self._following.object
+        if job is None:
             raise DeletedError(f"job {key_of(self._first).name} was deleted")
-        return found
+        return job
 
     @property
     def children(self) -> c.Children:

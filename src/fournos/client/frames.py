@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, TypeVar
 
+from fournos.client.display import html_table
 from fournos.client.errors import FournosError
-from fournos.client.handles import View
+from fournos.client.views import View
 from fournos.engine.kube.resource import Obj
 
 V = TypeVar("V", bound=View)
@@ -40,8 +41,6 @@ class Handles(list[V]):
 
     def _repr_html_(self) -> str:
         """A table for notebooks.  All values come from the objects: they are untrusted and are escaped."""
-        from fournos.client.display import html_table
-
         return html_table(self)
 
 
@@ -53,7 +52,7 @@ def _field(obj: Obj, path: str) -> Any:
     from fournos.insight.manifests import field_path
 
     parts = field_path(path)
-    found: Any = obj
+    value: Any = obj
     for part in parts[1:] if parts[:2] == ["spec", "status"] else parts:
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
+        value = value.get(part) if isinstance(value, dict) else None
+    return value

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
 from fournos.client.errors import (
     DeletedError,
@@ -18,15 +18,16 @@ from fournos.client.errors import (
     translated,
     typed,
 )
+from fournos.client.views import View
+from fournos.client.watches import Watches
+from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConflictError, InvalidError, NotFoundError
+from fournos.engine.kube.probe import ClusterApi
 from fournos.engine.kube.resource import Obj, Resource, key_of, uid_of
-from fournos.insight.values import created, moment, name_of, one_line, phase_of, since, status_of
+from fournos.insight.values import status_of
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from fournos.client.connection import Connection
-    from fournos.engine.api.model import StatusCondition
+    from fournos.client.history import AsyncHistory
 
 ENDED: Final = "ended"
 CONDITION: Final = "condition="
@@ -35,117 +36,20 @@ PATIENCE: Final = 60.0
 Seconds: TypeAlias = float | timedelta
 
 
-class View:
-    """A typed view of an object as last read; `raw` is the whole object."""
+class HandleConnection(Protocol):
+    """What handles need of the connection of their client."""
+
+    api: Api
+    owner: str
+    queue_name: str
+    watches: Watches
 
     @property
-    def raw(self) -> Obj:
-        """The whole object as last read."""
-        raise NotImplementedError
+    def history(self) -> AsyncHistory:
+        """The history of the cluster."""
 
-    @property
-    def name(self) -> str:
-        """The name of the object."""
-        return name_of(self.raw)
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of the object."""
-        return key_of(self.raw).namespace
-
-    @property
-    def uid(self) -> str:
-        """The identity of the object: a later object of the same name has another UID."""
-        return uid_of(self.raw)
-
-    @property
-    def created(self) -> datetime | None:
-        """The creation time."""
-        return moment(created(self.raw))
-
-    @property
-    def phase(self) -> str:
-        """The phase; New while no operator has reconciled the object."""
-        return phase_of(self.raw)
-
-    @property
-    def message(self) -> str:
-        """The status message on one line; "" if there is none."""
-        return one_line(status_of(self.raw).get("message"))
-
-    @property
-    def ended(self) -> bool:
-        """True if the object has ended, with whatever result."""
-        return False
-
-    @property
-    def succeeded(self) -> bool:
-        """True if the object has ended with success."""
-        return False
-
-    @property
-    def conditions(self) -> tuple[StatusCondition, ...]:
-        """The conditions in the status."""
-        # Imported here: the models take a third of the client's import time.
-        from fournos.engine.api.model import StatusCondition
-
-        found = status_of(self.raw).get("conditions") or ()
-        return tuple(StatusCondition.model_validate(one) for one in found)
-
-    # --- as notebooks, terminals and data frames show it -------------------------------------------------
-
-    def _state(self) -> str:
-        """The state in one or a few words."""
-        return self.phase
-
-    def _link(self) -> str:
-        """The address of a page about the object; "" if there is none."""
-        return ""
-
-    def _facts(self, now: datetime) -> list[tuple[str, str]]:
-        """Label and text of what is worth a look; facts with the text "" or "-" are left out."""
-        return []
-
-    def _timeline(self, now: datetime) -> str:
-        """The true conditions in the order in which they became true, with the time since then."""
-        found = [one for one in status_of(self.raw).get("conditions") or () if one.get("status") == "True"]
-        found.sort(key=lambda one: str(one.get("lastTransitionTime") or ""))
-        return ", ".join(f"{one.get('type')} {since(one.get('lastTransitionTime'), now)}" for one in found)
-
-    def _shown(self) -> list[tuple[str, str]]:
-        now = datetime.now(UTC)
-        rows = [
-            *self._facts(now),
-            ("Timeline", self._timeline(now)),
-            ("Created", f"{since(created(self.raw), now)} ago"),
-            ("Message", self.message),
-        ]
-        return [(label, text) for label, text in rows if text not in ("", "-")]
-
-    def _columns(self) -> dict[str, Any]:
-        """Column → value of the object's row in a data frame."""
-        return {
-            "namespace": self.namespace,
-            "name": self.name,
-            "uid": self.uid,
-            "phase": self.phase,
-            "created": self.created,
-            "message": self.message,
-        }
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.namespace}/{self.name} {self._state()}>"
-
-    def _repr_html_(self) -> str:
-        """HTML for notebooks.  All values come from the object: they are untrusted and are escaped."""
-        from fournos.client.display import html
-
-        return html(self)
-
-    def __rich__(self) -> Text:
-        from fournos.client.display import text
-
-        return text(self)
+    def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
+        """Connects to the worker of a dispatched job; yields its API and the job there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +75,7 @@ class AsyncHandle(View):
     _ends: bool = True
     """False for a kind whose objects do not end."""
 
-    def __init__(self, client: Connection, raw: Obj) -> None:
+    def __init__(self, client: HandleConnection, raw: Obj) -> None:
         self._client = client
         self._raw = raw
 
@@ -302,18 +206,18 @@ class AsyncHandle(View):
         with translated():
             async with self._client.watches.follow(self._resource, self._raw) as following:
                 while True:
-                    found = following.object
-                    if found is None:
+                    obj = following.object
+                    if obj is None:
                         raise self._deleted()
-                    self._raw = found
-                    yield found
+                    self._raw = obj
+                    yield obj
                     await following.change()
 
-    def _take(self, found: Obj) -> None:
+    def _take(self, obj: Obj) -> None:
         """Keeps the object as the last read one.  Raises DeletedError if it has another UID."""
-        if uid_of(found) != self.uid:
+        if uid_of(obj) != self.uid:
             raise self._deleted()
-        self._raw = found
+        self._raw = obj
 
     def _deleted(self) -> DeletedError:
         return DeletedError(

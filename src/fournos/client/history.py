@@ -11,10 +11,9 @@ from urllib.parse import quote, urlencode
 
 from fournos.client.errors import MissingError, NoLogError, NotAllowedError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
-from fournos.client.history_requests import missing
+from fournos.client.history_requests import missing, parsed, times
 from fournos.client.history_runs import AsyncRuns
 from fournos.client.history_uploads import AsyncUploads
-from fournos.client.history_usage import AsyncUsage
 from fournos.client.history_verdicts import AsyncVerdicts
 from fournos.history.records import Document, Run
 from fournos.insight.source import DEFAULT_QUEUE
@@ -29,12 +28,13 @@ if TYPE_CHECKING:
     from fournos.history.estimates.simulate import WouldStart
     from fournos.history.export.model import Export, Log
     from fournos.history.results.models import ResultRecord
+    from fournos.history.usage import Usage
 
 _EXPORTED_LINES: Final = 2_000
 """Lines of the log that an export has."""
 
 
-class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage):
+class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
     """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
 
     @property
@@ -55,13 +55,12 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         from fournos.history.api.models import RunDetail
 
         suffix = f"?{urlencode({'kind': kind})}" if kind else ""
-        found: RunDetail = await self._get(self._path(name, namespace) + suffix, RunDetail)
-        return found
+        return await self._get(self._path(name, namespace) + suffix, RunDetail)
 
     @typed
     async def document(self, run: Run, document: Document) -> Any:
         """Returns a document of a run, such as the whole object as last seen.  Raises MissingError."""
-        return await self._get(f"{self._of(run)}/documents/{document.value}", Any)
+        return await self._get(f"{self._of(run)}/documents/{document.value}", object)
 
     @typed
     async def keep(self, run: Run, *, reason: str = "") -> None:
@@ -83,10 +82,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         """Returns the results of a run: its tests with their KPIs."""
         from fournos.history.results.models import ResultRecord
 
-        found: tuple[ResultRecord, ...] = await self._get(
-            f"{self._path(name, namespace)}/results", tuple[ResultRecord, ...]
-        )
-        return found
+        return await self._get(f"{self._path(name, namespace)}/results", tuple[ResultRecord, ...])
 
     @typed
     async def problems(self, name: str, *, namespace: str | None = None) -> tuple[str, ...]:
@@ -106,35 +102,35 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         """
         from fournos.history.compare.selectors import BASELINE, By, baseline_for, parse_all
 
-        wanted = parse_all(selectors)
-        found: dict[str, Run] = {}
-        for one in wanted:
-            if one.by is not By.BASELINE and one.text not in found:
-                found[one.text] = await self._selected(one, owner, namespace)
-        if any(one.by is By.BASELINE for one in wanted):
-            beside = baseline_for([run.fingerprint for run in found.values()])
+        chosen = parse_all(selectors)
+        runs_by_text: dict[str, Run] = {}
+        for one in chosen:
+            if one.by is not By.BASELINE and one.text not in runs_by_text:
+                runs_by_text[one.text] = await self._selected(one, owner, namespace)
+        if any(one.by is By.BASELINE for one in chosen):
+            beside = baseline_for([run.fingerprint for run in runs_by_text.values()])
             pinned = await self.baselines(namespace=namespace)
             runs = [one.run for one in pinned if one.run.fingerprint == beside]
             if not runs:
                 raise MissingError(
-                    f"no run is pinned as the baseline of {', '.join(found)}",
+                    f"no run is pinned as the baseline of {', '.join(runs_by_text)}",
                     fix="pin one: fournos baseline pin JOB",
                 )
-            found[BASELINE] = runs[0]
-        return [found[one.text] for one in wanted]
+            runs_by_text[BASELINE] = runs[0]
+        return [runs_by_text[one.text] for one in chosen]
 
-    async def _selected(self, one: Selector, owner: str, namespace: str | None) -> Run:
+    async def _selected(self, selector: Selector, owner: str, namespace: str | None) -> Run:
         from fournos.history.compare.selectors import By
 
-        if one.by is By.NAME:
-            return (await self.run(one.text, namespace=namespace)).run
-        mine = owner if one.by is By.LAST else ""
-        filters: dict[str, Any] = one.filters
+        if selector.by is By.NAME:
+            return (await self.run(selector.text, namespace=namespace)).run
+        mine = owner if selector.by is By.LAST else ""
+        filters: dict[str, Any] = selector.filters
         async for run in self.runs(**filters, owner=mine or (), namespace=namespace, limit=1):
             return run
         whose = f" of {mine}" if mine else ""
         raise MissingError(
-            f"{one.text}: the history has no such job{whose} that succeeded",
+            f"{selector.text}: the history has no such job{whose} that succeeded",
             fix="see what there is: fournos list --all-time",
         )
 
@@ -149,10 +145,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         from fournos.history.compare.comparison import Comparison
 
         query = urlencode([*(("with", one) for one in others), ("across", str(across).lower())])
-        found: Comparison = await self._get(
-            f"{self._path(name, namespace)}/results/comparison?{query}", Comparison
-        )
-        return found
+        return await self._get(f"{self._path(name, namespace)}/results/comparison?{query}", Comparison)
 
     @typed
     async def trends(
@@ -165,17 +158,14 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         from fournos.history.api.trends import Trends
 
         query = urlencode({"kpi": kpi, "runs": runs})
-        found: Trends = await self._get(f"{self._path(name, namespace)}/results/trends?{query}", Trends)
-        return found
+        return await self._get(f"{self._path(name, namespace)}/results/trends?{query}", Trends)
 
     @typed
     async def estimates(self, *, namespace: str | None = None) -> Estimates:
         """Returns when the waiting jobs of the namespace start and end, and how good such estimates were."""
         from fournos.history.estimates.models import Estimates
 
-        where = quote(namespace or self.namespace, safe="")
-        found: Estimates = await self._get(f"/namespaces/{where}/estimates", Estimates)
-        return found
+        return await self._get(f"{self._where(namespace)}/estimates", Estimates)
 
     @typed
     async def estimate(self, name: str, *, namespace: str | None = None) -> JobEstimate:
@@ -185,10 +175,9 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         """
         from fournos.history.estimates.models import Estimates
 
-        where = quote(namespace or self.namespace, safe="")
-        path = f"/namespaces/{where}/estimates/{quote(name, safe='')}"
-        found: Estimates = await self._get(path, Estimates)
-        return found.jobs[0]
+        path = f"{self._where(namespace)}/estimates/{quote(name, safe='')}"
+        estimates = await self._get(path, Estimates)
+        return estimates.jobs[0]
 
     @typed
     async def would_start(
@@ -199,22 +188,38 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         `queue` is the LocalQueue.  Raises RefusedError for a spec that is not valid, or whose quota is not
         known.
         """
-        from fournos.history.api.wire import adapter
         from fournos.history.estimates.simulate import WouldStart
 
-        where = quote(namespace or self.namespace, safe="")
         body = {"spec": dict(spec), "queue": queue}
-        answer = await self._send("POST", f"/namespaces/{where}/estimates", body)
-        found: WouldStart = adapter(WouldStart).validate_json(answer)
-        return found
+        answer = await self._send("POST", f"{self._where(namespace)}/estimates", body)
+        return parsed(WouldStart, answer)
+
+    @typed
+    async def usage(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        everywhere: bool = False,
+        namespace: str | None = None,
+    ) -> Usage:
+        """Returns the GPU-hours of jobs by owner, cluster, project and GPU type.
+
+        The default period is the last seven days; a run counts with the part of its time within the period.
+        `everywhere` means all namespaces, and needs the right in all of them.
+        """
+        from fournos.history.usage import Usage
+
+        where = self._where(namespace, everywhere=everywhere)
+        query = urlencode(times(since=since, until=until))
+        return await self._get(f"{where}/usage?{query}", Usage)
 
     @typed
     async def artifacts(self, name: str, *, namespace: str | None = None) -> list[Artifact]:
         """Returns the artifacts of a run, by path."""
         from fournos.history.artifacts.rules import Artifact
 
-        found: list[Artifact] = await self._get(f"{self._path(name, namespace)}/artifacts", list[Artifact])
-        return found
+        return await self._get(f"{self._path(name, namespace)}/artifacts", list[Artifact])
 
     @typed_iterator
     async def artifact(self, name: str, path: str, *, namespace: str | None = None) -> AsyncIterator[bytes]:
@@ -235,15 +240,15 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage
         """
         from fournos.history.export.model import Export
 
-        found = await self.run(name, kind=kind, namespace=namespace)
-        run, uid = found.run, found.run.identity.uid
+        detail = await self.run(name, kind=kind, namespace=namespace)
+        run, uid = detail.run, detail.run.identity.uid
         names = list(Document)
         read = await asyncio.gather(*(self._document(run, document) for document in names))
         documents = {one.value: value for one, value in zip(names, read, strict=True) if value is not None}
         results = await self.results(uid, namespace=namespace)
         artifacts = await self.artifacts(uid, namespace=namespace)
         logs = await self._last_lines(uid, namespace)
-        return Export(run, datetime.now(UTC), found.waits, documents, results, tuple(artifacts), logs)
+        return Export(run, datetime.now(UTC), detail.waits, documents, results, tuple(artifacts), logs)
 
     async def _last_lines(self, uid: str, namespace: str | None) -> tuple[Log, ...]:
         """Returns the last lines of a run, by container; none if it has no log, or none that may be read."""

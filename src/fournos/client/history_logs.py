@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 from urllib.parse import urlencode
 
 from fournos.client.errors import (
@@ -18,9 +18,10 @@ from fournos.client.errors import (
     typed,
     typed_iterator,
 )
-from fournos.client.history_requests import Requests, repeated
+from fournos.client.history_requests import HistoryRequests
 from fournos.client.log_cursor import LogCursor
 from fournos.client.logs import LogLine
+from fournos.client.retries import repeated
 from fournos.engine.kube.limiter import Backoff
 
 if TYPE_CHECKING:
@@ -35,25 +36,34 @@ _PATIENCE: Final = 120.0
 """Seconds that a log is followed further while the history does not answer, such as while it is updated."""
 
 
+class LogSelection(TypedDict, total=False):
+    """Which lines of a run's log are meant; all of the newest attempt without any."""
+
+    task: str
+    container: str
+    attempt: int | None
+    resolver: bool
+    """The log of the resolver, which runs before the first attempt."""
+    namespace: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """The log that is asked for."""
 
     name: str
-    namespace: str | None
-    task: str
-    container: str
-    attempt: int | None
-    resolver: bool
+    task: str = ""
+    container: str = ""
+    attempt: int | None = None
+    resolver: bool = False
+    namespace: str | None = None
 
     def query(self, first: int, limit: int) -> str:
-        asked: list[tuple[str, object]] = [("from", first), ("limit", limit)]
-        asked += [
-            (name, value) for name, value in (("task", self.task), ("container", self.container)) if value
-        ]
-        asked += [("attempt", self.attempt)] if self.attempt is not None else []
-        asked += [("resolver", "true")] if self.resolver else []
-        return urlencode(asked)
+        attempt = "" if self.attempt is None else str(self.attempt)
+        resolver = "true" if self.resolver else ""
+        selection = {"task": self.task, "container": self.container, "attempt": attempt, "resolver": resolver}
+        given = {name: value for name, value in selection.items() if value}
+        return urlencode({"from": first, "limit": limit} | given)
 
     @property
     def newest(self) -> bool:
@@ -65,21 +75,12 @@ class _Asked:
         return replace(self, attempt=attempt or None, resolver=not attempt)
 
 
-class AsyncLogs(Requests):
+class AsyncLogs(HistoryRequests):
     """The part of `AsyncHistory` for logs."""
 
     @typed
     async def log_page(
-        self,
-        name: str,
-        *,
-        task: str = "",
-        container: str = "",
-        attempt: int | None = None,
-        resolver: bool = False,
-        first: int = 1,
-        limit: int = LINES,
-        namespace: str | None = None,
+        self, name: str, *, first: int = 1, limit: int = LINES, **selection: Unpack[LogSelection]
     ) -> LogPage:
         """Returns lines of a run's log from the line `first` on, also while it runs.
 
@@ -87,21 +88,17 @@ class AsyncLogs(Requests):
         which they started; `task` and `container` select some of them, `resolver` the resolver's log.  The
         page has the first line that shows why the run failed.
         """
-        return await self._log_page(_Asked(name, namespace, task, container, attempt, resolver), first, limit)
+        return await self._log_page(_Asked(name, **selection), first, limit)
 
     @typed_iterator
     async def logs(
         self,
         name: str,
         *,
-        task: str = "",
-        container: str = "",
-        attempt: int | None = None,
-        resolver: bool = False,
         first: int = 1,
         tail: int | None = None,
         follow: bool = False,
-        namespace: str | None = None,
+        **selection: Unpack[LogSelection],
     ) -> AsyncIterator[LogLine]:
         """Yields the lines of a run's log that are stored now, page by page, selected as by `log_page`.
 
@@ -109,7 +106,7 @@ class AsyncLogs(Requests):
         through the attempts, until the run has ended; each line comes once, whatever breaks in between.
         Raises MissingError if there is no such run, NoLogError if it has no such log.
         """
-        asked = _Asked(name, namespace, task, container, attempt, resolver)
+        asked = _Asked(name, **selection)
         cursor, printed = LogCursor(first=first, tail=tail), False
         pages = self._followed(asked, cursor, first) if follow else self._stored(asked, cursor, first)
         async with aclosing(pages):
@@ -133,30 +130,30 @@ class AsyncLogs(Requests):
 
     async def _followed(self, asked: _Asked, cursor: LogCursor, first: int) -> AsyncGenerator[LogPage, None]:
         """Yields pages until the run has ended, one attempt after the other."""
-        one = asked
+        part = asked
         begin, backoff = first, Backoff(base=_SOON, cap=_SELDOM)
         while True:
-            page = await self._soon(one, begin)
+            page = await self._soon(part, begin)
             yield page
             following = cursor.following(page)
-            if one.newest and page.parts:
-                one = one.of(page.parts[0].attempt)
+            if part.newest and page.parts:
+                part = part.of(page.parts[0].attempt)
             if begin != following <= page.total:
                 backoff.reset()
             elif page.complete:
-                later = await self._later(asked, one)
+                later = await self._later(asked, part)
                 if later is None:
                     return
-                one, following = later, 1
+                part, following = later, 1
             else:
                 await asyncio.sleep(backoff.next())
             begin = following
 
-    async def _later(self, asked: _Asked, one: _Asked) -> _Asked | None:
+    async def _later(self, asked: _Asked, read: _Asked) -> _Asked | None:
         """Returns what is asked for of the next attempt; None if the last one was read."""
-        if not asked.newest or one.newest:
+        if not asked.newest or read.newest:
             return None
-        page, attempt = await self._soon(asked, 1, limit=0), one.attempt or 0
+        page, attempt = await self._soon(asked, 1, limit=0), read.attempt or 0
         last = not page.parts or page.parts[0].attempt <= attempt
         return None if last and page.complete else asked.of(attempt + 1)
 
@@ -168,8 +165,7 @@ class AsyncLogs(Requests):
         from fournos.history.logs.models import LogPage
 
         path = self._path(asked.name, asked.namespace)
-        found: LogPage = await self._get(f"{path}/logs?{asked.query(first, limit)}", LogPage)
-        return found
+        return await self._get(f"{path}/logs?{asked.query(first, limit)}", LogPage)
 
 
 async def lines_or(error: Exception, lines: AsyncIterator[LogLine]) -> AsyncGenerator[LogLine, None]:

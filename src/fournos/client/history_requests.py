@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Final, Protocol, TypeVar
+from datetime import datetime
+from typing import BinaryIO, Final, Protocol, TypeVar, cast
 from urllib.parse import quote
 
-from fournos.client.connection import PATIENCE
 from fournos.client.errors import (
     HistoryBusyError,
     HistoryFullError,
@@ -16,8 +15,8 @@ from fournos.client.errors import (
     MissingError,
     NoHistoryError,
 )
+from fournos.client.retries import PATIENCE, repeated
 from fournos.engine.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError
-from fournos.engine.kube.limiter import Backoff
 from fournos.engine.kube.resource import Obj
 from fournos.history.records import Run
 
@@ -27,7 +26,7 @@ _UNAVAILABLE: Final = 503
 _MEANT: Final = {429: HistoryBusyError, _UNAVAILABLE: HistoryUnavailableError, 507: HistoryFullError}
 
 
-class Server(Protocol):
+class RawApi(Protocol):
     """What of `fournos.engine.kube.client.Client` is needed here."""
 
     async def raw(
@@ -44,11 +43,11 @@ class Server(Protocol):
     async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]: ...
 
 
-class Requests:
+class HistoryRequests:
     """Base of the parts of `AsyncHistory`."""
 
     def __init__(
-        self, api: Server, namespace: str, *, patience: float = PATIENCE, all_clusters: bool = False
+        self, api: RawApi, namespace: str, *, patience: float = PATIENCE, all_clusters: bool = False
     ) -> None:
         """`all_clusters`: reads reach the runs of other clusters in the same database, too."""
         self._api = api
@@ -57,9 +56,12 @@ class Requests:
         self.namespace = namespace
         """The namespace of all methods, unless they are given another one."""
 
+    def _where(self, namespace: str | None, *, everywhere: bool = False) -> str:
+        """Returns the path of a namespace, or of all of them."""
+        return "" if everywhere else f"/namespaces/{quote(namespace or self.namespace, safe='')}"
+
     def _path(self, name: str, namespace: str | None) -> str:
-        where = quote(namespace or self.namespace, safe="")
-        return f"/namespaces/{where}/runs/{quote(name, safe='')}"
+        return f"{self._where(namespace)}/runs/{quote(name, safe='')}"
 
     def _of(self, run: Run) -> str:
         return self._path(run.identity.uid, run.identity.namespace)
@@ -68,11 +70,9 @@ class Requests:
         with missing():
             return await self._api.raw(method, PREFIX + path, body)
 
-    async def _get(self, path: str, kind: Any) -> Any:
-        from fournos.history.api.wire import adapter
-
+    async def _get(self, path: str, kind: type[T]) -> T:
         where = self._reached(path)
-        return adapter(kind).validate_json(await self._read(lambda: self._api.raw("GET", where)))
+        return parsed(kind, await self._read(lambda: self._api.raw("GET", where)))
 
     def _reached(self, path: str) -> str:
         """Returns the path of a read of stored runs, or of estimates: these are of this cluster alone."""
@@ -84,6 +84,19 @@ class Requests:
         """Sends a request that only reads; again while the history asks for another try (Retry-After)."""
         with missing():
             return await repeated(call, seconds=self._patience, when=_asks_for_another_try)
+
+
+def parsed(kind: type[T], answer: bytes) -> T:
+    """Returns the value that an answer has as JSON."""
+    from fournos.history.api.wire import adapter
+
+    value: T = adapter(cast(Hashable, kind)).validate_json(answer)
+    return value
+
+
+def times(**given: datetime | None) -> list[tuple[str, str]]:
+    """Returns the parameters of times that are given."""
+    return [(name, time.isoformat()) for name, time in given.items() if time]
 
 
 @contextmanager
@@ -116,27 +129,3 @@ def missing() -> Iterator[None]:
 
 def _asks_for_another_try(error: ServerError | ConnectionLostError) -> bool:
     return isinstance(error, ServerError) and error.status == _UNAVAILABLE and bool(error.retry_after)
-
-
-async def repeated(
-    call: Callable[[], Awaitable[T]],
-    *,
-    seconds: float,
-    pause: float = 1.0,
-    when: Callable[[ServerError | ConnectionLostError], bool] = lambda error: True,
-) -> T:
-    """Repeats a request that fails for now, with growing pauses; after these seconds its error is raised.
-
-    An error for which `when` returns False is raised at once.
-    """
-    now = asyncio.get_running_loop().time
-    until = now() + seconds
-    backoff = Backoff(base=pause)
-    while True:
-        try:
-            return await call()
-        except (ServerError, ConnectionLostError) as error:
-            wait = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
-            if not when(error) or now() + wait > until:
-                raise
-        await asyncio.sleep(wait)

@@ -9,9 +9,9 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
-from fournos.client.connection import PATIENCE
 from fournos.client.errors import typed
-from fournos.client.history_requests import PREFIX, Requests, missing, repeated
+from fournos.client.history_requests import PREFIX, HistoryRequests, missing, parsed
+from fournos.client.retries import PATIENCE, repeated
 
 if TYPE_CHECKING:
     from fournos.history.api.results import Received
@@ -27,7 +27,7 @@ It would fail its job, and the history may be away for some minutes.  Elsewhere 
 _PAUSE: Final = 1.0
 
 
-class AsyncUploads(Requests):
+class AsyncUploads(HistoryRequests):
     """The part of `AsyncHistory` for uploads.
 
     An upload that fails for now is repeated for some time; a file that arrives twice is stored once.
@@ -43,7 +43,6 @@ class AsyncUploads(Requests):
         RefusedError, which names every problem.
         """
         from fournos.history.api.results import Received
-        from fournos.history.api.wire import adapter
 
         where = f"{self._path(name, namespace)}/results" if name else "/own/run/results"
         path = f"{PREFIX}{where}?{urlencode({'name': filename})}"
@@ -51,8 +50,7 @@ class AsyncUploads(Requests):
         async def send() -> bytes:
             return await self._api.raw("POST", path, content=content, seconds=_UPLOAD)
 
-        found: Received = adapter(Received).validate_json(await _sent(send, in_task=not name))
-        return found
+        return parsed(Received, await _sent(send, in_task=not name))
 
     @typed
     async def push_artifact(
@@ -62,7 +60,6 @@ class AsyncUploads(Requests):
 
         `path` is its path among the artifacts.  A file that is stored already is not stored again.
         """
-        from fournos.history.api.wire import adapter
         from fournos.history.artifacts.rules import Artifact
 
         digest = await asyncio.to_thread(lambda: hashlib.file_digest(file, "sha256").hexdigest())
@@ -73,8 +70,7 @@ class AsyncUploads(Requests):
         async def send() -> bytes:
             return await self._api.raw("PUT", url, content=file, headers=headers, seconds=_UPLOAD)
 
-        found: Artifact = adapter(Artifact).validate_json(await _sent(send, in_task=not name))
-        return found
+        return parsed(Artifact, await _sent(send, in_task=not name))
 
 
 async def _sent(send: Callable[[], Awaitable[bytes]], *, in_task: bool) -> bytes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fournos.client.errors import typed
-from fournos.client.history_requests import Requests
+from fournos.client.history_requests import HistoryRequests, parsed
 from fournos.history.records import Run
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fournos.history.regressions.baseline import Baseline
 
 
-class AsyncVerdicts(Requests):
+class AsyncVerdicts(HistoryRequests):
     """The part of `AsyncHistory` for baselines and acknowledgements."""
 
     @typed
@@ -22,9 +22,8 @@ class AsyncVerdicts(Requests):
         """Returns the pinned baselines, the newest first."""
         from fournos.history.regressions.baseline import Baseline
 
-        where = "" if everywhere else f"/namespaces/{quote(namespace or self.namespace, safe='')}"
-        found: list[Baseline] = await self._get(f"{where}/baselines", list[Baseline])
-        return found
+        where = self._where(namespace, everywhere=everywhere)
+        return await self._get(f"{where}/baselines", list[Baseline])
 
     @typed
     async def pin(self, run: Run, *, reason: str = "") -> None:
@@ -46,12 +45,10 @@ class AsyncVerdicts(Requests):
         this run.
         """
         from fournos.history.api.verdicts import Acknowledged
-        from fournos.history.api.wire import adapter
 
-        path = f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
+        path = self._acknowledgements(name, kpi, namespace)
         answer = await self._send("POST", path, {"reason": reason})
-        found: tuple[Acknowledged, ...] = adapter(tuple[Acknowledged, ...]).validate_json(answer)
-        return found
+        return parsed(tuple[Acknowledged, ...], answer)
 
     @typed
     async def acknowledgements(
@@ -60,13 +57,13 @@ class AsyncVerdicts(Requests):
         """Returns what is acknowledged of the runs that can be compared with this one."""
         from fournos.history.api.verdicts import Acknowledged
 
-        path = f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
-        found: tuple[Acknowledged, ...] = await self._get(path, tuple[Acknowledged, ...])
-        return found
+        path = self._acknowledgements(name, kpi, namespace)
+        return await self._get(path, tuple[Acknowledged, ...])
 
     @typed
     async def withdraw(self, name: str, *, kpi: str = "", namespace: str | None = None) -> None:
         """Withdraws what was acknowledged of a run; by its UID also when the run has expired."""
-        await self._send(
-            "DELETE", f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
-        )
+        await self._send("DELETE", self._acknowledgements(name, kpi, namespace))
+
+    def _acknowledgements(self, name: str, kpi: str, namespace: str | None) -> str:
+        return f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.client.connection import Connection
+from fournos.client.connection import ClientConnection
 from fournos.client.errors import (
     FournosError,
     MissingError,
@@ -41,7 +41,7 @@ _TRIES: Final = 5
 """Requests of a submission with a key."""
 
 
-class JobMethods(Connection):
+class JobMethods(ClientConnection):
     """What a client does with jobs."""
 
     @typed
@@ -57,13 +57,11 @@ class JobMethods(Connection):
         a retry could create a second job.
         """
         from fournos.client.submission import manifest
-        from fournos.insight.manifests import place
 
-        wanted = manifest(job, owner=self.owner if owner is None else owner, name=name, key=key)
-        place(wanted, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
+        body = self._placed(manifest(job, owner=self.owner if owner is None else owner, name=name, key=key))
         if key is None:
-            return AsyncJob(self, await self.api.create(FOURNOS_JOB, wanted))
-        return AsyncJob(self, await self._create_once(wanted))
+            return AsyncJob(self, await self.api.create(FOURNOS_JOB, body))
+        return AsyncJob(self, await self._create_once(body))
 
     @typed
     async def would_start(self, job: JobSpec) -> WouldStart:
@@ -72,53 +70,48 @@ class JobMethods(Connection):
         The manifest is validated as by `submit`.  Raises NoHistoryError if the cluster has no history.
         """
         from fournos.client.submission import manifest
-        from fournos.insight.manifests import place
 
-        wanted = manifest(job, owner=self.owner, name=None, key=None)
-        place(wanted, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
-        namespace = wanted["metadata"]["namespace"]
-        found: WouldStart = await self.history.would_start(
-            wanted["spec"], queue=self.queue_name, namespace=namespace
-        )
-        return found
+        body = self._placed(manifest(job, owner=self.owner, name=None, key=None))
+        namespace = body["metadata"]["namespace"]
+        return await self.history.would_start(body["spec"], queue=self.queue_name, namespace=namespace)
 
-    async def _create_once(self, wanted: Obj) -> Obj:
+    async def _create_once(self, body: Obj) -> Obj:
         from fournos.client.submission import same_submission
 
-        if (gone := await self._recorded(name_of(wanted), wanted["metadata"]["namespace"])) is not None:
-            same_submission(wanted, gone)
+        if (gone := await self._recorded(name_of(body), body["metadata"]["namespace"])) is not None:
+            same_submission(body, gone)
             return gone
         backoff = Backoff()
         for attempt in range(1, _TRIES + 1):
             try:
-                return await self.api.create(FOURNOS_JOB, wanted)
+                return await self.api.create(FOURNOS_JOB, body)
             except AlreadyExistsError:
                 with suppress(NotFoundError):  # deleted between the create and the get: create it again
-                    there = await self.api.get(FOURNOS_JOB, key_of(wanted))
-                    same_submission(wanted, there)
+                    there = await self.api.get(FOURNOS_JOB, key_of(body))
+                    same_submission(body, there)
                     return there
             except (ConnectionLostError, ServerError):
                 if attempt == _TRIES:
                     raise
                 await asyncio.sleep(backoff.next())
-        raise FournosError(f"job {name_of(wanted)} comes and goes", fix="try again")
+        raise FournosError(f"job {name_of(body)} comes and goes", fix="try again")
 
     async def _recorded(self, name: str, namespace: str) -> Obj | None:
         """Returns an ended job that is gone from the cluster, as the history has it; else None."""
         if not self._has_history:
             return None
         try:
-            found = await recorded_job(self.history, name, namespace=namespace, ended=True)
+            recorded = await recorded_job(self.history, name, namespace=namespace, ended=True)
         except NoHistoryError:
             self._has_history = False
             return None
-        if found is None:
+        if recorded is None:
             return None
         with suppress(NotFoundError):
             await self.api.get(FOURNOS_JOB, Key(namespace, name))
             return None
         # A deletion that was under way when it was last seen is over.
-        last = found.job
+        last = recorded.job
         meta = {key: value for key, value in last["metadata"].items() if key != "deletionTimestamp"}
         return {**last, "metadata": meta}
 
@@ -182,21 +175,21 @@ class JobMethods(Connection):
         )
 
         base, chosen = base_document(job), label or f"m-{secrets.token_hex(4)}"
-        wanted: list[tuple[dict[str, Any], str | None]] = []
+        bodies: list[tuple[dict[str, Any], str | None]] = []
         for values in combinations(axes):
-            one = varied(base, values) if key is None else changed(base, values)
-            meta = one.setdefault("metadata", {})
+            body = varied(base, values) if key is None else changed(base, values)
+            meta = body.setdefault("metadata", {})
             meta["labels"] = {**(meta.get("labels") or {}), MATRIX_LABEL: chosen}
             own = None if key is None else " ".join([key, *(f"{path}={values[path]!r}" for path in values)])
-            manifest(one, owner=self.owner, name=None, key=own)
-            wanted.append((one, own))
+            manifest(body, owner=self.owner, name=None, key=own)
+            bodies.append((body, own))
         free = asyncio.Semaphore(_CONNECTIONS)
 
-        async def submit(one: dict[str, Any], own: str | None) -> AsyncJob:
+        async def submit(body: dict[str, Any], own: str | None) -> AsyncJob:
             async with free:
-                return await self.submit(one, key=own)
+                return await self.submit(body, key=own)
 
-        return Handles(await gathered(submit(one, own) for one, own in wanted), paths=tuple(axes))
+        return Handles(await gathered(submit(one, own) for one, own in bodies), paths=tuple(axes))
 
     async def wait_all(
         self, jobs: Iterable[AsyncJob], *, timeout: Seconds | None = None, progress: Progress | None = None

@@ -24,19 +24,18 @@ from fournos.client.errors import (
     typed,
     typed_iterator,
 )
-from fournos.client.handles import AsyncWork, ObjectEvent
+from fournos.client.handles import AsyncWork, HandleConnection, ObjectEvent
 from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.client.views import JobView
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
-from fournos.insight.log_sources import Wanted
-from fournos.insight.stopping import Verdict, decide_stop
+from fournos.insight.log_sources import WantedLogs
+from fournos.insight.stopping import StopVerdict, decide_stop
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import status_of
 
 if TYPE_CHECKING:
-    from fournos.client.connection import Connection
     from fournos.client.repeat import Repeat
     from fournos.client.watches import Watches
     from fournos.history.estimates.models import JobEstimate
@@ -57,7 +56,7 @@ class AsyncJob(AsyncWork, JobView):
     _noun = "job"
     _phases = tuple(Phase)
 
-    def __init__(self, client: Connection, raw: Obj, *, repeats: Repeat | None = None) -> None:
+    def __init__(self, client: HandleConnection, raw: Obj, *, repeats: Repeat | None = None) -> None:
         super().__init__(client, raw)
         self.repeats = repeats
         """What the job takes over from the job that it repeats, and what is resolved again.
@@ -94,10 +93,10 @@ class AsyncJob(AsyncWork, JobView):
         log, DeletedError if the job is gone, MissingError if it is on no worker (any more), and RightsError
         if the logs of the worker may not be read.
         """
-        asked, printed = Wanted(resolver=resolver, tasks=not resolver, task=task, attempt=attempt), False
+        asked, printed = WantedLogs(resolver=resolver, tasks=not resolver, task=task, attempt=attempt), False
         try:
-            async with aclosing(cast(Any, self._live_logs(asked, tail, follow=follow))) as found:
-                async for line in found:
+            async with aclosing(cast(Any, self._live_logs(asked, tail, follow=follow))) as lines:
+                async for line in lines:
                     printed = True
                     yield line
         except (DeletedError, NoLogError) as error:
@@ -113,16 +112,18 @@ class AsyncJob(AsyncWork, JobView):
                 tail=tail,
                 namespace=self.namespace,
             )
-            async with aclosing(lines_or(error, stored)) as found:
-                async for line in found:
+            async with aclosing(lines_or(error, stored)) as lines:
+                async for line in lines:
                     yield line
 
-    async def _live_logs(self, asked: Wanted, tail: int | None, *, follow: bool) -> AsyncIterator[LogLine]:
+    async def _live_logs(
+        self, asked: WantedLogs, tail: int | None, *, follow: bool
+    ) -> AsyncIterator[LogLine]:
         """Yields the lines that the pods have; of a job that is being resolved the resolver's first."""
         from fournos.insight.dispatch import is_dispatched
 
         await self.refresh()
-        wanted = asked.in_phase_of(self._raw, follow=follow)
+        logs = asked.in_phase_of(self._raw, follow=follow)
         going = follow and not self.ended
         async with AsyncExitStack() as stack:
             api, raw = self._client.api, self._raw
@@ -131,9 +132,9 @@ class AsyncJob(AsyncWork, JobView):
                 api, raw = await stack.enter_async_context(self._client._on_worker(raw))
                 watches = None  # they are the manager's
             lines = (
-                followed_lines(api, raw, wanted, tail, watches)
+                followed_lines(api, raw, logs, tail, watches)
                 if going
-                else printed_lines(api, raw, wanted, tail)
+                else printed_lines(api, raw, logs, tail)
             )
             async with aclosing(cast(Any, lines)) as found:
                 async for line in found:
@@ -163,13 +164,12 @@ class AsyncJob(AsyncWork, JobView):
 
         Raises NoHistoryError if the cluster has no history, MissingError if the job is in no queue.
         """
-        found: JobEstimate = await self._client.history.estimate(self.uid, namespace=self.namespace)
-        return found
+        return await self._client.history.estimate(self.uid, namespace=self.namespace)
 
     # --- changing ------------------------------------------------------------------------------------
 
     @typed
-    async def stop(self, *, now: bool = False) -> Verdict:
+    async def stop(self, *, now: bool = False) -> StopVerdict:
         """Stops the job.  Its finally tasks still run, unless `now`.  An ended job is not changed.
 
         The patch has the UID as its precondition: another job that took the name is never stopped.

@@ -10,19 +10,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, MINICLUSTER
 from fournos.client.appwrappers import AsyncAppWrapper
 from fournos.client.clusters import AsyncCluster
-from fournos.client.connection import Connection, by_phase
+from fournos.client.connection import ClientConnection, by_phase
 from fournos.client.dispatch import AsyncDispatch
 from fournos.client.errors import typed
 from fournos.client.frames import Handles
-from fournos.client.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.miniclusters import AsyncMiniCluster
 from fournos.client.objects import AsyncObject
 from fournos.client.queues import AsyncQueue
-from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
+from fournos.insight.environment import clusters_namespace
 from fournos.insight.selection import newest_first
 from fournos.insight.values import name_of
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from fournos.systems.frameworks.kind_spec import Framework
 
 
-class KindMethods(Connection):
+class KindMethods(ClientConnection):
     """What a client does with all kinds but jobs."""
 
     # --- clusters and queues -----------------------------------------------------------------------------
@@ -44,16 +43,20 @@ class KindMethods(Connection):
 
         The namespace defaults to HEARTH_NAMESPACE, else "hearth".
         """
-        found = await self._listed(FOURNOS_CLUSTER, namespace=_hearth(namespace))
+        found = await self._listed(FOURNOS_CLUSTER, namespace=namespace or clusters_namespace())
         return Handles(AsyncCluster(self, one) for one in sorted(found, key=name_of))
 
     @typed
     async def cluster(self, name: str, *, namespace: str | None = None) -> AsyncCluster:
         """Returns the cluster of this name.  Raises MissingError."""
-        found = await self._found(
-            FOURNOS_CLUSTER, name, noun="cluster", namespace=_hearth(namespace), command="fournos cluster"
+        obj = await self._found(
+            FOURNOS_CLUSTER,
+            name,
+            noun="cluster",
+            namespace=namespace or clusters_namespace(),
+            command="fournos cluster",
         )
-        return AsyncCluster(self, found)
+        return AsyncCluster(self, obj)
 
     @typed
     async def queues(self) -> Handles[AsyncQueue]:
@@ -183,17 +186,6 @@ class KindMethods(Connection):
         resource, framework = _kind(kind)
         found = await self._found(resource, name, noun=resource.kind)
         return AsyncObject(self, found, resource, framework)
-
-    def _placed(self, wanted: dict[str, Any]) -> Obj:
-        """Returns the manifest with its namespace.  Raises ManifestError if it contradicts the client's."""
-        from fournos.insight.manifests import place
-
-        place(wanted, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
-        return wanted
-
-
-def _hearth(asked: str | None) -> str:
-    return asked or os.environ.get("HEARTH_NAMESPACE") or "hearth"
 
 
 def _kind(text: str) -> tuple[Resource, Framework | None]:

@@ -30,14 +30,14 @@ class LogCursor:
         if page.parts and not self._begun:
             self._begin(page)
         sources = [part.source(page.parts) for part in page.parts]
-        found: list[LogLine] = []
+        lines: list[LogLine] = []
         for line in page.lines:
             part = page.parts[line.part]
             place = line.line - part.first_line
             if place == self._place(part):
                 self._read[_id(part)] = place + 1
-                found.append(LogLine(sources[line.part], line.text))
-        return found
+                lines.append(LogLine(sources[line.part], line.text))
+        return lines
 
     def following(self, page: LogPage) -> int:
         """Returns the number of the first line that was not read; after all lines that of the next one."""

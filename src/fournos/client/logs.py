@@ -14,7 +14,7 @@ from fournos.engine.kube.errors import ConnectionLostError, InvalidError, NotFou
 from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
-from fournos.insight.log_sources import LogSource, Wanted, nothing, sources
+from fournos.insight.log_sources import LogSource, WantedLogs, nothing, sources
 from fournos.insight.values import is_terminal, name_of, phase_of
 from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 
@@ -43,12 +43,12 @@ async def container_lines(
         yield LogLine(source.prefix, "the connection was lost; lines may be missing", notice=True)
 
 
-async def printed_lines(api: Api, job: Obj, wanted: Wanted, tail: int | None) -> AsyncIterator[LogLine]:
+async def printed_lines(api: Api, job: Obj, logs: WantedLogs, tail: int | None) -> AsyncIterator[LogLine]:
     """Yields the lines that exist now, one container after the other.  Raises NoLogError."""
-    found = await children(api, job)
-    asked = sources(job, found, wanted)
+    dependents = await children(api, job)
+    asked = sources(job, dependents, logs)
     if not asked:
-        raise nothing(job, found, wanted)
+        raise nothing(job, dependents, logs)
     printed = False
     for source in asked:
         if source.started:
@@ -61,7 +61,7 @@ async def printed_lines(api: Api, job: Obj, wanted: Wanted, tail: int | None) ->
 
 
 async def followed_lines(
-    api: Api, job: Obj, wanted: Wanted, tail: int | None, watches: Watches | None = None
+    api: Api, job: Obj, logs: WantedLogs, tail: int | None, watches: Watches | None = None
 ) -> AsyncIterator[LogLine]:
     """Yields the lines of each container from its start, until the job, or its resolve phase, has ended.
 
@@ -69,7 +69,7 @@ async def followed_lines(
     the readers down, so that memory stays bounded.
     """
     lines: asyncio.Queue[LogLine | None] = asyncio.Queue(maxsize=1)
-    reading = asyncio.create_task(_Reading(api, wanted, tail, lines).run(job, watches))
+    reading = asyncio.create_task(_Reading(api, logs, tail, lines).run(job, watches))
     try:
         while (line := await lines.get()) is not None:
             yield line
@@ -83,10 +83,10 @@ class _Reading:
     """Reads all containers concurrently into one queue; None marks the end."""
 
     def __init__(
-        self, api: Api, wanted: Wanted, tail: int | None, lines: asyncio.Queue[LogLine | None]
+        self, api: Api, logs: WantedLogs, tail: int | None, lines: asyncio.Queue[LogLine | None]
     ) -> None:
         self._api = api
-        self._wanted = wanted
+        self._wanted = logs
         self._tail = tail
         self._lines = lines
         self._readers: dict[LogSource, asyncio.Task[None]] = {}
@@ -96,11 +96,11 @@ class _Reading:
             job = await self._to_end(job, watches)
             # The watch event of the job's end may arrive before that of a short-lived container, so a live
             # list finds the containers that the caches have not seen.
-            found = await children(self._api, job)
-            self._start(job, found)
+            dependents = await children(self._api, job)
+            self._start(job, dependents)
             await asyncio.gather(*self._readers.values())
             if not self._readers:
-                raise nothing(job, found, self._wanted)
+                raise nothing(job, dependents, self._wanted)
             await self._lines.put(LogLine("", f"{name_of(job)} is {phase_of(job)}.", notice=True))
         finally:
             for reader in self._readers.values():

@@ -7,11 +7,12 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from fournos.api.kinds import MINICLUSTER
 from fournos.api.phase import OF_MINICLUSTERS
 from fournos.client.errors import ObjectFailed, typed, typed_iterator
-from fournos.client.handles import PATIENCE, AsyncWork, Seconds, View
-from fournos.client.kinds import MINICLUSTER
+from fournos.client.handles import PATIENCE, AsyncWork, Seconds
 from fournos.client.logs import LogLine, container_lines
+from fournos.client.views import View
 from fournos.insight.log_sources import LogSource
 from fournos.insight.values import between, spec_of, status_of
 

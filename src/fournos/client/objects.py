@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fournos.client.errors import FournosError, ObjectFailed, typed
-from fournos.client.handles import AsyncWork, View
+from fournos.client.handles import AsyncWork, HandleConnection
+from fournos.client.views import View
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.insight.values import one_line, phase_of, status_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from fournos.client.connection import Connection
     from fournos.insight.explanation import Explanation
     from fournos.systems.frameworks.kind_spec import Framework
     from fournos.systems.frameworks.queued import QueuedObject
@@ -41,9 +41,9 @@ class ObjectView(View):
         """Waiting, Running, Succeeded, Failed or Terminating; for other kinds the phase in the status."""
         if self._framework is None:
             return phase_of(self.raw)
-        from fournos.insight.frameworks_reasons import Found, phase
+        from fournos.insight.frameworks_reasons import FrameworkFacts, phase
 
-        return phase(Found(self._framework, self.raw))
+        return phase(FrameworkFacts(self._framework, self.raw))
 
     @property
     def message(self) -> str:
@@ -78,7 +78,7 @@ class AsyncObject(AsyncWork, ObjectView):
     """The handle of one object of any kind, identified by its UID."""
 
     def __init__(
-        self, client: Connection, raw: Obj, resource: Resource, framework: Framework | None = None
+        self, client: HandleConnection, raw: Obj, resource: Resource, framework: Framework | None = None
     ) -> None:
         super().__init__(client, raw)
         self._resource = resource

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fournos.client.errors import typed
-from fournos.client.handles import AsyncHandle, View
+from fournos.client.handles import AsyncHandle
+from fournos.client.views import View
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.values import spec_of, status_of
 

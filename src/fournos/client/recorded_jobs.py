@@ -43,7 +43,7 @@ async def recorded_job(
     from fournos.history.records import Ending
 
     try:
-        found = await read_recorded_job(history, name, namespace=namespace)
+        recorded = await read_recorded_job(history, name, namespace=namespace)
     except (MissingError, NotAllowedError, UnreachableError):
         return None
-    return None if ended and found.run.run.ending is Ending.OPEN else found
+    return None if ended and recorded.run.run.ending is Ending.OPEN else recorded

@@ -56,11 +56,11 @@ def repeat(job: Obj, changes: Mapping[str, Any]) -> tuple[dict[str, Any], Repeat
 
 def found_anew(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """What of a job with this spec is resolved when it runs."""
-    found = ["the Pipeline and its images", "the content of the secrets"]
-    found += ["the cluster"] if not spec.get("cluster") and not spec.get("clusterless") else []
-    found += ["hardware"] if not spec.get("hardware") and not spec.get("lockOnly") else []
-    found += ["secretRefs"] if not spec.get("secretRefs") else []
-    return tuple(found)
+    resolved = ["the Pipeline and its images", "the content of the secrets"]
+    resolved += ["the cluster"] if not spec.get("cluster") and not spec.get("clusterless") else []
+    resolved += ["hardware"] if not spec.get("hardware") and not spec.get("lockOnly") else []
+    resolved += ["secretRefs"] if not spec.get("secretRefs") else []
+    return tuple(resolved)
 
 
 def fields(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,9 +69,9 @@ def fields(changes: Mapping[str, Any]) -> dict[str, Any]:
     Raises ManifestError for an unknown field.
     """
     names = {name: field.alias or name for name, field in FournosJobSpec.model_fields.items()}
-    known = {**names, **{alias: alias for alias in names.values()}}
-    if unknown := [name for name in changes if name not in known]:
+    json_names = {**names, **{alias: alias for alias in names.values()}}
+    if unknown := [name for name in changes if name not in json_names]:
         raise ManifestError(
             f"no field of a job's spec: {', '.join(unknown)}", fix=f"known are {', '.join(names)}"
         )
-    return {known[name]: value for name, value in changes.items()}
+    return {json_names[name]: value for name, value in changes.items()}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from fournos.api.fournosjob import FournosJob, FournosJobSpec
+from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.errors import KeyConflict, ManifestError
-from fournos.client.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.views import values_of
 from fournos.engine.kube.resource import Obj, is_terminating
 from fournos.engine.kube.yamls import load_all
@@ -39,10 +39,10 @@ _DIGEST: Final = 10
 
 def read(path: Path) -> dict[str, Any]:
     """Returns the only FournosJob of a file.  Raises ManifestError, also for a file with several."""
-    found = parse(_text(path), str(path))
-    if len(found) > 1:
-        raise ManifestError(f"{path} holds {len(found)} jobs", fix="submit them one by one")
-    return found[0]
+    jobs = parse(_text(path), str(path))
+    if len(jobs) > 1:
+        raise ManifestError(f"{path} holds {len(jobs)} jobs", fix="submit them one by one")
+    return jobs[0]
 
 
 def _text(path: Path) -> str:
@@ -102,9 +102,9 @@ def _digest(spec: object) -> str:
     return sha256(text.encode()).hexdigest()[:32]
 
 
-def same_submission(wanted: Obj, there: Obj) -> None:
+def same_submission(submitted: Obj, there: Obj) -> None:
     """Checks that the existing job `there` is the result of the same submission.  Raises KeyConflict."""
-    mine = wanted["metadata"]["annotations"]
+    mine = submitted["metadata"]["annotations"]
     other = there["metadata"].get("annotations") or {}
     name, key = name_of(there), mine[KEY_ANNOTATION]
     if other.get(KEY_ANNOTATION) != key:
@@ -113,7 +113,7 @@ def same_submission(wanted: Obj, there: Obj) -> None:
             fix="choose another key, or delete that job",
         )
     if other.get(DIGEST_ANNOTATION) != mine[DIGEST_ANNOTATION]:
-        old, new = spec_of(there), spec_of(wanted)
+        old, new = spec_of(there), spec_of(submitted)
         fields = ", ".join(sorted(name for name in new if old.get(name) != new[name]))
         raise KeyConflict(
             f"the key {key!r} was used for {name}, with another spec"
@@ -152,12 +152,12 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 def axes_of(text: str) -> dict[str, list[Any]]:
     """Returns path → values for lines such as `hardware.gpuCount=1,2,4`.  Raises ManifestError."""
-    found: dict[str, list[Any]] = {}
+    axes: dict[str, list[Any]] = {}
     for line in text.splitlines():
         if line.strip():
             path, values = axis(line.strip())
-            found[path] = values
-    return found
+            axes[path] = values
+    return axes
 
 
 def axis(text: str, *, option: str = "") -> tuple[str, list[Any]]:
@@ -196,28 +196,28 @@ def appwrapper(
     what: Manifest | Sequence[Mapping[str, Any]], *, name: str | None, queue: str | None
 ) -> dict[str, Any]:
     """Returns a checked AppWrapper: the given one, or one of the given resources.  Raises ManifestError."""
-    found = _documents(what)
-    if not found:
+    resources = _documents(what)
+    if not resources:
         raise ManifestError("there is no resource to wrap", fix="give at least one manifest")
-    if [one.get("kind") for one in found] != [APPWRAPPER.kind]:
-        return wrapped(found, name=name, namespace=None, queue=queue, option="name=")
+    if [one.get("kind") for one in resources] != [APPWRAPPER.kind]:
+        return wrapped(resources, name=name, namespace=None, queue=queue, option="name=")
     if name or queue:
         raise ManifestError(
             "an AppWrapper has its own name and queue", fix="write them into its metadata, or leave them out"
         )
-    accepted_wrapper(found[0])
-    return found[0]
+    accepted_wrapper(resources[0])
+    return resources[0]
 
 
 def minicluster(what: Manifest) -> dict[str, Any]:
     """Returns a checked MiniCluster.  Raises ManifestError."""
-    found = _documents(what)
+    manifests = _documents(what)
     source = str(what) if isinstance(what, str | Path) else "the MiniCluster"
-    if [one.get("kind") for one in found] != [MINICLUSTER.kind]:
-        kinds = ", ".join(str(one.get("kind")) for one in found) or "nothing"
+    if [one.get("kind") for one in manifests] != [MINICLUSTER.kind]:
+        kinds = ", ".join(str(one.get("kind")) for one in manifests) or "nothing"
         raise ManifestError(f"{source} holds {kinds}", fix="give exactly one MiniCluster")
-    accepted_minicluster(found[0], source)
-    return found[0]
+    accepted_minicluster(manifests[0], source)
+    return manifests[0]
 
 
 def base_document(what: JobSpec) -> dict[str, Any]:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from fournos.client.appwrappers import AppWrapperView, AsyncAppWrapper
 from fournos.client.asynchronous import AsyncClient
-from fournos.client.bridge import LOOP, blocking, iterating, many_of, one_of
+from fournos.client.bridge import LOOP, blocking, iterating, many_of, one_of, parameters_of
 from fournos.client.clusters import AsyncCluster, ClusterView
-from fournos.client.connection import PATIENCE
 from fournos.client.dispatch import AsyncDispatch, DispatchView
-from fournos.client.handles import AsyncHandle, AsyncWork, Seconds, View
+from fournos.client.handles import AsyncHandle, AsyncWork, Seconds
 from fournos.client.jobs import AsyncJob
 from fournos.client.miniclusters import AsyncMiniCluster, MiniClusterView
 from fournos.client.objects import AsyncObject, ObjectView
 from fournos.client.queues import AsyncQueue, QueueView
-from fournos.client.views import JobView
-from fournos.engine.kube.api import Api
-from fournos.engine.kube.credentials import Credentials
+from fournos.client.views import JobView, View
 from fournos.engine.kube.resource import Obj
 
 if TYPE_CHECKING:
@@ -146,28 +142,9 @@ class Object(Work, ObjectView):
 class Client:
     """See `AsyncClient`."""
 
-    def __init__(
-        self,
-        *,
-        kubeconfig: str | Path | None = None,
-        context: str | None = None,
-        namespace: str | None = None,
-        owner: str | None = None,
-        in_cluster: bool = False,
-        credentials: Credentials | None = None,
-        api: Api | None = None,
-        patience: float = PATIENCE,
-    ) -> None:
-        self._async = AsyncClient(
-            kubeconfig=kubeconfig,
-            context=context,
-            namespace=namespace,
-            owner=owner,
-            in_cluster=in_cluster,
-            credentials=credentials,
-            api=api,
-            patience=patience,
-        )
+    @parameters_of(AsyncClient.__init__)
+    def __init__(self, **options: Any) -> None:
+        self._async = AsyncClient(**options)
 
     @property
     def namespace(self) -> str:

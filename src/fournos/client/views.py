@@ -1,18 +1,143 @@
-"""The typed, read-only view of a job as last read.  Pure: sends no request."""
+"""The typed, read-only views of an object of any kind and of a job, as last read.  They send no request."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fournos.client.handles import View
-from fournos.engine.kube.resource import Obj
-from fournos.insight.timeline import Entry, timeline
-from fournos.insight.values import hardware, hardware_of, is_terminal, moment, short, spec_of, status_of
+from fournos.client.display import html, text
+from fournos.engine.kube.resource import Obj, key_of, uid_of
+from fournos.insight.timeline import TimelineEntry, timeline
+from fournos.insight.values import (
+    created,
+    hardware,
+    hardware_of,
+    is_terminal,
+    moment,
+    name_of,
+    one_line,
+    phase_of,
+    short,
+    since,
+    spec_of,
+    status_of,
+)
 from fournos.systems.jobs.names import display_name
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from fournos.api.fournosjob import Attempt, FournosJob, FournosJobSpec, FournosJobStatus
+    from fournos.engine.api.model import StatusCondition
+
+
+class View:
+    """A typed view of an object as last read; `raw` is the whole object."""
+
+    @property
+    def raw(self) -> Obj:
+        """The whole object as last read."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return name_of(self.raw)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the object."""
+        return key_of(self.raw).namespace
+
+    @property
+    def uid(self) -> str:
+        """The identity of the object: a later object of the same name has another UID."""
+        return uid_of(self.raw)
+
+    @property
+    def created(self) -> datetime | None:
+        """The creation time."""
+        return moment(created(self.raw))
+
+    @property
+    def phase(self) -> str:
+        """The phase; New while no operator has reconciled the object."""
+        return phase_of(self.raw)
+
+    @property
+    def message(self) -> str:
+        """The status message on one line; "" if there is none."""
+        return one_line(status_of(self.raw).get("message"))
+
+    @property
+    def ended(self) -> bool:
+        """True if the object has ended, with whatever result."""
+        return False
+
+    @property
+    def succeeded(self) -> bool:
+        """True if the object has ended with success."""
+        return False
+
+    @property
+    def conditions(self) -> tuple[StatusCondition, ...]:
+        """The conditions in the status."""
+        # Imported here: the models take a third of the client's import time.
+        from fournos.engine.api.model import StatusCondition
+
+        found = status_of(self.raw).get("conditions") or ()
+        return tuple(StatusCondition.model_validate(one) for one in found)
+
+    # --- as notebooks, terminals and data frames show it -------------------------------------------------
+
+    def _state(self) -> str:
+        """The state in one or a few words."""
+        return self.phase
+
+    def _link(self) -> str:
+        """The address of a page about the object; "" if there is none."""
+        return ""
+
+    def _facts(self, now: datetime) -> list[tuple[str, str]]:
+        """Label and text of what is worth a look; facts with the text "" or "-" are left out."""
+        return []
+
+    def _timeline(self, now: datetime) -> str:
+        """The true conditions in the order in which they became true, with the time since then."""
+        found = [one for one in status_of(self.raw).get("conditions") or () if one.get("status") == "True"]
+        found.sort(key=lambda one: str(one.get("lastTransitionTime") or ""))
+        return ", ".join(f"{one.get('type')} {since(one.get('lastTransitionTime'), now)}" for one in found)
+
+    def _shown(self) -> list[tuple[str, str]]:
+        now = datetime.now(UTC)
+        rows = [
+            *self._facts(now),
+            ("Timeline", self._timeline(now)),
+            ("Created", f"{since(created(self.raw), now)} ago"),
+            ("Message", self.message),
+        ]
+        return [(label, text) for label, text in rows if text not in ("", "-")]
+
+    def _columns(self) -> dict[str, Any]:
+        """Column → value of the object's row in a data frame."""
+        return {
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "phase": self.phase,
+            "created": self.created,
+            "message": self.message,
+        }
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.namespace}/{self.name} {self._state()}>"
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks.  All values come from the object: they are untrusted and are escaped."""
+        return html(self)
+
+    def __rich__(self) -> Text:
+        return text(self)
 
 
 class JobView(View):
@@ -59,7 +184,7 @@ class JobView(View):
         return self.status.attempts
 
     @property
-    def timeline(self) -> list[Entry]:
+    def timeline(self) -> list[TimelineEntry]:
         """The phases of the job with their durations; the current one lasts until now."""
         return timeline(self.raw, datetime.now(UTC))
 

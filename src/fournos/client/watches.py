@@ -20,7 +20,7 @@ FEW: Final = 20
 _NOTHING: Final = "fournos.dev/no-such-label"
 
 
-class Following:
+class FollowedObject:
     """One object, kept up to date by a shared watch."""
 
     def __init__(self, shared: SharedWatch, first: Obj) -> None:
@@ -97,7 +97,7 @@ class SharedWatch:
         self._api = api
         self._resource = resource
         self._namespace = namespace
-        self._followed: dict[str, list[Following]] = {}
+        self._followed: dict[str, list[FollowedObject]] = {}
         """Name of the object → its followings."""
         self._reflector = Reflector(
             cast(Api, _Tap(self)), resource, Store(), namespace=namespace, on_state=self._wake_all
@@ -111,7 +111,7 @@ class SharedWatch:
         """The current error of the list or watch; None while it works."""
         return self._reflector.error
 
-    async def add(self, following: Following) -> None:
+    async def add(self, following: FollowedObject) -> None:
         """Adds a following, and starts the watch with the first one.
 
         After the first list has started, the object is read by a get: neither the list nor the watch is sure
@@ -127,7 +127,7 @@ class SharedWatch:
         except NotFoundError:
             following.take(None)
 
-    def remove(self, following: Following) -> bool:
+    def remove(self, following: FollowedObject) -> bool:
         """Removes the following.  Returns True if it was the last one."""
         name = following.key.name
         self._followed[name].remove(following)
@@ -161,15 +161,15 @@ class SharedWatch:
         names = tuple(self._followed)
         if len(names) > FEW:
             listed = await self._api.list(self._resource, namespace=self._namespace, keep=keep)
-            version, found = listed.resource_version, {key_of(obj).name: obj for obj in listed.items}
+            version, objects = listed.resource_version, {key_of(obj).name: obj for obj in listed.items}
         else:
             empty = await self._api.list(self._resource, namespace=self._namespace, selector=_NOTHING)
-            version, found = empty.resource_version, {}
+            version, objects = empty.resource_version, {}
             for name in names:
                 with suppress(NotFoundError):
-                    found[name] = await self._api.get(self._resource, Key(self._namespace, name))
+                    objects[name] = await self._api.get(self._resource, Key(self._namespace, name))
         for name in names:
-            self.update(name, found.get(name))
+            self.update(name, objects.get(name))
         return Listing([], version)
 
     async def watch(self, options: dict[str, Any]) -> AsyncIterator[WatchEvent]:
@@ -205,13 +205,13 @@ class Watches:
         self._shared: dict[tuple[Resource, str], SharedWatch] = {}
 
     @asynccontextmanager
-    async def follow(self, resource: Resource, first: Obj) -> AsyncIterator[Following]:
+    async def follow(self, resource: Resource, first: Obj) -> AsyncIterator[FollowedObject]:
         """Follows the object `first` until the context ends.  The last following closes the watch."""
         where = (resource, key_of(first).namespace)
         shared = self._shared.get(where)
         if shared is None:
             shared = self._shared[where] = SharedWatch(self._api, *where)
-        following = Following(shared, first)
+        following = FollowedObject(shared, first)
         try:
             await shared.add(following)
             yield following

@@ -11,7 +11,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.rules import Violation
 from fournos.engine.api.validate import schema_violations
 from fournos.engine.kube.resource import Obj
-from fournos.insight.appwrapper_reasons import Members
+from fournos.insight.appwrapper_reasons import WrapperMembers
 from fournos.insight.errors import ManifestError
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.appwrappers.admission import problems
@@ -23,7 +23,7 @@ from fournos.systems.appwrappers.wrap import WrapError, wrap
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class WrappedComponent:
     """A wrapped resource."""
 
     kind: str
@@ -35,7 +35,7 @@ class Component:
     """Its pods by state; None if it has none."""
 
 
-def components(wrapper: Obj, found: Members) -> list[Component]:
+def components(wrapper: Obj, members: WrapperMembers) -> list[WrappedComponent]:
     """Returns the components in their order in the spec."""
     statuses = status_of(wrapper).get("componentStatus") or ()
     listed = spec_of(wrapper).get("components") or ()
@@ -44,12 +44,12 @@ def components(wrapper: Obj, found: Members) -> list[Component]:
         template = component["template"]
         status = statuses[index] if index < len(statuses) else {}
         asked = (template.get("metadata") or {}).get("name") or "(generated)"
-        pods = [pod for pod in found.pods if component_of(pod, len(listed)) == index]
+        pods = [pod for pod in members.pods if component_of(pod, len(listed)) == index]
         result.append(
-            Component(
+            WrappedComponent(
                 str(template.get("kind")),
                 str(status.get("name") or asked),
-                _state(template, status, found.components.get(index)),
+                _state(template, status, members.components.get(index)),
                 count(pods) if pods else None,
             )
         )

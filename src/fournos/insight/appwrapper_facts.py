@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Key, Obj, controls, key_of
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.insight.appwrapper_reasons import Members
+from fournos.engine.queueing.podsets import queue_name
+from fournos.insight.appwrapper_reasons import WrapperMembers, explain
+from fournos.insight.explanation import Explanation
+from fournos.insight.facts import queue_facts
 from fournos.insight.source import Source
 from fournos.insight.values import spec_of, status_of
 from fournos.systems.appwrappers.kinds import resource_of
 from fournos.systems.appwrappers.names import LABEL
 
 
-async def members(source: Source, wrapper: Obj) -> Members:
+async def members(source: Source, wrapper: Obj) -> WrapperMembers:
     """Returns the dependents of the AppWrapper.
 
     A kind that is not installed, or that RBAC does not let us read, counts as having no objects.
@@ -38,8 +42,16 @@ async def members(source: Source, wrapper: Obj) -> Members:
                 continue
             if controls(wrapper, live):
                 components[index] = live
-    return Members(
+    return WrapperMembers(
         workloads=tuple(one for one in await listed(WORKLOAD, "") if controls(wrapper, one)),
         pods=tuple(await listed(POD, f"{LABEL}={name}")),
         components=components,
     )
+
+
+async def explained(source: Source, wrapper: Obj, now: datetime) -> tuple[Explanation, WrapperMembers]:
+    """Explains why the AppWrapper waits, is reset or has failed; also returns its dependents."""
+    dependents = await members(source, wrapper)
+    queue = queue_name(wrapper)
+    facts = await queue_facts(source, wrapper, queue) if queue else None
+    return explain(wrapper, dependents, facts, now), dependents

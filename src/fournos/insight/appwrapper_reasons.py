@@ -26,7 +26,7 @@ _KIND = f"{APPWRAPPER.plural}.{APPWRAPPER.group}"
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class WrapperMembers:
     """The dependents of an AppWrapper that exist."""
 
     workloads: tuple[Obj, ...] = ()
@@ -42,7 +42,7 @@ class Members:
 
 def why(wrapper: Obj) -> str:
     """Returns the message of the condition that explains the current phase, on one line."""
-    wanted = {
+    conditions = {
         "Failed": "Unhealthy",
         "Resetting": "Unhealthy",
         "Running": "PodsReady",
@@ -50,32 +50,32 @@ def why(wrapper: Obj) -> str:
         "Suspending": "DeletingResources",
         "Terminating": "DeletingResources",
     }.get(phase_of(wrapper))
-    found = (condition(wrapper, wanted) if wanted else None) or {}
+    found = (condition(wrapper, conditions) if conditions else None) or {}
     text = one_line(found.get("message"))
     reason = str(found.get("reason") or "")
-    return f"{reason}: {text}".removesuffix(": ") if wanted == "Unhealthy" else text
+    return f"{reason}: {text}".removesuffix(": ") if conditions == "Unhealthy" else text
 
 
-def explain(wrapper: Obj, found: Members, facts: Facts | None, now: datetime) -> Explanation:
+def explain(wrapper: Obj, members: WrapperMembers, facts: Facts | None, now: datetime) -> Explanation:
     """Explains the phase of the AppWrapper.  `facts` are those of its queue, None if it names no queue."""
     name, phase = name_of(wrapper), phase_of(wrapper)
     if wrapper["metadata"].get("deletionTimestamp"):
-        return replace(_going(wrapper, found), verdict=f"{name} is being deleted; its resources go first.")
+        return replace(_going(wrapper, members), verdict=f"{name} is being deleted; its resources go first.")
     match phase:
         case "New":
             return _new(wrapper, now)
         case "Suspended":
-            return _suspended(wrapper, found, facts)
+            return _suspended(wrapper, members, facts)
         case "Resuming":
             text = f"{name} is admitted; its resources are being made."
             return Explanation(text, _conditions(wrapper))
         case "Running":
-            return _running(wrapper, found, now)
+            return _running(wrapper, members, now)
         case "Resetting":
             return _resetting(wrapper, now)
         case "Suspending":
             return replace(
-                _going(wrapper, found), verdict=f"{name} is being suspended; its resources go first."
+                _going(wrapper, members), verdict=f"{name} is being suspended; its resources go first."
             )
         case _:
             return _ended(wrapper)
@@ -94,7 +94,7 @@ def _new(wrapper: Obj, now: datetime) -> Explanation:
     )
 
 
-def _suspended(wrapper: Obj, found: Members, facts: Facts | None) -> Explanation:
+def _suspended(wrapper: Obj, members: WrapperMembers, facts: Facts | None) -> Explanation:
     name = name_of(wrapper)
     if not queue_name(wrapper) or facts is None:
         fix = patch_command(_KIND, wrapper, '{"spec":{"suspend":false}}')
@@ -110,30 +110,30 @@ def _suspended(wrapper: Obj, found: Members, facts: Facts | None) -> Explanation
         uncovered=f"add it to the ClusterQueue, or wrap without it: kubectl delete {_KIND} {name}",
         impossible="ask for less: its components count together",
     )
-    return in_queue(wrapper, found.workload, facts, words)
+    return in_queue(wrapper, members.workload, facts, words)
 
 
-def _running(wrapper: Obj, found: Members, now: datetime) -> Explanation:
+def _running(wrapper: Obj, members: WrapperMembers, now: datetime) -> Explanation:
     name = name_of(wrapper)
-    stuck = tuple(problem for pod in found.pods if (problem := pod_problem(pod)))
+    stuck = tuple(problem for pod in members.pods if (problem := pod_problem(pod)))
     unhealthy = condition(wrapper, "Unhealthy") or {}
     if unhealthy.get("status") == "True":
         then = since(unhealthy.get("lastTransitionTime"), now)
         reason = unhealthy.get("reason")
         return Explanation(
             f"{name} met a failure {then} ago ({reason}), and is made anew unless it recovers.",
-            (*_unready(wrapper, found), *stuck),
+            (*_unready(wrapper, members), *stuck),
             (f"how long it may take: annotation {ANNOTATION}failureGracePeriodDuration",),
         )
     if is_true(wrapper, "PodsReady"):
         return Explanation(f"{name} does not wait, it runs: {why(wrapper)}.")
     return Explanation(
         f"{name} runs, and not all of it is ready.",
-        (*_conditions(wrapper), *_unready(wrapper, found), *stuck),
+        (*_conditions(wrapper), *_unready(wrapper, members), *stuck),
     )
 
 
-def _unready(wrapper: Obj, found: Members) -> tuple[str, ...]:
+def _unready(wrapper: Obj, found: WrapperMembers) -> tuple[str, ...]:
     lines = []
     for index, live in found.components.items():
         kind = wrapped_kind(spec_of(wrapper)["components"][index]["template"])
@@ -157,15 +157,16 @@ def _resetting(wrapper: Obj, now: datetime) -> Explanation:
     )
 
 
-def _going(wrapper: Obj, found: Members) -> Explanation:
+def _going(wrapper: Obj, members: WrapperMembers) -> Explanation:
     """Lists the resources and pods that still exist and so delay the deletion or suspension.
 
     The caller sets the verdict.
     """
     left = [
-        f"{one.get('kind') or 'component'} {name_of(one)} is still there" for one in found.components.values()
+        f"{component.get('kind') or 'component'} {name_of(component)} is still there"
+        for component in members.components.values()
     ]
-    left += [f"pod {name_of(pod)} is still there" for pod in alive(found.pods)]
+    left += [f"pod {name_of(pod)} is still there" for pod in alive(members.pods)]
     advice = f"what stays is deleted by force: annotation {ANNOTATION}forcefulDeletionGracePeriodDuration"
     return Explanation("", tuple(left), (advice,) if left else ())
 

@@ -16,11 +16,11 @@ from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.selector import matcher
 from fournos.insight.access import may
-from fournos.insight.snapshots import CARRIED, Snapshot, namespaces, valued
+from fournos.insight.snapshots import CARRIED, ObjectSnapshot, namespaces, valued
 from fournos.insight.views import Lines, itself
 
 
-class Caches:
+class ObjectCaches:
     """The watched kinds, as a Source.  Use `async with`: the watches run inside.
 
     A kind that is not watched, or not installed, raises NoSuchResourceError; one that RBAC forbids raises
@@ -43,7 +43,7 @@ class Caches:
             )
             for resource, namespace in kinds.items()
         }
-        self._snapshots: dict[Resource, tuple[int, Snapshot]] = {}
+        self._snapshots: dict[Resource, tuple[int, ObjectSnapshot]] = {}
         """Kind → its objects at a revision."""
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -89,10 +89,10 @@ class Caches:
         self._changed.clear()
 
     async def get(self, resource: Resource, key: Key) -> Obj:
-        found = self._readable(resource).get(key)
-        if found is None:
+        obj = self._readable(resource).get(key)
+        if obj is None:
             raise NotFoundError(f'{resource} "{key.name}" not found', status=404)
-        return found
+        return obj
 
     async def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> Listing:
         store, matches = self._readable(resource), matcher(selector)
@@ -100,22 +100,22 @@ class Caches:
         if watched and namespace != watched:
             # As the API server answers where RBAC lets us read one namespace only.
             raise ForbiddenError(f"{resource} is watched in namespace {watched}", status=403)
-        found = self._snapshot(resource, store)
+        snapshot = self._snapshot(resource, store)
         if namespace and not watched:
-            found = found.within(frozenset({namespace}))
+            snapshot = snapshot.within(frozenset({namespace}))
         if not selector:
-            return Listing(found, "")
+            return Listing(snapshot, "")
         if label := _EQUAL.fullmatch(selector):
-            labelled = valued(found, _by_label(label[1])).get(label[2])
+            labelled = valued(snapshot, _by_label(label[1])).get(label[2])
             return Listing(list(labelled.items) if labelled else [], "")
-        return Listing([one for one in found if matches(one["metadata"].get("labels") or {})], "")
+        return Listing([one for one in snapshot if matches(one["metadata"].get("labels") or {})], "")
 
-    def _snapshot(self, resource: Resource, store: Store) -> Snapshot:
-        revision, found = self._snapshots.get(resource, (0, None))
-        if found is None or revision != store.revision:
-            found = Snapshot(store, found, store.changes(revision))
-            self._snapshots[resource] = store.revision, found
-        return found
+    def _snapshot(self, resource: Resource, store: Store) -> ObjectSnapshot:
+        revision, snapshot = self._snapshots.get(resource, (0, None))
+        if snapshot is None or revision != store.revision:
+            snapshot = ObjectSnapshot(store, snapshot, store.changes(revision))
+            self._snapshots[resource] = store.revision, snapshot
+        return snapshot
 
     def _readable(self, resource: Resource) -> Store:
         reflector = self._reflectors.get(resource)

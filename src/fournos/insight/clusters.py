@@ -56,10 +56,10 @@ def drain_change(text: str | None) -> dict[str, Any]:
     """Returns the spec field for a drain mode, {} for None.  Raises FournosError for an unknown mode."""
     if text is None:
         return {}
-    found = {"wait": "Wait", "stop": "Stop"}.get(text.lower())
-    if found is None:
+    mode = {"wait": "Wait", "stop": "Stop"}.get(text.lower())
+    if mode is None:
         raise FournosError(f"{text} is no way to drain", fix="write wait or stop")
-    return {"drain": found}
+    return {"drain": mode}
 
 
 def discover_change(asked: str) -> Obj:

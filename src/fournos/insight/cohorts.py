@@ -48,16 +48,16 @@ def available(cluster_queue: Obj, others: Iterable[Obj]) -> dict[At, Decimal]:
     for queue in (cluster_queue, *others):
         used = reserved(queue)
         for at, quota in _quotas(queue):
-            kept, lent = _split(quota)
-            shared[at] = shared.get(at, ZERO) + lent - max(ZERO, used.get(at, ZERO) - kept)
+            not_lent, lent = _split(quota)
+            shared[at] = shared.get(at, ZERO) + lent - max(ZERO, used.get(at, ZERO) - not_lent)
     result, used = {}, reserved(cluster_queue)
     for at, quota in _quotas(cluster_queue):
-        (kept, lent), taken = _split(quota), used.get(at, ZERO)
+        (not_lent, lent), taken = _split(quota), used.get(at, ZERO)
         from_cohort = shared[at]
         if quota.get("borrowingLimit") is not None:
-            own = lent - max(ZERO, taken - kept)
+            own = lent - max(ZERO, taken - not_lent)
             from_cohort = min(from_cohort, own + parse_quantity(quota["borrowingLimit"]))
-        result[at] = max(ZERO, kept - taken) + from_cohort
+        result[at] = max(ZERO, not_lent - taken) + from_cohort
     return result
 
 

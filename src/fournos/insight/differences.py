@@ -14,7 +14,7 @@ from fournos.insight.values import name_of, spec_of
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SpecDifference:
     """A field of the spec that differs."""
 
     path: str
@@ -27,18 +27,18 @@ class Difference:
         return asdict(self)
 
 
-def differences(first: Obj, second: Obj) -> list[Difference]:
+def differences(first: Obj, second: Obj) -> list[SpecDifference]:
     """Returns the fields that differ, sorted by path.  A list counts as one value."""
     old, new = (dict(leaves(spec_of(one))) for one in (first, second))
     return [
-        Difference(path, old.get(path), new.get(path))
+        SpecDifference(path, old.get(path), new.get(path))
         for path in sorted({*old, *new})
         if old.get(path) != new.get(path)
     ]
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields path and value of each field that is no map, in the form of `Difference.path`."""
+    """Yields path and value of each field that is no map, in the form of `SpecDifference.path`."""
     if not isinstance(value, Mapping) or (not value and path):
         yield path, value
         return

@@ -45,20 +45,20 @@ class DispatchCheck:
 
 async def checks(source: Source) -> list[DispatchCheck]:
     """Returns the AdmissionChecks of Kueue's adapter and of ours, sorted by name."""
-    found = []
-    for one in (await source.list(ADMISSION_CHECK)).items:
-        words = CONTROLLERS.get(one["spec"].get("controllerName"))
+    checks_read = []
+    for admission_check in (await source.list(ADMISSION_CHECK)).items:
+        words = CONTROLLERS.get(admission_check["spec"].get("controllerName"))
         if words is None:
             continue
-        parameters = one["spec"].get("parameters") or {}
+        parameters = admission_check["spec"].get("parameters") or {}
         try:
             config = await source.get(MULTIKUEUE_CONFIG, Key("", str(parameters.get("name"))))
         except NotFoundError:
             config = {}
         workers = tuple(spec_of(config).get("clusters") or ())
-        active = condition(one, "Active") or {}
-        found.append(DispatchCheck(name_of(one), *words, active=active, workers=workers))
-    return sorted(found, key=lambda check: check.name)
+        active = condition(admission_check, "Active") or {}
+        checks_read.append(DispatchCheck(name_of(admission_check), *words, active=active, workers=workers))
+    return sorted(checks_read, key=lambda check: check.name)
 
 
 async def checks_by_name(source: Source) -> dict[str, DispatchCheck]:
@@ -70,10 +70,10 @@ def is_dispatched(job: Obj) -> bool:
     return spec_of(job).get("managedBy") == MULTIKUEUE
 
 
-def entry_of(workload: Obj, known: Mapping[str, DispatchCheck]) -> dict[str, Any]:
+def entry_of(workload: Obj, by_name: Mapping[str, DispatchCheck]) -> dict[str, Any]:
     """The state of the AdmissionCheck that dispatches the Workload to a worker; empty if there is none."""
     entries = status_of(workload).get("admissionChecks") or ()
-    return dict(next((one for one in entries if one["name"] in known), {}))
+    return dict(next((one for one in entries if one["name"] in by_name), {}))
 
 
 def job_name(workload: Obj) -> str:
@@ -129,12 +129,12 @@ def here(workload: Obj, entry: Obj, check: DispatchCheck) -> list[tuple[str, str
 def there(copy: Obj) -> str:
     """What the worker's own Kueue does with its copy of the Workload, in one line."""
     for type_ in ("Finished", "Evicted", "Admitted"):
-        found = condition(copy, type_) or {}
-        if found.get("status") == "True":
-            return f"{type_}: {found.get('message') or _NOT_SEEN}"
-    found = condition(copy, "QuotaReserved") or {}
-    state = "QuotaReserved" if found.get("status") == "True" else "waits"
-    return f"{state}: {found.get('message') or _NOT_SEEN}"
+        finished = condition(copy, type_) or {}
+        if finished.get("status") == "True":
+            return f"{type_}: {finished.get('message') or _NOT_SEEN}"
+    finished = condition(copy, "QuotaReserved") or {}
+    state = "QuotaReserved" if finished.get("status") == "True" else "waits"
+    return f"{state}: {finished.get('message') or _NOT_SEEN}"
 
 
 _NOT_SEEN: Final = "its Kueue has not looked at it yet: is there a LocalQueue?"
@@ -142,26 +142,26 @@ _NOT_SEEN: Final = "its Kueue has not looked at it yet: is there a LocalQueue?"
 
 async def workload_named(source: Source, namespace: str, name: str) -> Obj:
     """Returns the Workload of the job of this name, or of this name itself.  Raises MissingError."""
-    for one in (await source.list(WORKLOAD, namespace=namespace)).items:
-        owner = controller_of(one)
-        if name in (name_of(one), owner["name"] if owner else ""):
-            return one
+    for workload in (await source.list(WORKLOAD, namespace=namespace)).items:
+        owner = controller_of(workload)
+        if name in (name_of(workload), owner["name"] if owner else ""):
+            return workload
     raise MissingError(
         f"no queued job {name} in namespace {namespace}",
         fix="a job that is there needs a queue's name and its kind's controller, here on the manager",
     )
 
 
-def dispatch_of(workload: Obj, known: Mapping[str, DispatchCheck]) -> tuple[dict[str, Any], DispatchCheck]:
+def dispatch_of(workload: Obj, by_name: Mapping[str, DispatchCheck]) -> tuple[dict[str, Any], DispatchCheck]:
     """Returns the entry of the check that dispatches the Workload, and the check.
 
     Raises FournosError for a Workload that no check dispatches.
     """
-    entry = entry_of(workload, known)
+    entry = entry_of(workload, by_name)
     if not entry:
         queue = spec_of(workload).get("queueName")
         raise FournosError(
             f"{job_name(workload)} does not go to a worker: no AdmissionCheck of its queue takes it",
             fix=f"add one to the ClusterQueue of {queue}, see docs/multikueue.md",
         )
-    return entry, known[entry["name"]]
+    return entry, by_name[entry["name"]]

@@ -18,7 +18,7 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.insight.access import may
 from fournos.insight.dispatch import DispatchCheck, checks
 from fournos.insight.errors import FournosError
-from fournos.insight.workers import Manager, worker
+from fournos.insight.workers import ManagerCluster, worker
 from fournos.systems.multikueue.kinds import parse_all
 
 MANAGER: Final = "(manager)"
@@ -28,7 +28,7 @@ _OF_WORKLOADS: Final = (*_OF_KINDS, "patch")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckLine:
     worker: str
     what: str
     good: bool
@@ -39,7 +39,7 @@ class Line:
         return asdict(self)
 
 
-def problems(lines: Iterable[Line]) -> int:
+def problems(lines: Iterable[CheckLine]) -> int:
     return sum(not line.good for line in lines)
 
 
@@ -51,14 +51,14 @@ def kinds_of(names: Sequence[str], variable: str) -> tuple[Resource, ...]:
         raise FournosError(str(error)) from None
 
 
-async def inspect(manager: Manager, kinds: Sequence[Resource]) -> list[Line]:
+async def inspect(manager: ManagerCluster, kinds: Sequence[Resource]) -> list[CheckLine]:
     """Returns one line for each requirement.  All workers are read concurrently."""
-    found = await checks(manager.api)
-    queues = await _queues(manager, found)
-    lines = _manager(found, queues, kinds)
+    dispatch_checks = await checks(manager.api)
+    queues = await _queues(manager, dispatch_checks)
+    lines = _manager(dispatch_checks, queues, kinds)
     for kind in kinds:
         lines.append(await _served(manager.api, MANAGER, kind, fix=_install(kind)))
-    names = sorted({name for check in found for name in check.workers})
+    names = sorted({name for check in dispatch_checks for name in check.workers})
     asked = [_worker(manager, name, kinds, _leading_to(name, queues)) for name in names]
     for answered in await asyncio.gather(*asked):
         lines += answered
@@ -81,36 +81,36 @@ def _install(kind: Resource) -> str:
 
 
 def _manager(
-    found: Sequence[DispatchCheck], queues: Sequence[_Queue], kinds: Sequence[Resource]
-) -> list[Line]:
-    if not found:
+    dispatch_checks: Sequence[DispatchCheck], queues: Sequence[_Queue], kinds: Sequence[Resource]
+) -> list[CheckLine]:
+    if not dispatch_checks:
         text = "no AdmissionCheck takes jobs to workers: make one, see docs/multikueue.md"
-        return [Line(MANAGER, "AdmissionCheck", good=False, text=text)]
+        return [CheckLine(MANAGER, "AdmissionCheck", good=False, text=text)]
     lines = []
-    for check in found:
+    for check in dispatch_checks:
         what = f"AdmissionCheck {check.name}"
         text = str(check.active.get("message") or f"no controller serves it ({check.whose}): {check.start}")
-        lines.append(Line(MANAGER, what, good=check.active.get("status") == "True", text=text))
+        lines.append(CheckLine(MANAGER, what, good=check.active.get("status") == "True", text=text))
         if not check.workers:
             text = "its MultiKueueConfig is missing or names no cluster: make it, list the MultiKueueClusters"
-            lines.append(Line(MANAGER, what, good=False, text=text))
+            lines.append(CheckLine(MANAGER, what, good=False, text=text))
         if not any(check.name in queue.checks for queue in queues):
             text = "no ClusterQueue asks for it: name it in the admissionChecksStrategy of one"
-            lines.append(Line(MANAGER, what, good=False, text=text))
+            lines.append(CheckLine(MANAGER, what, good=False, text=text))
     for queue in queues:
         what, good = f"ClusterQueue {queue.name}", queue.active.get("status") == "True"
         text = str(queue.active.get("message") or "Kueue has not looked at it: is it running?")
-        lines.append(Line(MANAGER, what, good=good, text=text))
+        lines.append(CheckLine(MANAGER, what, good=good, text=text))
         if not queue.locals:
             text = "no LocalQueue leads to it: make one in the namespace of the jobs"
-            lines.append(Line(MANAGER, what, good=False, text=text))
+            lines.append(CheckLine(MANAGER, what, good=False, text=text))
     if not kinds:
         text = "none named: use --kind PipelineRun.v1.tekton.dev, say, so that CRDs and rights are looked at"
-        lines.append(Line(MANAGER, "kinds", good=False, text=text))
+        lines.append(CheckLine(MANAGER, "kinds", good=False, text=text))
     return lines
 
 
-async def _queues(manager: Manager, found: Sequence[DispatchCheck]) -> list[_Queue]:
+async def _queues(manager: ManagerCluster, found: Sequence[DispatchCheck]) -> list[_Queue]:
     workers_of = {check.name: check.workers for check in found}
     locals_of: dict[str, list[Key]] = {}
     for local in (await manager.api.list(LOCAL_QUEUE)).items:
@@ -136,15 +136,15 @@ def _leading_to(worker: str, queues: Iterable[_Queue]) -> tuple[Key, ...]:
 
 
 async def _worker(
-    manager: Manager,
+    manager: ManagerCluster,
     name: str,
     kinds: Sequence[Resource],
     queues: Sequence[Key],
-) -> list[Line]:
+) -> list[CheckLine]:
     try:
         async with worker(manager, name) as api:
             version = await api.server_version()
-            lines = [Line(name, "connection", good=True, text=f"Kubernetes {version}")]
+            lines = [CheckLine(name, "connection", good=True, text=f"Kubernetes {version}")]
             lines.append(await _served(api, name, WORKLOAD, fix="install Kueue 0.15 or newer"))
             for kind in kinds:
                 lines.append(await _served(api, name, kind, fix=_install(kind)))
@@ -153,56 +153,58 @@ async def _worker(
                 lines.append(await _queue(api, name, queue))
             return lines
     except (KubeError, TimeoutError) as error:
-        return [Line(name, "connection", good=False, text=getattr(error, "message", "") or "no answer")]
+        return [CheckLine(name, "connection", good=False, text=getattr(error, "message", "") or "no answer")]
 
 
-async def _served(api: Api, name: str, resource: Resource, *, fix: str) -> Line:
+async def _served(api: Api, name: str, resource: Resource, *, fix: str) -> CheckLine:
     what = f"{resource} {resource.version}"
     try:
         # No object has this label: the request only finds out whether the kind is served and may be listed.
         await api.list(resource, selector="fournos.dev/nothing=true", page_size=1)
     except NoSuchResourceError:
-        return Line(name, what, good=False, text=fix)
+        return CheckLine(name, what, good=False, text=fix)
     except ForbiddenError:
         whose = "you" if name == MANAGER else "its identity"
         fix = "" if name == MANAGER else f": see {_IDENTITY}"
-        return Line(name, what, good=False, text=f"{whose} may not list them{fix}")
-    return Line(name, what, good=True)
+        return CheckLine(name, what, good=False, text=f"{whose} may not list them{fix}")
+    return CheckLine(name, what, good=True)
 
 
-async def _rights(api: ClusterApi, name: str, kinds: Sequence[Resource]) -> list[Line]:
-    wanted = [(WORKLOAD, verb) for verb in _OF_WORKLOADS] + [
+async def _rights(api: ClusterApi, name: str, kinds: Sequence[Resource]) -> list[CheckLine]:
+    needed = [(WORKLOAD, verb) for verb in _OF_WORKLOADS] + [
         (kind, verb) for kind in kinds for verb in _OF_KINDS
     ]
-    allowed = await asyncio.gather(*(may(api, resource, verb) for resource, verb in wanted))
+    allowed = await asyncio.gather(*(may(api, resource, verb) for resource, verb in needed))
     lines = []
     for resource in (WORKLOAD, *kinds):
         lacking = [
-            verb for (of, verb), may in zip(wanted, allowed, strict=True) if of == resource and not may
+            verb for (of, verb), may in zip(needed, allowed, strict=True) if of == resource and not may
         ]
         text = f"lacks {', '.join(lacking)}: allow it in {_IDENTITY}, and apply that there" if lacking else ""
-        lines.append(Line(name, f"rights on {resource}", good=not lacking, text=text))
+        lines.append(CheckLine(name, f"rights on {resource}", good=not lacking, text=text))
     return lines
 
 
-async def _queue(api: ClusterApi, name: str, queue: Key) -> Line:
+async def _queue(api: ClusterApi, name: str, queue: Key) -> CheckLine:
     what = f"LocalQueue {queue}"
     try:
         await api.get(NAMESPACE, Key("", queue.namespace))
     except NotFoundError:
-        return Line(name, what, good=False, text=f"there is no namespace {queue.namespace}: make it there")
+        return CheckLine(
+            name, what, good=False, text=f"there is no namespace {queue.namespace}: make it there"
+        )
     except ForbiddenError:
         pass  # not a failure by itself: the LocalQueue, read below, is what is required
     try:
-        found = await api.get(LOCAL_QUEUE, queue)
+        local_queue = await api.get(LOCAL_QUEUE, queue)
     except NotFoundError:
-        return Line(name, what, good=False, text="there is none: make one of the same name there")
+        return CheckLine(name, what, good=False, text="there is none: make one of the same name there")
     except ForbiddenError:
-        return Line(name, what, good=False, text=f"its identity may not read it: see {_IDENTITY}")
-    active = _active(found)
+        return CheckLine(name, what, good=False, text=f"its identity may not read it: see {_IDENTITY}")
+    active = _active(local_queue)
     if active.get("status") == "False":
-        return Line(name, what, good=False, text=f"not active: {active.get('message')}")
-    return Line(name, what, good=True, text=f"ClusterQueue {found['spec'].get('clusterQueue')}")
+        return CheckLine(name, what, good=False, text=f"not active: {active.get('message')}")
+    return CheckLine(name, what, good=True, text=f"ClusterQueue {local_queue['spec'].get('clusterQueue')}")
 
 
 def _active(queue: Obj) -> Obj:

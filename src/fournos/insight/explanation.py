@@ -34,20 +34,24 @@ class Explanation:
     """The verdict without ages, which grow from look to look; "" if the verdict has none."""
 
 
-def as_data(obj: Obj, found: Explanation) -> dict[str, Any]:
+def as_data(obj: Obj, explanation: Explanation) -> dict[str, Any]:
     """Returns the explanation as plain values for JSON and YAML output."""
     result: dict[str, Any] = {
         "name": name_of(obj),
         "namespace": obj["metadata"].get("namespace"),
         "phase": phase_of(obj),
-        "verdict": found.verdict,
-        "because": list(found.because),
-        "advice": list(found.advice),
-        "holders": [str(key_of(holder)) for holder in found.holders],
+        "verdict": explanation.verdict,
+        "because": list(explanation.because),
+        "advice": list(explanation.advice),
+        "holders": [str(key_of(holder)) for holder in explanation.holders],
     }
-    if found.ahead is not None:
-        result |= {"position": len(found.ahead) + 1, "waiting": found.in_line, "ahead": list(found.ahead)}
-    if found.quota:
+    if explanation.ahead is not None:
+        result |= {
+            "position": len(explanation.ahead) + 1,
+            "waiting": explanation.in_line,
+            "ahead": list(explanation.ahead),
+        }
+    if explanation.quota:
         keys = ("flavor", "resource", "asks", "free", "used", "nominal")
-        result["quota"] = [dict(zip(keys, row, strict=True)) for row in rows(found.quota)]
+        result["quota"] = [dict(zip(keys, row, strict=True)) for row in rows(explanation.quota)]
     return result

@@ -35,7 +35,7 @@ class Waiting:
     priority: int
 
 
-class Shared:
+class SharedFacts:
     """What is looked up once for many jobs that wait in the same line for the same holders."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Facts:
     """False if that order is not known: it follows usage, and Kueue's own order may not be read."""
     cohort: tuple[Obj, ...] = ()
     """The other ClusterQueues of its cohort."""
-    shared: Shared = field(default_factory=Shared, compare=False, repr=False)
+    shared: SharedFacts = field(default_factory=SharedFacts, compare=False, repr=False)
     """What the facts of several jobs of a queue have in common."""
 
     def ahead(self, workload: Obj) -> tuple[str, ...] | None:
@@ -121,13 +121,15 @@ async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Fac
 
     The queues are not read for a job that is not queued: one that is new, resolving or ended.
     """
-    found = await children(source, job)
-    draft = Facts(job, found)
+    dependents = await children(source, job)
+    draft = Facts(job, dependents)
     if is_terminal(job) or phase_of(job) in UNQUEUED:
         return draft
     workload = draft.workload
     name = str(spec_of(workload).get("queueName") if workload else queue)
-    return replace(await queue_facts(source, job, name), found=found, holders=await _holders(source, job))
+    return replace(
+        await queue_facts(source, job, name), found=dependents, holders=await _holders(source, job)
+    )
 
 
 async def queue_facts(source: Source, obj: Obj, name: str) -> Facts:

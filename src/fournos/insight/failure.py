@@ -79,10 +79,10 @@ _CONDITIONS: Final = {
 """Condition → reason → category.  Any other reason of a False condition is of the category REQUEST."""
 
 
-def failure(job: Obj, found: Children) -> Failure:
-    """Returns the failure of a job in phase Failed; `found` are its dependents that still exist."""
-    run = found.run(job)
-    if run is not None and (first := _first_task(run, found)):
+def failure(job: Obj, dependents: Children) -> Failure:
+    """Returns the failure of a job in phase Failed; `dependents` are those that still exist."""
+    run = dependents.run(job)
+    if run is not None and (first := _first_task(run, dependents)):
         return first
     message = one_line(status_of(job).get("message")) or "no reason is given"
     if run is not None:
@@ -106,18 +106,18 @@ def _is_false(verdict: Mapping[str, Any]) -> bool:
     return verdict.get("status") == "False"
 
 
-def _first_task(run: Obj, found: Children) -> Failure | None:
+def _first_task(run: Obj, dependents: Children) -> Failure | None:
     """Returns the failure of the first failed task of the current attempt; None if no task failed.
 
     The error comes from the pod or the steps of the task.
     """
-    failed = [task for task in found.task_runs if _of(task, run) and _failed(task)]
+    failed = [task for task in dependents.task_runs if _of(task, run) and _failed(task)]
     failed.sort(key=lambda task: (str(status_of(task).get("completionTime") or "~"), name_of(task)))
     if not failed:
         return None
     task = failed[0]
     verdict = condition(task, "Succeeded") or {}
-    pod = next((one for one in found.pods if name_of(one) == status_of(task).get("podName")), None)
+    pod = next((one for one in dependents.pods if name_of(one) == status_of(task).get("podName")), None)
     reason, text = str(verdict.get("reason") or ""), one_line(verdict.get("message"))
     category, cause = _of_pod(pod) if pod is not None else (None, "")
     category = category or _sign(reason) or Category.BENCHMARK
@@ -180,10 +180,10 @@ def _said(pod: Obj | None, verdict: str) -> str:
 
 def _own_words(ended: Mapping[str, Any]) -> str:
     """The termination message that the program wrote; "" for Tekton's own, which is a JSON array."""
-    found = one_line(ended.get("message"))
-    if found.startswith("[{") and found.endswith("}]"):
+    message = one_line(ended.get("message"))
+    if message.startswith("[{") and message.endswith("}]"):
         return ""
-    return found if len(found) <= _LONGEST else f"{found[: _LONGEST - 1]}…"
+    return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"
 
 
 def _sign(text: str) -> Category | None:

@@ -13,7 +13,7 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight import overview
 from fournos.insight.clusters import drained, lock_of
-from fournos.insight.overview import ClusterLine, Gpus, JobLine, Overview
+from fournos.insight.overview import ClusterLine, GpuCounts, JobLine, Overview
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, one_line, spec_of, status_of
 
@@ -22,7 +22,7 @@ KINDS: Final = (*overview.KINDS, FOURNOS_CLUSTER)
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class ClusterLock:
     """A lock that is requested or held."""
 
     state: str
@@ -53,10 +53,10 @@ class ClusterCard:
     """Why it cannot be reached, or why its GPUs could not be counted; "" if all is well."""
     version: str
     """The version of its Kubernetes."""
-    lock: Lock | None
+    lock: ClusterLock | None
     drain: str
     """Draining, Drained, Removing, or "" if it takes jobs."""
-    gpus: tuple[Gpus, ...]
+    gpus: tuple[GpuCounts, ...]
     running: tuple[JobLine, ...]
     """The jobs that hold it, the oldest first."""
 
@@ -89,14 +89,14 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetOverview:
     clusters: tuple[ClusterCard, ...]
     now: Overview
 
 
 async def read(
     source: Source, namespace: str, clusters: str, now: datetime, *, most: int | None = None
-) -> Fleet:
+) -> FleetOverview:
     """Reads the fleet from a source; `clusters` is the namespace of the FournosClusters.
 
     Queues and clusters that may not be read are left out.  `most`: so many of the waiting jobs at most.
@@ -104,7 +104,7 @@ async def read(
     happening = await overview.read(source, namespace, clusters, now, most=most)
     found = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
     objects = () if isinstance(found, KubeError) else found.items
-    return Fleet(cards(objects, happening), happening)
+    return FleetOverview(cards(objects, happening), happening)
 
 
 def cards(clusters: Iterable[Obj], happening: Overview) -> tuple[ClusterCard, ...]:
@@ -134,7 +134,7 @@ def _kueue_card(line: ClusterLine, running: tuple[JobLine, ...]) -> ClusterCard:
         health="",
         problem="",
         version="",
-        lock=Lock("Held", line.owner, running[0].since, "", (), ()) if line.owner else None,
+        lock=ClusterLock("Held", line.owner, running[0].since, "", (), ()) if line.owner else None,
         drain="",
         gpus=line.gpus,
         running=running,
@@ -157,18 +157,18 @@ def _card(cluster: Obj, line: ClusterLine | None, running: tuple[JobLine, ...]) 
     )
 
 
-def _lock(cluster: Obj) -> Lock | None:
-    found, status = lock_of(cluster), status_of(cluster)
-    owner = str(found.get("owner") or spec_of(cluster).get("owner") or "")
-    if not owner and not found:
+def _lock(cluster: Obj) -> ClusterLock | None:
+    lock, status = lock_of(cluster), status_of(cluster)
+    owner = str(lock.get("owner") or spec_of(cluster).get("owner") or "")
+    if not owner and not lock:
         return None
-    return Lock(
-        state=str(found.get("state") or "Requested"),
+    return ClusterLock(
+        state=str(lock.get("state") or "Requested"),
         owner=owner,
-        since=str(found.get("heldSince") or ""),
+        since=str(lock.get("heldSince") or ""),
         ends=str(status.get("lockExpiresAt") or ""),
-        behind=tuple(map(str, found.get("behind") or ())),
-        waiting=tuple(map(str, found.get("waiting") or ())),
+        behind=tuple(map(str, lock.get("behind") or ())),
+        waiting=tuple(map(str, lock.get("waiting") or ())),
     )
 
 

@@ -10,20 +10,20 @@ from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
 from fournos.insight.facts import queue_facts
-from fournos.insight.frameworks_reasons import Found
+from fournos.insight.frameworks_reasons import FrameworkFacts
 from fournos.insight.source import Source
 from fournos.insight.values import name_of
 from fournos.systems.frameworks.kind_spec import Framework
 
 
-async def gather(source: Source, framework: Framework, obj: Obj) -> Found:
+async def gather(source: Source, framework: Framework, obj: Obj) -> FrameworkFacts:
     """Reads the Workloads of the object, all Workloads of its namespace and the facts of its queue."""
     inputs: list[Obj] = []
     with suppress(NoSuchResourceError, ForbiddenError):  # the queue's facts explain this error better
         inputs = (await source.list(WORKLOAD, namespace=key_of(obj).namespace)).items
     uid, prebuilt, queue = uid_of(obj), prebuilt_name(obj), queue_name(obj)
     own = [one for one in inputs if (controller_of(one) or {}).get("uid") == uid or name_of(one) == prebuilt]
-    return Found(
+    return FrameworkFacts(
         framework,
         obj,
         tuple(own),

@@ -55,7 +55,7 @@ async def find_object(
 
 async def _queued(source: Source, namespace: str, framework: Framework) -> list[str]:
     try:
-        found = await source.list(framework.resource, namespace=namespace, selector=QUEUE_NAME_LABEL)
+        listed = await source.list(framework.resource, namespace=namespace, selector=QUEUE_NAME_LABEL)
     except KubeError:
         return []
-    return [name_of(one) for one in found.items]
+    return [name_of(one) for one in listed.items]

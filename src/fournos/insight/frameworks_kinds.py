@@ -31,11 +31,11 @@ def resource_named(text: str, kinds: Sequence[Framework]) -> tuple[Resource, Fra
 
     Raises FournosError for an unknown or ambiguous name.
     """
-    found = [one for one in kinds if text.lower() in words_of(one)]
-    if len(found) == 1:
-        return found[0].resource, found[0]
-    if found:
-        raise FournosError(f"several kinds are named {text}", fix=f"write one of {_known(found)}")
+    named = [one for one in kinds if text.lower() in words_of(one)]
+    if len(named) == 1:
+        return named[0].resource, named[0]
+    if named:
+        raise FournosError(f"several kinds are named {text}", fix=f"write one of {_known(named)}")
     try:
         return parse_name(text), None
     except BadNameError as error:
@@ -55,17 +55,17 @@ def _held(one: Framework) -> str:
     return f"{one.hold.path}={_value(one.hold.held)}"
 
 
-def _asked(one: Framework) -> str:
-    if one.pod_sets:
-        return ", ".join(rule.template for rule in one.pod_sets)
-    return ", ".join(f"{name}={amount}" for name, amount in one.default_requests.items())
+def _asked(framework: Framework) -> str:
+    if framework.pod_sets:
+        return ", ".join(rule.template for rule in framework.pod_sets)
+    return ", ".join(f"{name}={amount}" for name, amount in framework.default_requests.items())
 
 
-def _ended(one: Framework) -> str:
+def _ended(framework: Framework) -> str:
     def words(rule: FinishRule) -> str:
         return f"condition {rule.condition}" if rule.condition else str(rule.path)
 
-    return ", ".join(map(words, one.finished))
+    return ", ".join(map(words, framework.finished))
 
 
 def _value(value: object) -> str:

@@ -21,7 +21,7 @@ from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queu
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FrameworkFacts:
     """An object of a configured kind, with the facts that explain why it waits."""
 
     framework: Framework
@@ -48,39 +48,39 @@ class Found:
         return f"{resource.plural}.{resource.group}/{name_of(self.obj)}"
 
 
-def phase(found: Found) -> str:
+def phase(facts: FrameworkFacts) -> str:
     """Returns the phase in one word.  It is derived here: not every kind has a phase of its own."""
-    ended = found.job.ended()
+    ended = facts.job.ended()
     if ended is not None:
         return "Succeeded" if ended.succeeded else "Failed"
-    if is_terminating(found.obj):
+    if is_terminating(facts.obj):
         return "Terminating"
-    return "Waiting" if found.job.is_suspended() else "Running"
+    return "Waiting" if facts.job.is_suspended() else "Running"
 
 
-def explain(found: Found) -> Explanation:
+def explain(facts: FrameworkFacts) -> Explanation:
     """Explains why the object waits, and what follows."""
-    obj, job, name = found.obj, found.job, name_of(found.obj)
+    obj, job, name = facts.obj, facts.job, name_of(facts.obj)
     ended = job.ended()
     if ended is not None:
-        return _ended(found, f"{'Succeeded' if ended.succeeded else 'Failed'}: {one_line(ended.message)}")
+        return _ended(facts, f"{'Succeeded' if ended.succeeded else 'Failed'}: {one_line(ended.message)}")
     if is_terminating(obj):
         return Explanation(f"{name} is being deleted.", _finalizers(obj))
-    if not queue_name(obj) or found.queue is None:
-        fix = f"kubectl label {found.ref} -n {key_of(obj).namespace} {QUEUE_NAME_LABEL}=<queue>"
-        hold = f", and is on hold by its own {found.framework.hold.path}" if job.is_suspended() else ""
-        advice = () if found.framework.hold.only_at_creation else (f"queue it: {fix}",)
+    if not queue_name(obj) or facts.queue is None:
+        fix = f"kubectl label {facts.ref} -n {key_of(obj).namespace} {QUEUE_NAME_LABEL}=<queue>"
+        hold = f", and is on hold by its own {facts.framework.hold.path}" if job.is_suspended() else ""
+        advice = () if facts.framework.hold.only_at_creation else (f"queue it: {fix}",)
         return Explanation(f"{name} names no queue, so Kueue does not know it{hold}.", advice=advice)
     if runs_elsewhere(job):
         text = f"{name} is run by {job.managed_by()} on another cluster; here it only has its Workload."
         return Explanation(text, advice=(f"where it stands: fournos dispatch explain {name}",))
-    ancestor = ancestor_among(obj, found.inputs)
+    ancestor = ancestor_among(obj, facts.inputs)
     if ancestor is not None:
         text = f"{name} belongs to {ancestor.kind} {ancestor.key.name} and runs on its quota"
         waits = ", which it waits for" if job.is_suspended() else ""
         return Explanation(f"{text}{waits}.")
     warning = annotations_of(obj).get(names.WARNING_ANNOTATION, "")
-    explained = _waiting(found, found.queue) if job.is_suspended() else _running(found)
+    explained = _waiting(facts, facts.queue) if job.is_suspended() else _running(facts)
     if not warning:
         return explained
     reason, _, text = warning.partition(": ")
@@ -89,24 +89,24 @@ def explain(found: Found) -> Explanation:
     return Explanation(f"{name} is kept out of its queue: {reason}.", (one_line(text),))
 
 
-def _waiting(found: Found, queue: Facts) -> Explanation:
+def _waiting(facts: FrameworkFacts, queue: Facts) -> Explanation:
     words = Words(
-        unqueued=_unqueued(found),
+        unqueued=_unqueued(facts),
         uncovered=f"add it to the ClusterQueue, or ask for something else: "
-        f"annotation {found.framework.requests.annotation}",
+        f"annotation {facts.framework.requests.annotation}",
         impossible="ask for less: "
         + (
-            ", ".join(rule.template for rule in found.framework.pod_sets)
-            or f"annotation {found.framework.requests.annotation}"
+            ", ".join(rule.template for rule in facts.framework.pod_sets)
+            or f"annotation {facts.framework.requests.annotation}"
         ),
     )
-    explained = in_queue(found.obj, found.workload, queue, words)
-    if found.workload is None and (over := _over(found)):
+    explained = in_queue(facts.obj, facts.workload, queue, words)
+    if facts.workload is None and (over := _over(facts)):
         return replace(explained, verdict=over)
     return explained
 
 
-def _unqueued(found: Found) -> tuple[str, ...]:
+def _unqueued(found: FrameworkFacts) -> tuple[str, ...]:
     return (
         f"its events say why: kubectl describe {found.ref} -n {key_of(found.obj).namespace}",
         "see whether an operator runs that knows the kind: fournos run --enable frameworks "
@@ -114,21 +114,21 @@ def _unqueued(found: Found) -> tuple[str, ...]:
     )
 
 
-def _over(found: Found) -> str:
+def _over(facts: FrameworkFacts) -> str:
     """The verdict for an object whose Workload finished while it was still suspended; "" if it has none."""
-    if not found.workloads:
+    if not facts.workloads:
         return ""
-    return f"{name_of(found.obj)} waits although its Workload is over: it will not be let go any more."
+    return f"{name_of(facts.obj)} waits although its Workload is over: it will not be let go any more."
 
 
-def _running(found: Found) -> Explanation:
-    name, workload = name_of(found.obj), found.workload
-    stopped = annotations_of(found.obj).get(names.STOPPED_ANNOTATION)
+def _running(facts: FrameworkFacts) -> Explanation:
+    name, workload = name_of(facts.obj), facts.workload
+    stopped = annotations_of(facts.obj).get(names.STOPPED_ANNOTATION)
     if stopped:
         text = f"{name} was ended by its queue; its quota is given back when it has stopped."
-        return Explanation(text, (stopped, *_next(found)))
+        return Explanation(text, (stopped, *_next(facts)))
     if workload is None:
-        return Explanation(f"{name} runs, and has no Workload.", advice=_unqueued(found))
+        return Explanation(f"{name} runs, and has no Workload.", advice=_unqueued(facts))
     queue = view(workload)
     if queue.state is QueueState.EVICTED:
         text = f"{name} was evicted ({queue.reason}) and is being stopped."
@@ -138,30 +138,30 @@ def _running(found: Found) -> Explanation:
         return Explanation(text, with_kueue(queue.message, ()))
     flavors = {flavor for chosen in queue.flavors.values() for flavor in chosen.values()}
     on = f" on {', '.join(sorted(flavors))}" if flavors else ""
-    ready = "" if found.job.pods_ready() else ", but is not ready"
+    ready = "" if facts.job.pods_ready() else ", but is not ready"
     return Explanation(f"{name} does not wait, it runs{on}{ready}.")
 
 
-def _ended(found: Found, ending: str) -> Explanation:
-    name = name_of(found.obj)
+def _ended(facts: FrameworkFacts, ending: str) -> Explanation:
+    name = name_of(facts.obj)
     return Explanation(
-        f"{name} does not wait, it has ended.", (ending.removesuffix(": "), *_next(found)), _again(found)
+        f"{name} does not wait, it has ended.", (ending.removesuffix(": "), *_next(facts)), _again(facts)
     )
 
 
-def _next(found: Found) -> tuple[str, ...]:
+def _next(found: FrameworkFacts) -> tuple[str, ...]:
     following = annotations_of(found.obj).get(names.NEXT_ATTEMPT_ANNOTATION)
     return (f"the next attempt is {following}",) if following else ()
 
 
-def _again(found: Found) -> tuple[str, ...]:
+def _again(facts: FrameworkFacts) -> tuple[str, ...]:
     """Advice for a run that its queue has stopped: follow the next attempt, or configure one."""
-    marks = annotations_of(found.obj)
+    marks = annotations_of(facts.obj)
     if names.STOPPED_ANNOTATION not in marks:
         return ()
     following = marks.get(names.NEXT_ATTEMPT_ANNOTATION)
     if following:
-        resource = found.framework.resource
+        resource = facts.framework.resource
         return (f"follow it: fournos frameworks explain {resource.kind}/{following}",)
     return (f"have it made anew the next time: annotation {names.ON_EVICTION_ANNOTATION}={names.RECREATE}",)
 

@@ -37,13 +37,13 @@ async def read(source: Source) -> tuple[KueueCluster, ...]:
 
 def kueue_clusters(queues: Iterable[Obj], flavors: Iterable[Obj]) -> tuple[KueueCluster, ...]:
     closed = closed_flavors(flavors)
-    found: dict[str, dict[str, int]] = {}
+    clusters: dict[str, dict[str, int]] = {}
     for queue in queues:
         for group in spec_of(queue).get("resourceGroups") or ():
             if SLOT_RESOURCE in (group.get("coveredResources") or ()):
                 for flavor in group.get("flavors") or ():
-                    _add(found.setdefault(str(flavor["name"]), {}), flavor)
-    return tuple(KueueCluster(name, gpus, closed.get(name, "")) for name, gpus in sorted(found.items()))
+                    _add(clusters.setdefault(str(flavor["name"]), {}), flavor)
+    return tuple(KueueCluster(name, gpus, closed.get(name, "")) for name, gpus in sorted(clusters.items()))
 
 
 def _add(gpus: dict[str, int], flavor: Mapping[str, object]) -> None:

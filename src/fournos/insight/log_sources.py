@@ -29,7 +29,7 @@ class LogSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedLogs:
     """Which logs are requested."""
 
     resolver: bool = False
@@ -37,7 +37,7 @@ class Wanted:
     task: str | None = None
     attempt: int | None = None
 
-    def in_phase_of(self, job: Obj, *, follow: bool) -> Wanted:
+    def in_phase_of(self, job: Obj, *, follow: bool) -> WantedLogs:
         """Returns which of them are read of the job now.
 
         A job that is New or Resolving has no log but the resolver's: that is read in place of the tasks', and
@@ -48,19 +48,19 @@ class Wanted:
         return replace(self, resolver=True, tasks=self.tasks and follow)
 
 
-def sources(job: Obj, found: Children, wanted: Wanted) -> list[LogSource]:
+def sources(job: Obj, dependents: Children, logs: WantedLogs) -> list[LogSource]:
     """The requested containers, in the order in which their pods started; steps are in the task's order."""
     found_sources: list[LogSource] = []
-    if wanted.resolver:
-        makers = frozenset(map(uid_of, found.resolve_jobs))
-        pods = [pod for pod in found.pods if owner_uids(pod) & makers]
+    if logs.resolver:
+        makers = frozenset(map(uid_of, dependents.resolve_jobs))
+        pods = [pod for pod in dependents.pods if owner_uids(pod) & makers]
         found_sources = [source for pod in pods for source in _containers(pod, RESOLVER)]
-    if not wanted.tasks:
+    if not logs.tasks:
         return found_sources
-    run = _run_of(job, wanted.attempt) if wanted.attempt else str(status_of(job).get("pipelineRun") or "")
-    pods = [pod for pod in found.pods if run and _label(pod, RUN_LABEL) == run]
-    if wanted.task:
-        pods = [pod for pod in pods if _label(pod, TASK_LABEL) == wanted.task]
+    run = _run_of(job, logs.attempt) if logs.attempt else str(status_of(job).get("pipelineRun") or "")
+    pods = [pod for pod in dependents.pods if run and _label(pod, RUN_LABEL) == run]
+    if logs.task:
+        pods = [pod for pod in pods if _label(pod, TASK_LABEL) == logs.task]
     pods.sort(key=lambda pod: (str(status_of(pod).get("startTime") or created(pod)), name_of(pod)))
     for pod in pods:
         found_sources += _containers(pod, _label(pod, TASK_LABEL) or name_of(pod))
@@ -88,15 +88,15 @@ def _containers(pod: Obj, prefix: str) -> Iterable[LogSource]:
         yield LogSource(key_of(pod), name, label, started)
 
 
-def nothing(job: Obj, found: Children, wanted: Wanted) -> NoLogError:
+def nothing(job: Obj, dependents: Children, logs: WantedLogs) -> NoLogError:
     """Returns the error that explains why no log exists."""
     name, phase = name_of(job), phase_of(job)
-    if wanted.task:
-        tasks = sorted({_label(t, TASK_LABEL) for t in found.task_runs} - {""})
-        if tasks and wanted.task not in tasks:
+    if logs.task:
+        tasks = sorted({_label(t, TASK_LABEL) for t in dependents.task_runs} - {""})
+        if tasks and logs.task not in tasks:
             fix = f"tasks that have begun: {', '.join(tasks)}"
-            return NoLogError(f"task {wanted.task} of {name} has not begun", fix=fix)
-    if not wanted.tasks and not found.resolve_jobs:
+            return NoLogError(f"task {logs.task} of {name} has not begun", fix=fix)
+    if not logs.tasks and not dependents.resolve_jobs:
         return NoLogError(
             f"{name} has no resolve Job: {'it has not begun' if phase == NEW else 'it was removed'}",
             fix=f"see the job: fournos get {name}",

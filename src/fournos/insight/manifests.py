@@ -31,17 +31,17 @@ def documents(text: str, source: str) -> list[dict[str, Any]]:
         read_ = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:
         raise ManifestError(f"{source} is no YAML: {yaml_problem(error)}", fix="correct the file") from None
-    found: list[dict[str, Any]] = []
+    manifests: list[dict[str, Any]] = []
     for document in read_:
         if not isinstance(document, dict):
             raise ManifestError(
                 f"{source} holds {document!r:.60}, which is no object", fix="write a manifest"
             )
         if document.get("kind") == "List":
-            found += [item for item in document.get("items") or () if isinstance(item, dict)]
+            manifests += [item for item in document.get("items") or () if isinstance(item, dict)]
         else:
-            found.append(document)
-    return found
+            manifests.append(document)
+    return manifests
 
 
 def parse(text: str, source: str) -> list[dict[str, Any]]:
@@ -49,8 +49,8 @@ def parse(text: str, source: str) -> list[dict[str, Any]]:
 
     Raises ManifestError for invalid text, for an object of another kind and for a text without a FournosJob.
     """
-    found = documents(text, source)
-    for document in found:
+    manifests = documents(text, source)
+    for document in manifests:
         if document.get("kind") != FOURNOS_JOB.kind:
             raise ManifestError(
                 f"{source} holds a {document.get('kind') or 'document without a kind'}, "
@@ -58,9 +58,9 @@ def parse(text: str, source: str) -> list[dict[str, Any]]:
                 fix=f"write apiVersion: {FOURNOS_JOB.api_version} and kind: {FOURNOS_JOB.kind}; "
                 "other kinds go in with kubectl apply",
             )
-    if not found:
+    if not manifests:
         raise ManifestError(f"{source} holds no FournosJob", fix="write one, or name another file")
-    return found
+    return manifests
 
 
 def skeleton() -> dict[str, Any]:
@@ -145,13 +145,13 @@ def check(manifest: dict[str, Any]) -> list[Violation]:
     return check_manifest(candidate)
 
 
-def refused(manifest: dict[str, Any], found: Iterable[Violation], source: str) -> ManifestError:
+def refused(manifest: dict[str, Any], violations: Iterable[Violation], source: str) -> ManifestError:
     """Returns the error for a manifest with violations; the message lists each field."""
-    meta, found = manifest.get("metadata") or {}, tuple(found)
+    meta, violations = manifest.get("metadata") or {}, tuple(violations)
     name = meta.get("name") or f"{meta.get('generateName')}…"
-    lines = "".join(f"\n  {violation.field}: {violation.message}" for violation in found)
+    lines = "".join(f"\n  {violation.field}: {violation.message}" for violation in violations)
     return ManifestError(
         f"{name} ({source}) would be refused:{lines}",
         fix="correct these fields and submit again",
-        violations=found,
+        violations=violations,
     )

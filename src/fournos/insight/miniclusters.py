@@ -44,10 +44,10 @@ async def workloads(source: Source, minicluster: Obj) -> list[Obj]:
     return [one for one in found if uid_of(minicluster) in owner_uids(one)]
 
 
-def log_source(minicluster: Obj, found: Iterable[Obj], *, rank: int, container: str | None) -> LogSource:
+def log_source(minicluster: Obj, candidates: Iterable[Obj], *, rank: int, container: str | None) -> LogSource:
     """The container of the newest pod of this rank; by default the one that runs Flux.  Raises NoLogError."""
     name = name_of(minicluster)
-    of_rank = [pod for pod in found if rank_of(pod) == str(rank)]
+    of_rank = [pod for pod in candidates if rank_of(pod) == str(rank)]
     if not of_rank:
         raise NoLogError(
             f"{name} has no pod of rank {rank}: it is {phase_of(minicluster)}",

@@ -39,7 +39,7 @@ EXPLAINED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Gpus:
+class GpuCounts:
     """The GPUs of one type in a cluster."""
 
     type: str
@@ -56,7 +56,7 @@ class ClusterLine:
     state: str
     """The state of its kubeconfig, of its lock, and whether it is drained."""
     owner: str
-    gpus: tuple[Gpus, ...]
+    gpus: tuple[GpuCounts, ...]
     jobs: int
 
 
@@ -104,10 +104,10 @@ async def read(
     queue is read for none of them.
     """
     jobs = await everywhere(source, FOURNOS_JOB, namespace)
-    found = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
+    clusters_read = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
     return overview(
         jobs,
-        () if isinstance(found, KubeError) else found.items,
+        () if isinstance(clusters_read, KubeError) else clusters_read.items,
         () if most == 0 else await _queued(source, namespace, jobs, now),
         kueue=await read_kueue_clusters(source),
         most=most,
@@ -239,16 +239,16 @@ def _exclusive(job: Obj) -> bool:
     return spec_of(job).get("exclusive") is not False
 
 
-def _gpus(total: Mapping[str, int], here: Iterable[Obj]) -> tuple[Gpus, ...]:
+def _gpus(total: Mapping[str, int], here: Iterable[Obj]) -> tuple[GpuCounts, ...]:
     used = _used(here)
-    return tuple(Gpus(name, used.get(name, 0), total.get(name, 0)) for name in sorted({*total, *used}))
+    return tuple(GpuCounts(name, used.get(name, 0), total.get(name, 0)) for name in sorted({*total, *used}))
 
 
 def _used(jobs: Iterable[Obj]) -> Mapping[str, int]:
     used: dict[str, int] = {}
     for job in jobs:
-        wanted = hardware_of(job)
-        if wanted.get("gpuType"):
-            name = str(wanted["gpuType"])
-            used[name] = used.get(name, 0) + int(wanted.get("gpuCount") or 0)
+        gpus = hardware_of(job)
+        if gpus.get("gpuType"):
+            name = str(gpus["gpuType"])
+            used[name] = used.get(name, 0) + int(gpus.get("gpuCount") or 0)
     return used

@@ -27,7 +27,7 @@ COMPARED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class QuotaBar:
     """The quota of one resource in one flavor."""
 
     flavor: str
@@ -53,24 +53,24 @@ class Board:
     """The LocalQueues that lead to it."""
     problem: str
     """Why it admits nothing; "" if it works."""
-    bars: tuple[Bar, ...]
+    bars: tuple[QuotaBar, ...]
     """In the order of the ClusterQueue; resources without quota and use are left out."""
     entries: tuple[QueueEntry, ...]
     pending: int
     """The number of all entries."""
 
     @property
-    def short(self) -> tuple[Bar, ...]:
+    def short(self) -> tuple[QuotaBar, ...]:
         """The bars that something waits for, the most wanted first."""
         return tuple(sorted((one for one in self.bars if one.short), key=lambda one: -one.short))
 
 
 async def ways(source: Source, namespace: str) -> dict[str, tuple[Key, ...]]:
     """Returns ClusterQueue → the readable LocalQueues that lead to it, by name.  Raises KubeError."""
-    found: dict[str, list[Key]] = {}
+    local_queues: dict[str, list[Key]] = {}
     for one in await everywhere(source, LOCAL_QUEUE, namespace):
-        found.setdefault(str(spec_of(one).get("clusterQueue") or ""), []).append(key_of(one))
-    return {name: tuple(sorted(found[name])) for name in sorted(found)}
+        local_queues.setdefault(str(spec_of(one).get("clusterQueue") or ""), []).append(key_of(one))
+    return {name: tuple(sorted(local_queues[name])) for name in sorted(local_queues)}
 
 
 async def read(
@@ -84,16 +84,16 @@ async def read(
         return None
 
 
-def board(found: QueueFacts, queues: tuple[Key, ...], shown: Iterable[QueueEntry]) -> Board:
-    problem, above = queue_problem(found.base), found.base.cluster_queue
+def board(facts: QueueFacts, queues: tuple[Key, ...], shown: Iterable[QueueEntry]) -> Board:
+    problem, above = queue_problem(facts.base), facts.base.cluster_queue
     assert isinstance(above, Mapping), "a queue with entries has a ClusterQueue"
     return Board(
         name=name_of(above),
         queues=queues,
         problem=problem.verdict if problem else "",
-        bars=bars(above, found.base.flavors, _waiting(found), found.base.cohort),
+        bars=bars(above, facts.base.flavors, _waiting(facts), facts.base.cohort),
         entries=tuple(shown),
-        pending=len(found.base.line),
+        pending=len(facts.base.line),
     )
 
 
@@ -104,7 +104,7 @@ def _waiting(found: QueueFacts) -> list[Obj]:
 
 def bars(
     cluster_queue: Obj, flavors: tuple[Obj, ...], waiting: Iterable[Obj], cohort: tuple[Obj, ...] = ()
-) -> tuple[Bar, ...]:
+) -> tuple[QuotaBar, ...]:
     """The quota of a ClusterQueue, and how many of the waiting Workloads find too little of each."""
     short: dict[tuple[str, str], int] = {}
     quotas = quota.Quotas(cluster_queue, flavors, cohort)
@@ -121,5 +121,5 @@ def bars(
                 nominal = parse_quantity(resource.get("nominalQuota") or 0)
                 taken = used.get(at, ZERO)
                 if nominal or taken:
-                    result.append(Bar(*at, taken, nominal, short.get(at, 0), closed.get(at[0], "")))
+                    result.append(QuotaBar(*at, taken, nominal, short.get(at, 0), closed.get(at[0], "")))
     return tuple(result)

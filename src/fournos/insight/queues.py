@@ -87,36 +87,36 @@ class Queued:
         return QueueFacts(base, self.workloads, self.jobs, self.holders)
 
 
-def entries(found: QueueFacts, now: datetime, *, first: int = 1, most: int | None = None) -> list[QueueEntry]:
+def entries(facts: QueueFacts, now: datetime, *, first: int = 1, most: int | None = None) -> list[QueueEntry]:
     """The entries of the queue, in order: `most` of them from the place `first` on.
 
     Raises MissingError if the queue does not exist.
     """
-    broken = queue_problem(found.base)
-    if broken and not isinstance(found.base.cluster_queue, Mapping):
-        text = broken.verdict.replace(f"{found.base.queue_name} waits for ", "there is no ", 1)
+    broken = queue_problem(facts.base)
+    if broken and not isinstance(facts.base.cluster_queue, Mapping):
+        text = broken.verdict.replace(f"{facts.base.queue_name} waits for ", "there is no ", 1)
         raise MissingError(text, fix="; ".join(broken.advice))
     last = None if most is None else first - 1 + most
     return [
-        _entry(place if found.base.ordered else 0, waiting.key, waiting.priority, found, now)
-        for place, waiting in enumerate(found.base.line[first - 1 : last], start=first)
+        _entry(place if facts.base.ordered else 0, waiting.key, waiting.priority, facts, now)
+        for place, waiting in enumerate(facts.base.line[first - 1 : last], start=first)
     ]
 
 
-def _entry(place: int, key: Key, priority: int, found: QueueFacts, now: datetime) -> QueueEntry:
-    workload = found.workloads.get(key)
+def _entry(place: int, key: Key, priority: int, queue_read: QueueFacts, now: datetime) -> QueueEntry:
+    workload = queue_read.workloads.get(key)
     if workload is None:
         text = "it is in a namespace that you may not read"
         return QueueEntry(place, key.namespace, "Workload", key.name, "", priority, "", text)
     controller = controller_of(workload) or {}
     kind, name = str(controller.get("kind") or "Workload"), str(controller.get("name") or key.name)
-    job = found.jobs.get(str(controller.get("uid") or ""))
+    job = queue_read.jobs.get(str(controller.get("uid") or ""))
     since = created(workload)
     if job is None:
         reason = one_line(view(workload).message) or "Kueue has not looked at it yet"
         return QueueEntry(place, key.namespace, kind, name, "", priority, since, reason)
-    holders = without(found.holders, job)
-    facts = replace(found.base, job=job, found=Children(workloads=(workload,)), holders=holders)
+    holders = without(queue_read.holders, job)
+    facts = replace(queue_read.base, job=job, found=Children(workloads=(workload,)), holders=holders)
     owner = str(spec_of(job).get("owner") or "")
     reason = explain(facts, now).verdict.removeprefix(f"{name} ")
     return QueueEntry(place, key.namespace, kind, name, owner, priority, since, reason)

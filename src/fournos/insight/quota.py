@@ -20,7 +20,7 @@ DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QuotaLine:
     """The request and quota of one resource in one flavor."""
 
     flavor: str
@@ -53,7 +53,7 @@ class Line:
 class Quota:
     """The quota that a Workload can use, compared with its requests."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[QuotaLine, ...]
     """The lines of the eligible flavors, in the ClusterQueue's order of preference.
 
     Where some can ever hold the requests, only of those.
@@ -69,7 +69,7 @@ class Quota:
     def flavors(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(line.flavor for line in self.lines))
 
-    def of(self, flavor: str) -> list[Line]:
+    def of(self, flavor: str) -> list[QuotaLine]:
         return [line for line in self.lines if line.flavor == flavor]
 
     @cached_property
@@ -209,32 +209,34 @@ class Quotas:
         self._found: dict[Hashable, Quota] = {}
 
     def of(self, workload: Obj) -> Quota:
-        asks, wanted, tolerates = requests(workload), selector(workload), _tolerates(workload)
-        key = (tuple(asks.items()), tuple(wanted.items()), tolerates)
+        asks, labels, tolerates = requests(workload), selector(workload), _tolerates(workload)
+        key = (tuple(asks.items()), tuple(labels.items()), tolerates)
         if key not in self._found:
-            self._found[key] = self._compare(asks, wanted, {} if tolerates else self._closed)
+            self._found[key] = self._compare(asks, labels, {} if tolerates else self._closed)
         return self._found[key]
 
     def _compare(
-        self, asks: Mapping[str, Decimal], wanted: Mapping[str, str], closed: Mapping[str, str]
+        self, asks: Mapping[str, Decimal], selected: Mapping[str, str], closed: Mapping[str, str]
     ) -> Quota:
-        lines: list[Line] = []
+        lines: list[QuotaLine] = []
         elsewhere: list[str] = []
         covered: set[str] = set()
         away: dict[str, str] = {}
         for group in self._spec.get("resourceGroups") or ():
             covered |= set(group.get("coveredResources") or ())
             entries = group.get("flavors") or ()
-            known = {e["name"]: self._labels.get(e["name"], {CLUSTER_NODE_LABEL: e["name"]}) for e in entries}
+            labels = {
+                e["name"]: self._labels.get(e["name"], {CLUSTER_NODE_LABEL: e["name"]}) for e in entries
+            }
             # Kueue compares only the label keys that some flavor of the group has.
-            keys = {key for found in known.values() for key in found} & set(wanted)
+            keys = {key for found in labels.values() for key in found} & set(selected)
             for entry in entries:
                 own = [
                     self._line(entry["name"], resource, asks[resource["name"]])
                     for resource in entry.get("resources") or ()
                     if resource["name"] in asks
                 ]
-                eligible = all(known[entry["name"]].get(key) == wanted[key] for key in keys)
+                eligible = all(labels[entry["name"]].get(key) == selected[key] for key in keys)
                 if entry["name"] in closed:
                     away |= {entry["name"]: closed[entry["name"]]} if eligible else {}
                 elif eligible:
@@ -242,22 +244,22 @@ class Quotas:
                 elif own and all(line.fits for line in own):
                     elsewhere.append(entry["name"])
         uncovered = tuple(sorted(set(asks) - covered))
-        found = Quota(tuple(lines), tuple(elsewhere), uncovered, away)
+        compared = Quota(tuple(lines), tuple(elsewhere), uncovered, away)
         # A flavor without enough of one resource is not waited for, whatever is used of its others.
         return (
-            replace(found, lines=tuple(line for line in lines if line.flavor in found.possible))
-            if found.possible
-            else found
+            replace(compared, lines=tuple(line for line in lines if line.flavor in compared.possible))
+            if compared.possible
+            else compared
         )
 
-    def _line(self, flavor: str, resource: Mapping[str, Any], asks: Decimal) -> Line:
+    def _line(self, flavor: str, resource: Mapping[str, Any], asks: Decimal) -> QuotaLine:
         nominal = parse_quantity(resource.get("nominalQuota") or 0)
         most: Decimal | None = nominal
         if self._cohort:
             limit = resource.get("borrowingLimit")
             most = None if limit is None else nominal + parse_quantity(limit)
         at = (flavor, resource["name"])
-        return Line(*at, asks, self._used.get(at, ZERO), nominal, most, self._available.get(at))
+        return QuotaLine(*at, asks, self._used.get(at, ZERO), nominal, most, self._available.get(at))
 
 
 def closed_flavors(flavors: Iterable[Obj]) -> dict[str, str]:
@@ -285,7 +287,7 @@ def amount(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def rows(found: Quota) -> Sequence[tuple[str, ...]]:
+def rows(quota: Quota) -> Sequence[tuple[str, ...]]:
     """The lines as texts: flavor, resource, request, free, used and nominal quota."""
     return [
         (
@@ -296,5 +298,5 @@ def rows(found: Quota) -> Sequence[tuple[str, ...]]:
             amount(line.used),
             amount(line.nominal),
         )
-        for line in found.lines
+        for line in quota.lines
     ]

@@ -67,18 +67,18 @@ def _messages(job: Obj, *skip: str) -> tuple[str, ...]:
     status = status_of(job)
     message = one_line(status.get("message"))
     lines = [message] if message else []
-    for found in status.get("conditions") or ():
-        text = one_line(found.get("message"))
+    for stated in status.get("conditions") or ():
+        text = one_line(stated.get("message"))
         # Suspended and Retrying have negative polarity: False is their normal state.
-        good = "False" if found.get("type") in ("Suspended", "Retrying") else "True"
+        good = "False" if stated.get("type") in ("Suspended", "Retrying") else "True"
         # Whether the end is recorded, or measured again, explains nothing about the job.
         if (
-            found.get("status") != good
+            stated.get("status") != good
             and text
             and text not in lines
-            and found["type"] not in (ARCHIVED, RERUNS_CREATED, *skip)
+            and stated["type"] not in (ARCHIVED, RERUNS_CREATED, *skip)
         ):
-            lines.append(f"{found['type']}: {found.get('reason') or ''}: {text}".replace(": : ", ": "))
+            lines.append(f"{stated['type']}: {stated.get('reason') or ''}: {text}".replace(": : ", ": "))
     return tuple(lines)
 
 

@@ -1,4 +1,4 @@
-"""Selects jobs by phase, labels, owner and cluster, and suggests names for a misspelt one.  Pure."""
+"""Selects jobs by phase, labels, owner and cluster, and objects by name, with advice for a misspelt one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from fournos.api.phase import ACTIVE, NEW, Phase
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.insight.errors import FournosError, MissingError
+from fournos.insight.source import Source
 from fournos.insight.values import created, name_of, phase_of, spec_of, status_of
 
 _LABEL = re.compile(r"(?P<name>[^\s=!()]+)\s*==?\s*(?P<value>[^\s=!()]*)")
@@ -16,15 +18,15 @@ _LABEL = re.compile(r"(?P<name>[^\s=!()]+)\s*==?\s*(?P<value>[^\s=!()]*)")
 
 def wanted_phases(given: Sequence[str]) -> frozenset[str]:
     """Returns the names of phases; an empty set means all.  Raises FournosError for an unknown phase."""
-    known = {phase.value.lower(): phase.value for phase in Phase} | {NEW.lower(): NEW}
+    names = {phase.value.lower(): phase.value for phase in Phase} | {NEW.lower(): NEW}
     result: set[str] = set()
     for word in (part.strip() for text in given for part in text.split(",") if part.strip()):
         if word.lower() == "active":
             result |= ACTIVE
-        elif word.lower() in known:
-            result.add(known[word.lower()])
+        elif word.lower() in names:
+            result.add(names[word.lower()])
         else:
-            raise FournosError(f"{word} is no phase", fix="write one of active, " + ", ".join(known.values()))
+            raise FournosError(f"{word} is no phase", fix="write one of active, " + ", ".join(names.values()))
     return frozenset(result)
 
 
@@ -35,12 +37,12 @@ def wanted_labels(text: str) -> dict[str, str]:
     """
     labels: dict[str, str] = {}
     for part in filter(None, map(str.strip, text.split(","))):
-        found = _LABEL.fullmatch(part)
-        if found is None:
+        label = _LABEL.fullmatch(part)
+        if label is None:
             raise FournosError(
                 f"{part!r} is no label with its value", fix="write name=value, several with commas"
             )
-        labels[found["name"]] = found["value"]
+        labels[label["name"]] = label["value"]
     return labels
 
 
@@ -68,6 +70,18 @@ def missing(
     if not others:
         return f"namespace {namespace} has no {what}: choose another with -n, or submit one"
     return f"see what there is: {command} list; other namespaces: {command} list -A"
+
+
+async def named(source: Source, resource: Resource, key: Key, *, noun: str, command: str) -> Obj:
+    """Reads the object of this name.  Raises MissingError, with similar names, if there is none."""
+    try:
+        return await source.get(resource, key)
+    except NotFoundError:
+        others = [name_of(obj) for obj in (await source.list(resource, namespace=key.namespace)).items]
+        raise MissingError(
+            f"no {noun} {key.name} in namespace {key.namespace}",
+            fix=missing(key.name, others, key.namespace, command=command, what=f"{noun}s"),
+        ) from None
 
 
 def newest_first(jobs: Iterable[Obj]) -> list[Obj]:

@@ -14,13 +14,13 @@ from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResource
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.insight import appwrapper_components, appwrapper_reasons, dispatch, miniclusters
-from fournos.insight.appwrapper_facts import members
+from fournos.insight.appwrapper_facts import explained
 from fournos.insight.errors import MissingError
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import everywhere, queue_facts
+from fournos.insight.facts import everywhere
 from fournos.insight.frameworks_facts import gather
 from fournos.insight.frameworks_kinds import kinds_of
-from fournos.insight.frameworks_reasons import Found, explain, phase
+from fournos.insight.frameworks_reasons import FrameworkFacts, explain, phase
 from fournos.insight.queued import WORKLOAD, priority_class, queue_name, workload_state
 from fournos.insight.source import Source
 from fournos.insight.values import (
@@ -40,7 +40,7 @@ DISPATCH: Final = "Dispatch"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SheetLine:
     """An object of a list."""
 
     namespace: str
@@ -52,11 +52,11 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedSheets:
     """The objects of a kind, the newest first."""
 
     kind: str
-    lines: tuple[Line, ...]
+    lines: tuple[SheetLine, ...]
     problem: str = ""
     """Why they could not be read; "" if they were."""
 
@@ -88,65 +88,70 @@ class Sheet:
 # --- lists -----------------------------------------------------------------------------------------------
 
 
-async def listed(source: Source, namespace: str) -> list[Listed]:
+async def listed(source: Source, namespace: str) -> list[ListedSheets]:
     """The lists of all kinds, concurrently; of all namespaces where the source lets us read them."""
 
-    async def one(kind: str, read: Callable[[], Awaitable[Iterable[Line]]]) -> Listed:
+    async def of_kind(kind: str, read: Callable[[], Awaitable[Iterable[SheetLine]]]) -> ListedSheets:
         try:
-            found = sorted(await read(), key=lambda line: line.created, reverse=True)
+            lines = sorted(await read(), key=lambda line: line.created, reverse=True)
         except NoSuchResourceError:
-            return Listed(kind, (), "It is not installed.")
+            return ListedSheets(kind, (), "It is not installed.")
         except ForbiddenError:
-            return Listed(kind, (), "You may not list it.")
+            return ListedSheets(kind, (), "You may not list it.")
         except KubeError as error:
-            return Listed(kind, (), error.message)
-        return Listed(kind, tuple(found))
+            return ListedSheets(kind, (), error.message)
+        return ListedSheets(kind, tuple(lines))
 
-    async def objects(resource: Resource, line: Callable[[Obj], Line]) -> list[Line]:
+    async def objects(resource: Resource, line: Callable[[Obj], SheetLine]) -> list[SheetLine]:
         return [line(one) for one in await everywhere(source, resource, namespace)]
 
     return list(
         await asyncio.gather(
-            one(APPWRAPPER.kind, lambda: objects(APPWRAPPER, _wrapper)),
-            one(MINICLUSTER.kind, lambda: objects(MINICLUSTER, _minicluster)),
-            *(one(kind.resource.kind, partial(_framework, source, namespace, kind)) for kind in kinds_of("")),
-            one(DISPATCH, lambda: _dispatched(source, namespace)),
+            of_kind(APPWRAPPER.kind, lambda: objects(APPWRAPPER, _wrapper)),
+            of_kind(MINICLUSTER.kind, lambda: objects(MINICLUSTER, _minicluster)),
+            *(
+                of_kind(kind.resource.kind, partial(_framework, source, namespace, kind))
+                for kind in kinds_of("")
+            ),
+            of_kind(DISPATCH, lambda: _dispatched(source, namespace)),
         )
     )
 
 
-def _line(obj: Obj, state: str, message: object) -> Line:
-    return Line(*key_of(obj), state, queue_name(obj), created(obj), one_line(message))
+def _line(obj: Obj, state: str, message: object) -> SheetLine:
+    return SheetLine(*key_of(obj), state, queue_name(obj), created(obj), one_line(message))
 
 
-def _wrapper(obj: Obj) -> Line:
+def _wrapper(obj: Obj) -> SheetLine:
     return _line(obj, phase_of(obj), appwrapper_reasons.why(obj))
 
 
-def _minicluster(obj: Obj) -> Line:
+def _minicluster(obj: Obj) -> SheetLine:
     return _line(obj, miniclusters.phase_of(obj), status_of(obj).get("message"))
 
 
-async def _framework(source: Source, namespace: str, kind: Framework) -> list[Line]:
+async def _framework(source: Source, namespace: str, kind: Framework) -> list[SheetLine]:
     try:
-        found = (await source.list(kind.resource, selector=QUEUE_NAME_LABEL)).items
+        objs = (await source.list(kind.resource, selector=QUEUE_NAME_LABEL)).items
     except ForbiddenError:
-        found = (await source.list(kind.resource, namespace=namespace, selector=QUEUE_NAME_LABEL)).items
+        objs = (await source.list(kind.resource, namespace=namespace, selector=QUEUE_NAME_LABEL)).items
     lines = []
-    for obj in found:
-        state = Found(kind, obj)
+    for obj in objs:
+        state = FrameworkFacts(kind, obj)
         ended = state.job.ended()
         lines.append(_line(obj, phase(state), ended.message if ended else ""))
     return lines
 
 
-async def _dispatched(source: Source, namespace: str) -> list[Line]:
-    known = await dispatch.checks_by_name(source)
-    if not known:
+async def _dispatched(source: Source, namespace: str) -> list[SheetLine]:
+    checks = await dispatch.checks_by_name(source)
+    if not checks:
         return []
-    found = [(one, dispatch.entry_of(one, known)) for one in await everywhere(source, WORKLOAD, namespace)]
+    dispatched = [
+        (one, dispatch.entry_of(one, checks)) for one in await everywhere(source, WORKLOAD, namespace)
+    ]
     return [
-        Line(
+        SheetLine(
             key_of(one).namespace,
             dispatch.job_name(one),
             dispatch.state_of(one, entry),
@@ -154,7 +159,7 @@ async def _dispatched(source: Source, namespace: str) -> list[Line]:
             created(one),
             f"on {dispatch.worker_of(one)}" if dispatch.worker_of(one) else one_line(entry.get("message")),
         )
-        for one, entry in found
+        for one, entry in dispatched
         if entry
     ]
 
@@ -174,24 +179,22 @@ async def sheet(source: Source, kind: str, key: Key, now: datetime) -> Sheet:
     if framework is None:
         raise MissingError(f"{kind} is no kind that is shown here", fix="see the list of the other kinds")
     obj = await source.get(framework.resource, key)
-    found = await gather(source, framework, obj)
+    facts = await gather(source, framework, obj)
     return _sheet(
         obj,
-        phase(found),
+        phase(facts),
         [],
-        [_workloads(found.workloads)],
-        explain(found),
+        [_workloads(facts.workloads)],
+        explain(facts),
         f"fournos frameworks explain {kind.lower()}/{key.name}",
     )
 
 
 async def _wrapper_sheet(source: Source, wrapper: Obj, now: datetime) -> Sheet:
-    found = await members(source, wrapper)
-    queue = queue_name(wrapper)
-    facts = await queue_facts(source, wrapper, queue) if queue else None
+    explanation, belongings = await explained(source, wrapper, now)
     parts = [
         (one.kind, one.name, one.state, "" if one.pods is None else str(one.pods))
-        for one in appwrapper_components.components(wrapper, found)
+        for one in appwrapper_components.components(wrapper, belongings)
     ]
     return _sheet(
         wrapper,
@@ -203,21 +206,23 @@ async def _wrapper_sheet(source: Source, wrapper: Obj, now: datetime) -> Sheet:
         ],
         [
             Table("Components", ("Kind", "Name", "State", "Pods"), tuple(parts)),
-            _workloads(found.workloads),
-            _pods(found.pods, [""] * len(found.pods)),
+            _workloads(belongings.workloads),
+            _pods(belongings.pods, [""] * len(belongings.pods)),
         ],
-        appwrapper_reasons.explain(wrapper, found, facts, now),
+        explanation,
         f"fournos appwrapper explain {name_of(wrapper)}",
     )
 
 
-async def _minicluster_sheet(source: Source, one: Obj, now: datetime) -> Sheet:
-    pods, queued = await asyncio.gather(miniclusters.pods(source, one), miniclusters.workloads(source, one))
-    spec, status = spec_of(one), status_of(one)
+async def _minicluster_sheet(source: Source, minicluster: Obj, now: datetime) -> Sheet:
+    pods, queued = await asyncio.gather(
+        miniclusters.pods(source, minicluster), miniclusters.workloads(source, minicluster)
+    )
+    spec, status = spec_of(minicluster), status_of(minicluster)
     code, most = status.get("exitCode"), status.get("maximumSize")
     return _sheet(
-        one,
-        miniclusters.phase_of(one),
+        minicluster,
+        miniclusters.phase_of(minicluster),
         [
             ("Size", f"{spec.get('size', 1)}" + (f" of at most {most}" if most else "")),
             ("Ready", str(status.get("ready") or 0)),
@@ -227,7 +232,7 @@ async def _minicluster_sheet(source: Source, one: Obj, now: datetime) -> Sheet:
         ],
         [_workloads(queued), _pods(pods, [miniclusters.rank_of(pod) or "services" for pod in pods])],
         None,
-        f"fournos minicluster get {name_of(one)}",
+        f"fournos minicluster get {name_of(minicluster)}",
     )
 
 
@@ -275,10 +280,10 @@ def _workloads(found: Iterable[Obj]) -> Table:
     return Table("Workloads", ("Name", "State", "Created"), rows)
 
 
-def _pods(found: Sequence[Obj], ranks: Sequence[str]) -> Table:
+def _pods(pods: Sequence[Obj], ranks: Sequence[str]) -> Table:
     rows = tuple(
         (rank, name_of(pod), pod_phase(pod), str(spec_of(pod).get("nodeName") or ""))
-        for rank, pod in zip(ranks, found, strict=True)
+        for rank, pod in zip(ranks, pods, strict=True)
     )
     if any(ranks):
         return Table("Pods", ("Rank", "Name", "Phase", "Node"), rows)

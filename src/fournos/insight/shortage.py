@@ -12,7 +12,7 @@ from fournos.insight.cohorts import LESS_USED, fair_shares, usage_orders
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.kueue_reasons import not_counted, otherwise_counted, waits_for_quota
-from fournos.insight.quota import Line, Quota, amount
+from fournos.insight.quota import Quota, QuotaLine, amount
 from fournos.insight.values import count, hardware, name_of, spec_of
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 
@@ -31,44 +31,44 @@ class Words:
 
 def short(facts: Facts, workload: Obj, because: tuple[str, ...], words: Words | None = None) -> Explanation:
     """Explains which quota is insufficient, and which jobs hold it; `words` are those of another kind."""
-    name, found = name_of(facts.job), facts.quota(workload)
+    name, quota = name_of(facts.job), facts.quota(workload)
     ahead = facts.ahead(workload)
     because = (*because, *fair_shares(facts.cluster_queue, facts.local_queue))
-    here = () if words else facts.holders_on(found.flavors)
-    base = Explanation("", because, (), here, found, ahead, len(facts.line), Cause.QUOTA)
-    rooms = (f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in found.elsewhere)
+    here = () if words else facts.holders_on(quota.flavors)
+    base = Explanation("", because, (), here, quota, ahead, len(facts.line), Cause.QUOTA)
+    rooms = (f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in quota.elsewhere)
     elsewhere = () if words else tuple(rooms)
-    if found.never and not found.closed and waits_for_quota(workload):
+    if quota.never and not quota.closed and waits_for_quota(workload):
         return replace(base, verdict=otherwise_counted(name), advice=elsewhere)
-    if found.never:
+    if quota.never:
         base = replace(base, because=(*because, *not_counted(workload)))
-    if found.uncovered:
-        verdict = f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists."
+    if quota.uncovered:
+        verdict = f"{name} can never be admitted: no quota for {', '.join(quota.uncovered)} exists."
         of_job = (_other_hardware(facts), f"remove it: fournos stop {name}")
         return replace(base, verdict=verdict, advice=(words.uncovered,) if words else of_job)
-    if found.closed and not (found.lines and found.possible):
-        lacks = f"see what it lacks: fournos cluster get {next(iter(found.closed))}"
-        verdict = f"{name} waits. {no_jobs(found.closed)}."
+    if quota.closed and not (quota.lines and quota.possible):
+        lacks = f"see what it lacks: fournos cluster get {next(iter(quota.closed))}"
+        verdict = f"{name} waits. {no_jobs(quota.closed)}."
         return replace(base, verdict=verdict, cause=Cause.LOCK, advice=(lacks, *elsewhere))
-    if not found.lines and words:
+    if not quota.lines and words:
         text = f"{name} can never be admitted: no flavor of the ClusterQueue has the node labels it wants."
         return replace(base, verdict=text)
-    if not found.lines:
+    if not quota.lines:
         where = _flavor_text(spec_of(facts.job).get("cluster"))
         return replace(
             base,
             verdict=f"{name} can never be admitted: the ClusterQueue has no flavor {where}.",
             advice=("add the cluster to the ClusterQueue (config/kueue-config.yaml)", *elsewhere),
         )
-    if not found.possible:
-        verdict = _impossible(name, found, "flavor" if words else "eligible cluster")
-        less = words.impossible if words else _fewer(found)
+    if not quota.possible:
+        verdict = _impossible(name, quota, "flavor" if words else "eligible cluster")
+        less = words.impossible if words else _fewer(quota)
         return replace(base, verdict=verdict, advice=(less, *elsewhere))
-    if found.fitting:
+    if quota.fitting:
         if turn := _waits_for_turn(name, facts, ahead, "workload" if words else "job"):
             return replace(base, verdict=turn, advice=() if words else _turn(facts), cause=Cause.PRIORITY)
         kueue = "if not, look at Kueue: kubectl logs -n kueue-system deploy/kueue-controller-manager"
-        text = f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for."
+        text = f"{name} should be admitted any moment: {quota.fitting[0]} has what it asks for."
         return replace(base, verdict=text, advice=() if words else (kueue,))
     return _used(base, facts) if words else _held(base, facts, workload, elsewhere)
 
@@ -128,14 +128,14 @@ def _turn(facts: Facts) -> tuple[str, ...]:
     return ("jobs with a higher spec.priority are served first: kubectl get workloadpriorityclasses",)
 
 
-def _worst(found: Quota) -> tuple[Line, Decimal]:
+def _worst(quota: Quota) -> tuple[QuotaLine, Decimal]:
     """Returns a line whose resource exceeds every flavor, and the largest quota of that resource.
 
     A hardware resource is preferred to the slot resource.
     """
-    impossible = [line for line in found.lines if not line.possible]
+    impossible = [line for line in quota.lines if not line.possible]
     worst = next((line for line in impossible if line.resource != SLOT_RESOURCE), impossible[0])
-    return worst, max(line.most or line.nominal for line in found.lines if line.resource == worst.resource)
+    return worst, max(line.most or line.nominal for line in quota.lines if line.resource == worst.resource)
 
 
 def _impossible(name: str, found: Quota, which: str) -> str:

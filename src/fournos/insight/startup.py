@@ -17,12 +17,15 @@ _IMAGE: Final = re.compile(r"ImagePull|ErrImage|InvalidImageName")
 """Reasons of the kubelet for a container whose image is not there yet."""
 
 
-def started_at(found: Children) -> datetime | None:
+def started_at(dependents: Children) -> datetime | None:
     """Returns when the first container of a run started; None if none has.
 
     Tekton writes the start of each step into the TaskRun, where it outlives the pod.
     """
-    moments = [*_steps(found.task_runs), *(at for pod in _pods_of_runs(found) for at in _containers(pod))]
+    moments = [
+        *_steps(dependents.task_runs),
+        *(at for pod in _pods_of_runs(dependents) for at in _containers(pod)),
+    ]
     return min(moments, default=None)
 
 
@@ -31,12 +34,12 @@ def has_started(obj: Obj) -> bool:
     return any(True for _ in (*_steps((obj,)), *_containers(obj)))
 
 
-def starting(job: Obj, found: Children) -> tuple[Cause, str] | None:
+def starting(job: Obj, dependents: Children) -> tuple[Cause, str] | None:
     """Returns what a job in phase Running waits for, as long as no container of its run has started."""
-    run, name = found.run(job), name_of(job)
-    if run is None or started_at(found) is not None or status_of(run).get("completionTime"):
+    run, name = dependents.run(job), name_of(job)
+    if run is None or started_at(dependents) is not None or status_of(run).get("completionTime"):
         return None
-    waiting = [pod for pod in _pods_of_runs(found) if not _pod_ended(pod)]
+    waiting = [pod for pod in _pods_of_runs(dependents) if not _pod_ended(pod)]
     if not waiting:
         return Cause.DISPATCH, f"{name} waits for Tekton to make the pods of its run."
     reasons = [pod_waits_for(pod) for pod in waiting]
@@ -56,10 +59,10 @@ def pod_waits_for(pod: Obj) -> tuple[Cause, str]:
     return Cause.STARTING, f"pod {name} is on its node; none of its containers has started"
 
 
-def _pods_of_runs(found: Children) -> Iterator[Obj]:
+def _pods_of_runs(dependents: Children) -> Iterator[Obj]:
     """The pods of tasks; a resolver's pod is no part of the run."""
-    resolvers = {str(job["metadata"]["uid"]) for job in found.resolve_jobs}
-    for pod in found.pods:
+    resolvers = {str(job["metadata"]["uid"]) for job in dependents.resolve_jobs}
+    for pod in dependents.pods:
         owners = pod["metadata"].get("ownerReferences") or ()
         if not any(one.get("uid") in resolvers for one in owners):
             yield pod

@@ -11,7 +11,7 @@ from fournos.insight.values import is_terminal, name_of, phase_of, since, spec_o
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StopVerdict:
     """The result of a request to stop a job."""
 
     message: str
@@ -21,25 +21,25 @@ class Verdict:
     """True if the job has already ended."""
 
 
-def decide_stop(job: Obj, *, now: bool, clock: datetime) -> Verdict:
+def decide_stop(job: Obj, *, now: bool, clock: datetime) -> StopVerdict:
     """Returns the value of spec.shutdown to write, and the message for the user.
 
     `now` requests Terminate instead of Stop; `clock` is the current time.
     """
     name, phase = name_of(job), phase_of(job)
-    wanted = "Terminate" if now else "Stop"
+    shutdown = "Terminate" if now else "Stop"
     current = spec_of(job).get("shutdown")
     if is_terminal(job):
         finished = (status_of(job).get("phaseTimes") or {}).get("finished")
         ago = f" {since(finished, clock)} ago" if finished else ""
-        return Verdict(f"{name} has ended already: {phase}{ago}. Nothing to stop.", ended=True)
+        return StopVerdict(f"{name} has ended already: {phase}{ago}. Nothing to stop.", ended=True)
     if job["metadata"].get("deletionTimestamp"):
-        return Verdict(f"{name} is being deleted, which stops it.")
-    if current == wanted:
-        return Verdict(f"{name} is being stopped already ({current}).")
+        return StopVerdict(f"{name} is being deleted, which stops it.")
+    if current == shutdown:
+        return StopVerdict(f"{name} is being stopped already ({current}).")
     if current == "Terminate":
-        return Verdict(f"{name} is being terminated already; a gentler stop is no longer possible.")
+        return StopVerdict(f"{name} is being terminated already; a gentler stop is no longer possible.")
     how = "terminating, finally tasks are skipped" if now else "stopping, its finally tasks run"
     if phase not in HOLDING:
         how = "stopping, nothing of it runs yet"
-    return Verdict(f"{name}: {how}. Follow it: fournos watch {name}", shutdown=wanted)
+    return StopVerdict(f"{name}: {how}. Follow it: fournos watch {name}", shutdown=shutdown)

@@ -14,7 +14,7 @@ _PHASES: Final = {time: phase for phase, time in PHASE_TIME.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimelineEntry:
     """A phase and its duration."""
 
     phase: str
@@ -23,7 +23,7 @@ class Entry:
     start: datetime
 
 
-def timeline(job: Obj, now: datetime) -> list[Entry]:
+def timeline(job: Obj, now: datetime) -> list[TimelineEntry]:
     """The phases of the job, in the order of entry.
 
     A phase that was entered several times counts from the last entry.
@@ -37,5 +37,5 @@ def timeline(job: Obj, now: datetime) -> list[Entry]:
         if _PHASES[name] in TERMINAL:
             continue
         following = entered[index + 1][0] if index + 1 < len(entered) else None
-        result.append(Entry(_PHASES[name], (following or now) - at, following is None, at))
+        result.append(TimelineEntry(_PHASES[name], (following or now) - at, following is None, at))
     return result

@@ -1,4 +1,4 @@
-"""Values that are computed from all objects of a kind, and kept current by the changes of single objects."""
+"""Computes values from all objects of a kind, and updates them by the changes of single objects."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ Changed = tuple[Obj | None, Obj | None]
 """An object before and after a change; None before it was created, and after it was deleted."""
 
 
-class View(Protocol[V]):
-    """What is computed, hashable.  A value is never changed, because an earlier snapshot may still use it."""
+class ComputedView(Protocol[V]):
+    """A way to compute a value; hashable.  A value is not changed: an earlier snapshot may still use it."""
 
-    def of(self, objects: Iterable[Obj]) -> V: ...
+    def of(self, objects: Iterable[Obj]) -> V:
+        """Computes the value of these objects."""
 
-    def updated(self, value: V, changes: Iterable[Changed]) -> V: ...
+    def updated(self, value: V, changes: Iterable[Changed]) -> V:
+        """Computes the value after the changes, from the value before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keyed(Generic[T]):
-    """The objects by a key that each has for itself."""
+    """Maps keys to objects; `key` returns the key of an object, which no other object has."""
 
     key: Callable[[Obj], T]
 
@@ -34,21 +36,21 @@ class Keyed(Generic[T]):
         return {self.key(one): one for one in objects}
 
     def updated(self, value: Mapping[T, Obj], changes: Iterable[Changed]) -> Mapping[T, Obj]:
-        found = dict(value)
+        updated_value = dict(value)
         for old, new in changes:
             if old is not None:
-                found.pop(self.key(old), None)
+                updated_value.pop(self.key(old), None)
             if new is not None:
-                found[self.key(new)] = new
-        return found
+                updated_value[self.key(new)] = new
+        return updated_value
 
 
 BY_KEY: Final[Keyed[Key]] = Keyed(key_of)
 BY_UID: Final[Keyed[str]] = Keyed(uid_of)
 
 
-class Line(NamedTuple, Generic[T]):
-    """The items of a group, sorted by their places: `items[i]` has the place `places[i]`."""
+class PlacedItems(NamedTuple, Generic[T]):
+    """The items of a group, sorted by their places: `items[i]` is at the place `places[i]`."""
 
     places: list[Any]
     items: list[T]
@@ -56,37 +58,39 @@ class Line(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Lines(Generic[T]):
-    """The objects in groups, each group in order.
+    """Maps groups to their objects in order.
 
-    `group` returns None for an object that is left out, `place` sorts and differs for each object, and `make`
-    returns what is kept of one.
+    `group` returns the group of an object, and None to leave it out.  `place` returns what the objects of a
+    group are sorted by, which differs for each object.  `make` returns the item that stands for an object.
     """
 
     group: Callable[[Obj], Hashable]
     place: Callable[[Obj], Any]
     make: Callable[[Obj], T]
 
-    def of(self, objects: Iterable[Obj]) -> Mapping[Any, Line[T]]:
-        found: dict[Hashable, list[tuple[Any, Obj]]] = {}
+    def of(self, objects: Iterable[Obj]) -> Mapping[Any, PlacedItems[T]]:
+        groups: dict[Hashable, list[tuple[Any, Obj]]] = {}
         for one in objects:
             if (group := self.group(one)) is not None:
-                found.setdefault(group, []).append((self.place(one), one))
-        for placed in found.values():
+                groups.setdefault(group, []).append((self.place(one), one))
+        for placed in groups.values():
             placed.sort(key=_place)
         return {
-            group: Line([place for place, _ in placed], [self.make(one) for _, one in placed])
-            for group, placed in found.items()
+            group: PlacedItems([place for place, _ in placed], [self.make(one) for _, one in placed])
+            for group, placed in groups.items()
         }
 
-    def updated(self, value: Mapping[Any, Line[T]], changes: Iterable[Changed]) -> Mapping[Any, Line[T]]:
-        found = dict(value)
+    def updated(
+        self, value: Mapping[Any, PlacedItems[T]], changes: Iterable[Changed]
+    ) -> Mapping[Any, PlacedItems[T]]:
+        updated_value = dict(value)
         copied: set[Hashable] = set()
 
-        def line(group: Hashable) -> Line[T]:
-            line = found.get(group) or Line([], [])
+        def line(group: Hashable) -> PlacedItems[T]:
+            line = updated_value.get(group) or PlacedItems([], [])
             if group not in copied:
                 copied.add(group)
-                line = found[group] = Line(line.places.copy(), line.items.copy())
+                line = updated_value[group] = PlacedItems(line.places.copy(), line.items.copy())
             return line
 
         for old, new in changes:
@@ -95,7 +99,7 @@ class Lines(Generic[T]):
                 at = bisect_left(places, self.place(old))
                 del places[at], items[at]
                 if not places:
-                    del found[group]
+                    del updated_value[group]
                     copied.discard(group)
             if new is not None and (group := self.group(new)) is not None:
                 places, items = line(group)
@@ -103,7 +107,7 @@ class Lines(Generic[T]):
                 at = bisect_left(places, place)
                 places.insert(at, place)
                 items.insert(at, self.make(new))
-        return found
+        return updated_value
 
 
 def itself(obj: Obj) -> Obj:

@@ -22,12 +22,12 @@ from fournos.engine.kube.untrusted_kubeconfig import check
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.access import may
 from fournos.insight.dispatch import there
+from fournos.insight.environment import KUEUE_NAMESPACE
 from fournos.insight.errors import MissingError, RightsError
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.systems.multikueue.kubeconfig import PUT_KUBECONFIG, content_of
 from fournos.systems.multikueue.names import LOGS_OF
 
-KUEUE_NAMESPACE = "kueue-system"
 UNAUTHORIZED = 401
 LOGS_SUFFIX = "-logs"
 """The suffix of the name of the Secret for logs, after the name of the worker's own Secret."""
@@ -39,7 +39,7 @@ Dial: TypeAlias = Callable[[Credentials], AbstractAsyncContextManager[ClusterApi
 
 
 @dataclass(frozen=True, slots=True)
-class Manager:
+class ManagerCluster:
     """The manager cluster, and how its workers are reached."""
 
     api: Api
@@ -50,7 +50,7 @@ class Manager:
 
 
 @asynccontextmanager
-async def worker(manager: Manager, name: str) -> AsyncIterator[ClusterApi]:
+async def worker(manager: ManagerCluster, name: str) -> AsyncIterator[ClusterApi]:
     """Connects to a worker.
 
     Raises KubeError: the worker does not exist, its kubeconfig may not be read, or the kubeconfig is refused.
@@ -60,7 +60,7 @@ async def worker(manager: Manager, name: str) -> AsyncIterator[ClusterApi]:
         yield api
 
 
-async def state_there(manager: Manager, name: str, workload: Obj) -> str:
+async def state_there(manager: ManagerCluster, name: str, workload: Obj) -> str:
     """Returns the state of the Workload's copy on the worker, or why the worker cannot be read."""
     try:
         async with worker(manager, name) as api:
@@ -71,7 +71,7 @@ async def state_there(manager: Manager, name: str, workload: Obj) -> str:
         return f"{error.message}; see: fournos dispatch check"
 
 
-async def _location(manager: Manager, name: str) -> Key:
+async def _location(manager: ManagerCluster, name: str) -> Key:
     """Returns the key of the Secret with a worker's kubeconfig."""
     try:
         cluster = await manager.api.get(MULTIKUEUE_CLUSTER, Key("", name))
@@ -84,14 +84,14 @@ async def _location(manager: Manager, name: str) -> Key:
     return Key(manager.kueue_namespace, str(source["location"]))
 
 
-async def _secret(manager: Manager, key: Key) -> Obj:
+async def _secret(manager: ManagerCluster, key: Key) -> Obj:
     try:
         return await manager.api.get(SECRET, key)
     except NotFoundError:
         raise NotFoundError(f"there is no Secret {key}: make it, and {PUT_KUBECONFIG}") from None
 
 
-async def _for_logs(manager: Manager, key: Key) -> tuple[Key, Obj]:
+async def _for_logs(manager: ManagerCluster, key: Key) -> tuple[Key, Obj]:
     """Returns the Secret whose identity may read logs, otherwise the worker's own Secret, `key`.
 
     Raises RightsError if neither may be read.
@@ -116,7 +116,7 @@ async def _for_logs(manager: Manager, key: Key) -> tuple[Key, Obj]:
 
 
 @asynccontextmanager
-async def _dial(manager: Manager, key: Key, secret: Obj) -> AsyncIterator[ClusterApi]:
+async def _dial(manager: ManagerCluster, key: Key, secret: Obj) -> AsyncIterator[ClusterApi]:
     checked = check(content_of(secret), now=manager.now())
     async with manager.dial(checked.credentials) as api:
         try:
@@ -129,7 +129,7 @@ async def _dial(manager: Manager, key: Key, secret: Obj) -> AsyncIterator[Cluste
 
 
 @asynccontextmanager
-async def on_worker(manager: Manager, job: Obj) -> AsyncIterator[tuple[ClusterApi, Obj]]:
+async def on_worker(manager: ManagerCluster, job: Obj) -> AsyncIterator[tuple[ClusterApi, Obj]]:
     """Connects to the worker that a FournosJob was dispatched to, to read logs.
 
     Yields the connection and the job's copy on the worker.  Raises MissingError, or RightsError.

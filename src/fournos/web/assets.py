@@ -69,10 +69,10 @@ def _asset(name: str, content: bytes) -> Asset:
 
 
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
-    for one in folder.iterdir():
-        if one.is_dir():
-            found += _walk(one, f"{prefix}{one.name}/")
-        elif one.name.endswith(_TYPES):
-            found.append((prefix + one.name, one.read_bytes()))
-    return found
+    content: list[tuple[str, bytes]] = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            content += _walk(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(_TYPES):
+            content.append((prefix + entry.name, entry.read_bytes()))
+    return content

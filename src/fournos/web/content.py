@@ -8,7 +8,7 @@ from typing import Any, Final
 from fournos.web.errors import PageError
 from fournos.web.live.channels import WithdrawnError
 from fournos.web.live.pieces import CSRF, Piece
-from fournos.web.live.shared import Shared
+from fournos.web.memo import RenderedPages
 from fournos.web.routes import Call, Page
 from fournos.web.site import Site
 
@@ -22,7 +22,7 @@ class PageContent:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._shared = Shared()
+        self._pages = RenderedPages()
 
     async def of(self, page: Page, call: Call, target: str) -> Mapping[str, Piece]:
         """Returns the page for the person of the call; `target` is its path with the query."""
@@ -44,14 +44,14 @@ class PageContent:
             return self.rendered(page, await page.gather(call))
 
         async def render() -> Mapping[str, Piece]:
-            found = self.rendered(page, await page.gather(call))
+            pieces = self.rendered(page, await page.gather(call))
             if await call.viewer.rights.permission_class() != rights:
                 raise WithdrawnError
-            return found
+            return pieces
 
         age = int(call.now.timestamp() // _FRESH)
         revision = (self._site.caches.revision(page.watched), age)
-        return await self._shared.get((rights, target), revision, render)
+        return await self._pages.get((rights, target), revision, render)
 
     def failed(self, error: PageError, path: str) -> Mapping[str, Piece]:
         """Returns what is shown in place of the page of a path."""

@@ -16,7 +16,7 @@ LARGEST: Final = 2**16
 DEEPEST: Final = 50
 
 
-class Kind(StrEnum):
+class InputKind(StrEnum):
     TEXT = "text"
     NUMBER = "number"
     CHOICE = "choice"
@@ -34,7 +34,7 @@ class Field:
     path: str
     """Relative to the schema's root, such as hardware.gpuCount; also the name of the input."""
     help: str
-    kind: Kind
+    kind: InputKind
     choices: tuple[str, ...] = ()
     default: str = ""
     """What an empty input means; "" if that is nothing."""
@@ -45,30 +45,30 @@ class Field:
 
 def fields(schema: Mapping[str, Any], *, skip: Collection[str] = (), at: str = "") -> Iterator[Field]:
     """Yields the fields of an object's schema, in its order; those of nested objects in place of these."""
-    for name, one in schema["properties"].items():
+    for name, property_schema in schema["properties"].items():
         path = f"{at}{name}"
         if path in skip:
             continue
-        if "properties" in one:
-            yield from fields(one, skip=skip, at=f"{path}.")
+        if "properties" in property_schema:
+            yield from fields(property_schema, skip=skip, at=f"{path}.")
         else:
-            yield _field(path, one)
+            yield _field(path, property_schema)
 
 
 def _field(path: str, schema: Mapping[str, Any]) -> Field:
     choices: tuple[str, ...] = tuple(schema.get("enum") or ())
     match schema.get("type"):
         case "boolean":
-            kind, choices = Kind.CHOICE, ("true", "false")
+            kind, choices = InputKind.CHOICE, ("true", "false")
         case "integer":
-            kind = Kind.NUMBER
+            kind = InputKind.NUMBER
         case "array":
-            kind = Kind.LINES
+            kind = InputKind.LINES
         case "object":
             texts = (schema.get("additionalProperties") or {}).get("type") == "string"
-            kind = Kind.PAIRS if texts else Kind.YAML
+            kind = InputKind.PAIRS if texts else InputKind.YAML
         case _:
-            kind = Kind.CHOICE if choices else Kind.TEXT
+            kind = InputKind.CHOICE if choices else InputKind.TEXT
     return Field(
         path,
         str(schema.get("description") or ""),
@@ -86,11 +86,11 @@ def text_of(field: Field, value: Any) -> str:
     if value is None:
         return ""
     match field.kind:
-        case Kind.LINES:
+        case InputKind.LINES:
             return "\n".join(map(str, value))
-        case Kind.PAIRS:
+        case InputKind.PAIRS:
             return "\n".join(f"{name}={_line(str(one))}" for name, one in value.items())
-        case Kind.YAML:
+        case InputKind.YAML:
             return dump(value, width=100)
     return _scalar(value)
 
@@ -101,24 +101,24 @@ def value_of(field: Field, text: str) -> Any:
     if not given.strip():
         return None
     match field.kind:
-        case Kind.NUMBER:
+        case InputKind.NUMBER:
             return _number(given.strip())
-        case Kind.CHOICE:
+        case InputKind.CHOICE:
             return _choice(field, given.strip())
-        case Kind.LINES:
+        case InputKind.LINES:
             return [line.strip() for line in given.splitlines() if line.strip()]
-        case Kind.PAIRS:
+        case InputKind.PAIRS:
             return dict(_pair(line) for line in given.splitlines() if line.strip())
-        case Kind.YAML:
+        case InputKind.YAML:
             return _mapping(given)
     return given.strip()
 
 
-def values_of(found: Collection[Field], form: Mapping[str, str]) -> tuple[dict[str, Any], list[Violation]]:
+def values_of(inputs: Collection[Field], form: Mapping[str, str]) -> tuple[dict[str, Any], list[Violation]]:
     """Returns path → value of the inputs that are not empty, and what is wrong with the others."""
     values: dict[str, Any] = {}
     wrong: list[Violation] = []
-    for field in found:
+    for field in inputs:
         try:
             value = value_of(field, form.get(field.path, ""))
         except ValueError as error:

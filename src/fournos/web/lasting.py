@@ -11,7 +11,7 @@ from aiohttp import web
 from fournos.engine.kube.errors import KubeError
 from fournos.web.errors import PageError
 from fournos.web.identity.people import People
-from fournos.web.viewer import Right, Rights
+from fournos.web.viewer import PersonRights, Right
 
 CHECK: Final = 10.0
 """Seconds after which session and rights are checked before more is sent.
@@ -58,7 +58,7 @@ class Lasting:
         except (PageError, KubeError):
             return False
 
-    async def _same(self, rights: Rights) -> bool:
+    async def _same(self, rights: PersonRights) -> bool:
         if not self._class or self._now() - self._found < CLASS:
             return True
         self._found = self._now()

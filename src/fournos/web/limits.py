@@ -1,8 +1,10 @@
-"""Rate limits of the page, by person or address."""
+"""Rate limits of the page, by person or network."""
 
 from __future__ import annotations
 
-from fournos.engine.runtime.client_limits import RateLimit
+from aiohttp import web
+
+from fournos.engine.runtime.client_limits import RateLimit, network
 from fournos.web.errors import PageError
 
 
@@ -16,3 +18,13 @@ def take(limit: RateLimit, key: str) -> None:
             f"Try again in {wait} s.",
             headers={"Retry-After": str(wait)},
         )
+
+
+def network_of(request: web.Request, proxies: int) -> str:
+    """Returns the network of the client before so many proxies; each has added one to X-Forwarded-For.
+
+    What a client itself wrote into the header stands before those, and does not count.
+    """
+    given = ",".join(request.headers.getall("X-Forwarded-For", []))
+    found = [one.strip() for one in given.split(",") if one.strip()]
+    return network(found[-proxies] if 0 < proxies <= len(found) else request.remote or "")

@@ -14,7 +14,7 @@ from fournos.engine.kube.api import Api
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.memory import collect_seldom, keep_objects
-from fournos.insight.caches import Caches, scopes
+from fournos.insight.caches import ObjectCaches, scopes
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback, OwnRights
 from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
@@ -29,7 +29,7 @@ _STREAMS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class LocalOptions:
     namespace: str
     clusters_namespace: str = "hearth"
     port: int = PORT
@@ -45,7 +45,7 @@ class Login(Protocol):
 
 
 async def serve(
-    api: Api, options: Options, opened: Callable[[str], None], *, login: Login = Loopback
+    api: Api, options: LocalOptions, opened: Callable[[str], None], *, login: Login = Loopback
 ) -> None:
     """Serves until cancelled.  `opened` is called once with the address to open.
 
@@ -55,7 +55,7 @@ async def serve(
     kinds = {**await scopes(api, wanted, options.namespace), FOURNOS_CLUSTER: options.clusters_namespace}
     everywhere = all(kinds[kind] == "" for kind in wanted if kind.namespaced)
     collect_seldom()
-    async with Caches(api, kinds) as caches:
+    async with ObjectCaches(api, kinds) as caches:
         keep_objects()
         # A page that waits for the history shows nothing of the rest.
         client = AsyncClient(api=api, namespace=options.namespace, owner=options.owner or None, patience=0)
@@ -72,7 +72,7 @@ async def serve(
         await _run(site, login(viewer, path=options.path), options, opened)
 
 
-async def _run(site: Site, people: Loopback, options: Options, opened: Callable[[str], None]) -> None:
+async def _run(site: Site, people: Loopback, options: LocalOptions, opened: Callable[[str], None]) -> None:
     hosts: set[str] = set()
     server = WebServer(site, people, PAGES, ACTIONS, STREAMS, hosts=hosts, streams=_STREAMS)
     async with listening(server.app(), HOST, options.port, streams=_STREAMS, closing=1.0) as port:

@@ -39,12 +39,12 @@ class Permitted:
             return await self._source.list(resource, namespace=namespace, selector=selector)
         if namespace or not resource.namespaced:
             raise _forbidden("list", resource, namespace)
-        found = await self._source.list(resource, selector=selector)
-        spaces = namespaces(found.items)
+        listing = await self._source.list(resource, selector=selector)
+        spaces = namespaces(listing.items)
         allowed = await self._where(resource, spaces)
-        if found.items and not allowed and not await self._where(resource, {*self._spaces()} - spaces):
+        if listing.items and not allowed and not await self._where(resource, {*self._spaces()} - spaces):
             raise ForbiddenError(f"you may not list {resource.plural} in any namespace", status=403)
-        return Listing(within(found.items, allowed), "")
+        return Listing(within(listing.items, allowed), "")
 
     async def _where(self, resource: Resource, spaces: Iterable[str]) -> frozenset[str]:
         return frozenset(await allowed_in(partial(self._may, "list", resource), spaces))

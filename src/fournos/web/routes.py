@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from multidict import MultiMapping
 
 from fournos.engine.kube.resource import Resource
-from fournos.web.live.following import Following
+from fournos.web.live.following import PageWatches
 from fournos.web.viewer import Viewer
 from fournos.web.written import Written
 
@@ -30,7 +30,7 @@ class Call:
     query: MultiMapping[str] | Mapping[str, str] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
     """What earlier renderings for the same live stream have left here, such as answers of the history."""
-    following: Following | None = None
+    following: PageWatches | None = None
     """Watches for a live stream with the person's own credentials; None for any other request."""
 
 
@@ -63,7 +63,7 @@ class Action:
 
     name: str
     path: str
-    act: Callable[[Call, Mapping[str, str]], Awaitable[Done | Shown]]
+    act: Callable[[Call, Mapping[str, str]], Awaitable[Done | ShownPage]]
     """Called with the fields of the form.  Raises as `Page.gather` does."""
 
 
@@ -80,7 +80,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPage:
     """A form that is shown again with what was filled in: for a preview, or because it would be refused."""
 
     page: Page

@@ -80,7 +80,7 @@ def _cut(request: web.Request) -> None:
 
 
 def _headers(filename: str) -> dict[str, str]:
-    found = {
+    headers = {
         "Content-Type": "text/plain; charset=utf-8",
         "Cache-Control": "private, no-store",
         "X-Accel-Buffering": "no",
@@ -88,9 +88,9 @@ def _headers(filename: str) -> dict[str, str]:
     if filename:
         exact = quote(filename, safe="")
         plain = _UNSAFE.sub("_", filename).strip("._") or "file"
-        found |= {
+        headers |= {
             "Content-Type": "application/octet-stream",
             "Content-Security-Policy": "default-src 'none'; sandbox",
             "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}",
         }
-    return found
+    return headers

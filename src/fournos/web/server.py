@@ -31,7 +31,7 @@ from fournos.web.live.pieces import CSRF, Piece, digest
 from fournos.web.notices import COOKIE, notice_of, with_notice
 from fournos.web.posted import posted
 from fournos.web.render import Frame, Link
-from fournos.web.routes import Action, Call, Done, Page, Shown, Stream
+from fournos.web.routes import Action, Call, Done, Page, ShownPage, Stream
 from fournos.web.sending import Sending
 from fournos.web.site import Site
 from fournos.web.streams import Streams
@@ -184,7 +184,7 @@ class WebServer:
         finally:
             # Quoted: names of objects may hold what a terminal would obey.
             audit.info("%s by %r: %r: %s", action.name, call.viewer.name, request.path, outcome)
-        if isinstance(done, Shown):
+        if isinstance(done, ShownPage):
             response = self._whole(done.page, call, self._content.rendered(done.page, done.data))
             response.set_status(done.status)
             response.headers["Cache-Control"] = "no-store"

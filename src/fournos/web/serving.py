@@ -21,7 +21,7 @@ from fournos.engine.runtime.memory import keep_objects
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import TASK_RESTARTS
 from fournos.engine.runtime.serving_certificate import ServingCertificate
-from fournos.insight.caches import Caches
+from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.identity.members import CALLBACK, Members, Ways
@@ -85,7 +85,7 @@ async def _serve(
 ) -> None:
     """Serves until cancelled, once the objects are read and there is a certificate."""
     tls = await certificate.context()
-    async with Caches(api, watched(settings)) as caches:
+    async with ObjectCaches(api, watched(settings)) as caches:
         keep_objects()
         people = Members(
             api,

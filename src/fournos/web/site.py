@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fournos.insight.caches import Caches
+from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
 from fournos.web.memo import Memo
 from fournos.web.render import Renderer
@@ -16,7 +16,7 @@ from fournos.web.render import Renderer
 class Site:
     """The parts of one running page server."""
 
-    caches: Caches
+    caches: ObjectCaches
     """The watched objects; `Viewer.source` is the part of them that a person may read."""
     now: Callable[[], datetime]
     jobs_namespace: str

@@ -21,7 +21,7 @@ from fournos.web.errors import PageError, page_error
 from fournos.web.identity.people import People
 from fournos.web.lasting import Lasting
 from fournos.web.live.channels import Channels, FullError, Listener, WithdrawnError
-from fournos.web.live.following import Following
+from fournos.web.live.following import PageWatches
 from fournos.web.live.pieces import CSRF, Piece
 from fournos.web.routes import Call, Page
 from fournos.web.site import Site
@@ -69,19 +69,19 @@ class Streams:
         at = request.headers.get("Last-Event-ID") or request.query.get("at", "")
         call = Call(self._site, viewer, self._site.now(), path, MultiDict(target.query))
 
-        async def render(following: Following) -> Mapping[str, Piece]:
+        async def render(following: PageWatches) -> Mapping[str, Piece]:
             own = None if page.shared else following
             again = replace(call, now=self._site.now(), following=own)
             try:
                 return await self._content.of_class(page, again, str(target), rights)
             except (PageError, KubeError, FournosError) as error:
-                found = page_error(error)
-                if found is None or found.status not in _NO_LONGER:
+                shown = page_error(error)
+                if shown is None or shown.status not in _NO_LONGER:
                     raise
                 # Other persons of the channel may see the page.
                 if await viewer.rights.permission_class() != rights:
                     raise WithdrawnError from None
-                return self._content.failed(found, target.path)
+                return self._content.failed(shown, target.path)
 
         revision = partial(self._site.caches.revision, page.watched)
         try:

@@ -15,7 +15,7 @@ Right = tuple[str, Resource, str]
 """Verb, resource and namespace."""
 
 
-class Rights(Protocol):
+class PersonRights(Protocol):
     """What a person may do.  Raises KubeError if the API server does not answer."""
 
     async def may(
@@ -48,7 +48,7 @@ class Viewer:
     """The watched objects that the person may read.  Reading from it costs no request."""
     client: AsyncClient
     """The API server with the person's own credentials: for writes, logs and the history."""
-    rights: Rights
+    rights: PersonRights
     csrf: str
     """The token that each form of this session carries."""
     may_log_out: bool = False

@@ -9,7 +9,7 @@ from typing import Final
 
 from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.resource import Obj, Resource, is_terminating, key_of, uid_of
-from fournos.insight.caches import Caches
+from fournos.insight.caches import ObjectCaches
 
 PATIENCE: Final = 2.0
 """Seconds after which the page follows anyway: the watch may be broken."""
@@ -25,7 +25,7 @@ class Written:
     deleted: bool = False
 
 
-async def arrived(caches: Caches, written: Written) -> None:
+async def arrived(caches: ObjectCaches, written: Written) -> None:
     """Waits until the watched objects have the write, for at most `PATIENCE` seconds."""
     with suppress(TimeoutError, KubeError):
         async with asyncio.timeout(PATIENCE):
@@ -33,15 +33,15 @@ async def arrived(caches: Caches, written: Written) -> None:
                 await asyncio.sleep(_PAUSE)
 
 
-async def _is_there(caches: Caches, written: Written) -> bool:
+async def _is_there(caches: ObjectCaches, written: Written) -> bool:
     """Raises KubeError if the kind is not watched."""
     try:
-        found = await caches.get(written.resource, key_of(written.obj))
+        obj = await caches.get(written.resource, key_of(written.obj))
     except NotFoundError:
         return written.deleted
     if written.deleted:
-        return is_terminating(found) or uid_of(found) != uid_of(written.obj)
-    return _version(found) >= _version(written.obj)
+        return is_terminating(obj) or uid_of(obj) != uid_of(written.obj)
+    return _version(obj) >= _version(written.obj)
 
 
 def _version(obj: Obj) -> int:

@@ -30,7 +30,7 @@ from fournos.engine.kube.resource import Obj, Resource
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.store import Store
-from fournos.insight.caches import Caches
+from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback
 from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
@@ -161,7 +161,7 @@ async def _serve(
         connection = await stack.enter_async_context(Client(credentials))
         await scene(Stage(objects, store, AsyncHistory(connection, NS)))
         api: Any = Connected(objects, connection)
-        caches = await stack.enter_async_context(Caches(api, dict.fromkeys(WATCHED, "")))
+        caches = await stack.enter_async_context(ObjectCaches(api, dict.fromkeys(WATCHED, "")))
         viewer = Viewer("ann", caches, AsyncClient(api=api, namespace=NS, owner="ann"), AllRights(), csrf="")
         assets = Assets()
         site = Site(

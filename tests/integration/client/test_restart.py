@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import devcluster
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
 from fournos.client import AsyncClient, UnreachableError
-from fournos.client.kinds import APPWRAPPER
 from fournos.engine.kube.resource import Key, Resource
 from tests.integration.client.test_jobs import SPEC
 from tests.integration.conftest import CLUSTER

@@ -18,7 +18,7 @@ from fournos.cli.watch import ENDS
 from fournos.insight.causes import Cause
 from fournos.insight.facts import Facts
 from fournos.insight.job_row import JobRow
-from fournos.insight.log_sources import Wanted, nothing
+from fournos.insight.log_sources import WantedLogs, nothing
 from fournos.insight.reasons import explain
 from fournos.insight.timeline import timeline
 from fournos.systems.appwrappers.component_health import State, fournos_job
@@ -103,7 +103,7 @@ def test_readers_of_one_job_take_an_unknown_phase() -> None:
     assert [entry.phase for entry in timeline(paused(), NOW)] == ["Resolving", "Running"]
     assert "explain one" in next_steps(paused())[0].plain
     assert progress(paused(), [], NOW)
-    assert nothing(paused(), Facts(paused()).found, Wanted())
+    assert nothing(paused(), Facts(paused()).found, WantedLogs())
     assert cause_of(paused()) == ""
     assert fournos_job(paused()).state is State.PENDING
     assert JobRow.of(paused()).phase == UNKNOWN

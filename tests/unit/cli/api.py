@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_JOB, MINICLUSTER
 from fournos.cli.app import build
-from fournos.cli.connect import Connection, World
+from fournos.cli.connect import CliConnection, World
 from fournos.cli.options import Root
 from fournos.engine.kube.api import Listing, WatchEvent
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError
@@ -183,6 +183,6 @@ class Program:
         return CliRunner(env=self.env).invoke(build(), list(arguments), obj=root, input=stdin)
 
     @asynccontextmanager
-    async def _connect(self, kubeconfig: Path | None, context: str | None) -> AsyncIterator[Connection]:
+    async def _connect(self, kubeconfig: Path | None, context: str | None) -> AsyncIterator[CliConnection]:
         self.connected.append((kubeconfig, context))
-        yield Connection(self.api, NS)  # type: ignore[arg-type]
+        yield CliConnection(self.api, NS)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.cli import cluster as cluster_commands
 from fournos.cli.connect import World
 from fournos.cli.find import completion
-from fournos.cli.options import Common, Root
+from fournos.cli.options import CommonOptions, Root
 from fournos.insight.queued import LOCAL_QUEUE
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, ago
@@ -140,7 +140,7 @@ def test_names_of_clusters_and_queues_are_completed(monkeypatch: pytest.MonkeyPa
     api.add(FOURNOS_CLUSTER, stored)
     api.add(LOCAL_QUEUE, {"metadata": {"name": "gpu-queue", "namespace": "bench"}})
     program = Program(api)
-    root = Root(World(connect=program._connect, now=lambda: NOW), Common())
+    root = Root(World(connect=program._connect, now=lambda: NOW), CommonOptions())
     context: Any = SimpleNamespace(find_object=lambda kind: root, params={})
     clusters = completion(FOURNOS_CLUSTER, namespace_of=lambda cli, session: cluster_commands._namespace(cli))
     assert [name for name, _ in clusters(context, "clu")] == ["cluster-1"]

@@ -24,7 +24,7 @@ from fournos.engine.kube.kinds import (
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from fournos.insight.doctor.facts import VaultHealth
-from fournos.insight.doctor.finding import Finding, Level
+from fournos.insight.doctor.finding import DoctorFinding, Level
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS
 from tests.unit.insight.doctor.healthy import active, authority, crds, obj, webhooks
@@ -150,7 +150,10 @@ def test_it_changes_nothing() -> None:
 
 
 def test_fixes_stand_below_their_finding() -> None:
-    findings = [Finding("A", "one", Level.OK, "x"), Finding("B", "two", Level.WARNING, "y", "do z")]
+    findings = [
+        DoctorFinding("A", "one", Level.OK, "x"),
+        DoctorFinding("B", "two", Level.WARNING, "y", "do z"),
+    ]
     assert [line.plain for line in view(findings, width=None)][1:] == [
         "A     one   ok       x",
         "B     two   warning  y",

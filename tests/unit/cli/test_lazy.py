@@ -13,7 +13,8 @@ import pytest
 from typer.main import get_command
 
 from fournos.cli.app import COMMANDS, build
-from fournos.cli.lazy import Placeholder, loaded, summary_of
+from fournos.cli.lazy import Placeholder, loaded
+from fournos.cli.plain_help import summary_of
 from tests.unit.cli.api import Api, Program
 
 SOURCES = Path(__file__).parents[3] / "src"

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.cli.keys import parse
 from fournos.cli.top_screen import HELP, ORDERS, Screen, body, chosen, furthest, lines, press
-from fournos.insight.overview import ClusterLine, Gpus, JobLine, Overview
+from fournos.insight.overview import ClusterLine, GpuCounts, JobLine, Overview
 from tests.unit.cli.objects import NOW, ago
 
 
@@ -19,8 +19,10 @@ def line(name: str, **fields: object) -> JobLine:
 
 FOUND = Overview(
     (
-        ClusterLine("cluster-1", "Valid", "", (Gpus("a100", 3, 8),), 2),
-        ClusterLine("cluster-2", "Valid, draining", "ann", (Gpus("a100", 4, 4), Gpus("h200", 1, 0)), 1),
+        ClusterLine("cluster-1", "Valid", "", (GpuCounts("a100", 3, 8),), 2),
+        ClusterLine(
+            "cluster-2", "Valid, draining", "ann", (GpuCounts("a100", 4, 4), GpuCounts("h200", 1, 0)), 1
+        ),
         ClusterLine("cluster-3", "-", "", (), 0),
     ),
     (

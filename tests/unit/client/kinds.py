@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fournos.client.kinds import MINICLUSTER
+from fournos.api.kinds import MINICLUSTER
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER
 from fournos.client import AsyncClient, Client, FournosError, Handles
-from fournos.client.handles import View
-from fournos.client.kinds import APPWRAPPER
+from fournos.client.views import View
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from tests.unit.client.kinds import FLUX, POD_MANIFEST, condition, dispatched, run, status

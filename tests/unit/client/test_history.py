@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fournos.client import AsyncClient, history_requests
+from fournos.client import AsyncClient, history_requests, retries
 from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError, UnreachableError
 from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
@@ -184,7 +184,7 @@ async def baselines(*answers: Answer, patience: float) -> int:
 
 
 async def test_a_read_is_repeated_while_the_store_opens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_requests, "Backoff", Soon)
+    monkeypatch.setattr(retries, "Backoff", Soon)
     assert await baselines(OPENING, OPENING, ok([]), patience=15) == 3
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from fournos.api import appwrapper, minicluster
+from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client import (
     AsyncClient,
     ConflictError,
@@ -19,7 +20,6 @@ from fournos.client import (
     ObjectFailed,
     WaitTimeout,
 )
-from fournos.client.kinds import APPWRAPPER, MINICLUSTER
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.frameworks.kinds import PIPELINE_RUN as PIPELINE_RUNS

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client import (
     AsyncClient,
     EndedError,
@@ -18,7 +19,6 @@ from fournos.client import (
     ObjectFailed,
     WaitTimeout,
 )
-from fournos.client.kinds import APPWRAPPER, MINICLUSTER
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Key
 from fournos.systems.miniclusters.names import COMPLETION_INDEX_LABEL, MINICLUSTER_LABEL

@@ -12,7 +12,7 @@ from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotF
 from fournos.engine.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
-from fournos.insight.caches import Caches, scopes
+from fournos.insight.caches import ObjectCaches, scopes
 from fournos.insight.facts import everywhere
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS, job
@@ -37,7 +37,7 @@ class Counting(Api):
 
 async def test_objects_are_read_without_further_requests() -> None:
     api = Counting(versioned(job("one", labels={"a": "b"})), versioned(job("two")))
-    async with Caches(api, {FOURNOS_JOB: ""}) as caches:  # type: ignore[arg-type]
+    async with ObjectCaches(api, {FOURNOS_JOB: ""}) as caches:  # type: ignore[arg-type]
         for _ in range(5):
             assert len((await caches.list(FOURNOS_JOB)).items) == 2
             found = await caches.list(FOURNOS_JOB, namespace=NS, selector="a=b")
@@ -51,7 +51,7 @@ async def test_objects_are_read_without_further_requests() -> None:
 async def test_a_change_of_the_watch_wakes_and_is_read() -> None:
     api = Counting(versioned(job("one", "Running")))
     api.script = [("MODIFIED", job("one", "Succeeded"))]
-    async with Caches(api, {FOURNOS_JOB: NS}) as caches:  # type: ignore[arg-type]
+    async with ObjectCaches(api, {FOURNOS_JOB: NS}) as caches:  # type: ignore[arg-type]
         async with asyncio.timeout(60):
             while (await caches.get(FOURNOS_JOB, Key(NS, "one")))["status"]["phase"] != "Succeeded":
                 await caches.change()
@@ -59,7 +59,7 @@ async def test_a_change_of_the_watch_wakes_and_is_read() -> None:
 
 
 async def test_a_change_may_be_waited_for_with_a_limit_or_ended() -> None:
-    async with Caches(Api(), {FOURNOS_JOB: NS}) as caches:  # type: ignore[arg-type]
+    async with ObjectCaches(Api(), {FOURNOS_JOB: NS}) as caches:  # type: ignore[arg-type]
         await caches.change(within=0.01)
         caches.wake()
         await caches.change()
@@ -70,7 +70,7 @@ async def test_a_kind_that_is_not_watched_forbidden_or_not_installed() -> None:
     api.fails["list", WORKLOAD] = ForbiddenError("no", status=403)
     api.fails["list", CLUSTER_QUEUE] = NoSuchResourceError("no kueue", status=404)
     kinds = {FOURNOS_JOB: NS, WORKLOAD: "", CLUSTER_QUEUE: ""}
-    async with Caches(api, kinds) as caches:  # type: ignore[arg-type]
+    async with ObjectCaches(api, kinds) as caches:  # type: ignore[arg-type]
         with pytest.raises(ForbiddenError):
             await caches.list(WORKLOAD)
         for absent in (CLUSTER_QUEUE, Resource("x", "v1", "X", "xs")):

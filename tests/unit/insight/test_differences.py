@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.insight.differences import Difference, differences, unified
+from fournos.insight.differences import SpecDifference, differences, unified
 
 
 def with_spec(spec: Any, name: str = "one") -> dict[str, Any]:
@@ -28,7 +28,7 @@ def with_spec(spec: Any, name: str = "one") -> dict[str, Any]:
     ],
 )
 def test_fields(first: Any, second: Any, expected: list[Any]) -> None:
-    assert differences(with_spec(first), with_spec(second)) == [Difference(*one) for one in expected]
+    assert differences(with_spec(first), with_spec(second)) == [SpecDifference(*one) for one in expected]
 
 
 def test_text() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.insight.fleet import Lock, cards, idle_locks
+from fournos.insight.fleet import ClusterLock, cards, idle_locks
 from fournos.insight.overview import overview
 from tests.unit.insight.test_overview import cluster, running
 
@@ -34,7 +34,9 @@ def test_a_card_has_the_jobs_that_hold_the_cluster() -> None:
 def test_a_held_lock_has_its_holder_and_its_end() -> None:
     lock = {"state": "Held", "owner": "ann", "heldSince": "2030-01-01T10:00:00Z", "waiting": ["one"]}
     found = card(spec={"owner": "ann"}, status={"lock": lock, "lockExpiresAt": "2030-01-01T14:00:00Z"})
-    assert found.lock == Lock("Held", "ann", "2030-01-01T10:00:00Z", "2030-01-01T14:00:00Z", (), ("one",))
+    assert found.lock == ClusterLock(
+        "Held", "ann", "2030-01-01T10:00:00Z", "2030-01-01T14:00:00Z", (), ("one",)
+    )
     assert found.state == "Lock held"
 
 
@@ -52,7 +54,7 @@ def test_a_lock_is_idle_when_nothing_but_the_job_that_holds_it_is_there() -> Non
 
 
 def test_a_lock_that_the_operator_has_not_seen_is_requested() -> None:
-    assert card(spec={"owner": "ann"}).lock == Lock("Requested", "ann", "", "", (), ())
+    assert card(spec={"owner": "ann"}).lock == ClusterLock("Requested", "ann", "", "", (), ())
 
 
 DRAINED = {"conditions": [{"type": "Draining", "status": "True", "reason": "Drained"}]}

@@ -9,7 +9,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
-from fournos.insight.overview import EXPLAINED, Gpus, overview, read
+from fournos.insight.overview import EXPLAINED, GpuCounts, overview, read
 from fournos.insight.queues import QueueEntry
 from fournos.insight.values import hardware
 from tests.unit.cli.objects import NOW, NS, ago, job, workload
@@ -48,14 +48,14 @@ def test_gpus_are_those_of_the_jobs_that_hold_the_cluster() -> None:
         job("five", "Succeeded", status={"cluster": "cluster-1"}),
     ]
     found = overview(jobs, [cluster("cluster-1", ("a100", 8))], [])
-    assert found.clusters[0].gpus == (Gpus("a100", 2, 8), Gpus("h200", 1, 0))
+    assert found.clusters[0].gpus == (GpuCounts("a100", 2, 8), GpuCounts("h200", 1, 0))
     assert found.clusters[0].jobs == 2
 
 
 def test_gpus_are_those_that_were_resolved() -> None:
     one = running("one", 2, status={"resolved": {"hardware": {"gpuType": "h200", "gpuCount": 3}}})
     found = overview([one], [cluster()], [])
-    assert found.clusters[0].gpus == (Gpus("h200", 3, 0),)
+    assert found.clusters[0].gpus == (GpuCounts("h200", 3, 0),)
     assert (found.running[0].hardware, found.running[0].gpus) == ("3 x h200", 3)
 
 
@@ -74,7 +74,7 @@ def test_the_state_of_a_cluster(fields: dict[str, Any], state: str) -> None:
 
 def test_models_that_share_a_short_name_are_added_up() -> None:
     found = overview([], [cluster("cluster-1", ("a100", 2), ("a100", 6))], [])
-    assert found.clusters[0].gpus == (Gpus("a100", 0, 8),)
+    assert found.clusters[0].gpus == (GpuCounts("a100", 0, 8),)
 
 
 def test_who_waits_stands_in_the_order_of_the_queue_and_new_jobs_last() -> None:
@@ -161,8 +161,8 @@ async def test_clusters_of_the_quota_stand_beside_those_that_hearth_describes() 
     api = world(running("one", 2), cluster("cluster-1", ("a100", 16)))
     found = await read(api, NS, "hearth", NOW)
     assert [(one.name, one.state, one.gpus) for one in found.clusters] == [
-        ("cluster-1", "Valid", (Gpus("a100", 2, 16),)),
-        ("cluster-2", "-", (Gpus("a100", 0, 8),)),
+        ("cluster-1", "Valid", (GpuCounts("a100", 2, 16),)),
+        ("cluster-2", "-", (GpuCounts("a100", 0, 8),)),
     ]
 
 

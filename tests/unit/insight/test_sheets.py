@@ -10,7 +10,7 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import Key
 from fournos.insight.errors import MissingError
-from fournos.insight.sheets import DISPATCH, Line, listed, sheet
+from fournos.insight.sheets import DISPATCH, SheetLine, listed, sheet
 from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago
@@ -36,7 +36,9 @@ BUILD = obj("PipelineRun", "build", spec={"status": "PipelineRunPending"}, statu
 async def test_each_kind_has_its_list() -> None:
     found = {one.kind: one for one in await listed(Api(WRAPPER, FLUX, BUILD), NS)}
     assert list(found) == ["AppWrapper", "MiniCluster", "PipelineRun", DISPATCH]
-    assert found["MiniCluster"].lines == (Line(NS, "flux", "Ready", "fournos-queue", ago(minutes=5), ""),)
+    assert found["MiniCluster"].lines == (
+        SheetLine(NS, "flux", "Ready", "fournos-queue", ago(minutes=5), ""),
+    )
     assert [one.phase for one in found["PipelineRun"].lines] == ["Waiting"]
     assert found["AppWrapper"].lines[0].name == "train" and not found[DISPATCH].lines
 

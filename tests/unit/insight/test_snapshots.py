@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key, Obj
-from fournos.insight.caches import Caches
+from fournos.insight.caches import ObjectCaches
 from fournos.insight.facts import Facts, Waiting, in_line
-from fournos.insight.snapshots import CARRIED, Snapshot, namespaces, valued, within
+from fournos.insight.snapshots import CARRIED, ObjectSnapshot, namespaces, valued, within
 from fournos.insight.views import Changed, Keyed, Lines
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS, ago, job, local_queue, workload
@@ -40,36 +40,36 @@ class Counted:
 
 
 def test_a_value_is_computed_once_for_a_snapshot() -> None:
-    view, snapshot = Counted(), Snapshot([job("one"), job("two")])
+    view, snapshot = Counted(), ObjectSnapshot([job("one"), job("two")])
     assert [valued(snapshot, view), valued(snapshot, view), view.made] == [2, 2, ["of"]]
     assert [valued([job("one")], view), valued([job("one")], view), view.made] == [1, 1, ["of"] * 3]
 
 
 def test_a_value_is_brought_up_to_date_by_what_has_changed() -> None:
     view, jobs = Counted(), [job(str(number)) for number in range(9)]
-    first = Snapshot(jobs[:4])
+    first = ObjectSnapshot(jobs[:4])
     assert first.value(view) == 4
-    second = Snapshot(jobs[:5], first, [(None, jobs[4])])
-    third = Snapshot(jobs[:6], second, [(None, jobs[5])])  # the value of the second was never computed
+    second = ObjectSnapshot(jobs[:5], first, [(None, jobs[4])])
+    third = ObjectSnapshot(jobs[:6], second, [(None, jobs[5])])  # the value of the second was never computed
     assert [third.value(view), first.value(view), view.made] == [6, 4, ["of", "updated"]]
-    assert (Snapshot(jobs[:7], third, None).value(view), view.made[-1]) == (7, "of"), "unknown changes"
+    assert (ObjectSnapshot(jobs[:7], third, None).value(view), view.made[-1]) == (7, "of"), "unknown changes"
     many = [(one, one) for one in jobs] * CARRIED
-    assert (Snapshot(jobs[:6], third, many).value(view), view.made[-1]) == (6, "of"), "too many changes"
+    assert (ObjectSnapshot(jobs[:6], third, many).value(view), view.made[-1]) == (6, "of"), "too many changes"
     half = many[: CARRIED // 2 + 1]
-    later = Snapshot(jobs[:6], Snapshot(jobs[:6], third, half), half)
+    later = ObjectSnapshot(jobs[:6], ObjectSnapshot(jobs[:6], third, half), half)
     assert (later.value(view), view.made[-1]) == (6, "of"), "too many changes in two snapshots"
 
 
 def test_parts_have_values_of_their_own() -> None:
     view = Counted()
     near, far = job("near"), job("far", namespace="far")
-    first = Snapshot([near, far])
+    first = ObjectSnapshot([near, far])
     part = first.within(frozenset({NS}))
     assert [*part] == [near]
     assert first.within(frozenset({NS})) is part
     assert (part.value(view), first.within(frozenset({NS, "far"})).value(view)) == (1, 2)
     more = job("more")
-    second = Snapshot([near, far, more], first, [(None, more), (far, far)])
+    second = ObjectSnapshot([near, far, more], first, [(None, more), (far, far)])
     assert second.within(frozenset({NS})).value(view) == 2
     assert view.made == ["of", "of", "updated"]
     assert namespaces(second) == {NS, "far"}
@@ -96,14 +96,14 @@ def test_a_value_is_the_same_whether_computed_or_brought_up_to_date(
 ) -> None:
     there: dict[str, Obj] = {}
     before: list[tuple[Any, Any]] = []
-    snapshot = Snapshot([])
+    snapshot = ObjectSnapshot([])
     for number, (name, phase, age) in enumerate(steps):
         old = there.pop(name, None)
         if phase != "gone":
             there[name] = job(name, phase or "", created=ago(minutes=age))
         if old is None and name not in there:
             continue
-        snapshot = Snapshot(there.values(), snapshot, [(old, there.get(name))])
+        snapshot = ObjectSnapshot(there.values(), snapshot, [(old, there.get(name))])
         if number % 3 == asked % 3:
             before.append((valued(snapshot, BY_PHASE), BY_PHASE.of(list(snapshot))))
     for view in (NAMED, BY_PHASE):
@@ -115,7 +115,7 @@ async def test_a_list_is_the_same_until_an_object_changes() -> None:
     api = Api(versioned(job("one", "Running", labels={"team": "a"})))
     changed = job("one", "Succeeded", labels={"team": "b"})
     changed["metadata"]["resourceVersion"] = "2"
-    async with Caches(api, {FOURNOS_JOB: NS}) as caches:  # type: ignore[arg-type]
+    async with ObjectCaches(api, {FOURNOS_JOB: NS}) as caches:  # type: ignore[arg-type]
         first = (await caches.list(FOURNOS_JOB, namespace=NS, selector="team=a")).items
         assert names(first) == ["one"]
         store = caches._reflectors[FOURNOS_JOB].store
@@ -132,7 +132,7 @@ def test_lines_of_several_queues_are_one() -> None:
     second = {**local_queue(), "metadata": {"name": "second", "namespace": NS}}
     other = workload("middle", created=ago(minutes=5))
     other["spec"]["queueName"] = "second"
-    waiting = Snapshot(
+    waiting = ObjectSnapshot(
         [workload("young", created=ago(minutes=1)), workload("old", created=ago(minutes=9)), other]
     )
     queues = [local_queue(), second]

@@ -9,7 +9,7 @@ from typing import Any
 
 from fournos.client.asynchronous import AsyncClient
 from fournos.engine.kube.resource import Resource
-from fournos.insight.caches import Caches
+from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
 from fournos.web.render import Renderer
 from fournos.web.routes import Call, Page
@@ -46,7 +46,7 @@ def call(api: Api, *, rights: Verbs = ALL, owner: str = "ann", **fields: Mapping
     """`fields`: the variables of the path, and the query."""
     client = AsyncClient(api=api, namespace=NS, owner=owner)  # type: ignore[arg-type]
     site = Site(
-        Caches(api, {}),  # type: ignore[arg-type]
+        ObjectCaches(api, {}),  # type: ignore[arg-type]
         lambda: NOW,
         jobs_namespace=NS,
         clusters_namespace="hearth",

@@ -12,7 +12,7 @@ from multidict import MultiDict
 
 from fournos.client.asynchronous import AsyncClient
 from fournos.engine.kube.resource import Resource
-from fournos.insight.caches import Caches
+from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
 from fournos.web.pages.all_pages import WATCHED
 from fournos.web.render import Renderer
@@ -79,7 +79,7 @@ class Visit:
 @asynccontextmanager
 async def visit(api: Api, rights: AllRights | None = None) -> AsyncIterator[Visit]:
     """`api` must have its objects before."""
-    async with Caches(api, dict.fromkeys(WATCHED, "")) as caches:
+    async with ObjectCaches(api, dict.fromkeys(WATCHED, "")) as caches:
         client = AsyncClient(api=api, namespace=NS, owner="perf")
         viewer = Viewer("ann", caches, client, rights or AllRights(), csrf="secret")
         assets = Assets()

@@ -23,7 +23,7 @@ from fournos.engine.kube.kinds import (
 )
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.runtime.listening import OPTIONS
-from fournos.insight.caches import Caches
+from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
 from fournos.web.identity.members import Members, Ways
 from fournos.web.identity.rights import Questions
@@ -190,7 +190,7 @@ class Stage:
     clock: Clock
     web: WebServer
     keys: SessionKeys
-    caches: Caches
+    caches: ObjectCaches
     done: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Person and form of each write."""
 
@@ -284,7 +284,7 @@ async def stage(
     api: Any = cluster
     keys = SessionKeys(api, SECRET_KEY, lifetime=timedelta(hours=8), clock=clock)
     await keys.look()
-    async with Caches(api, dict.fromkeys(WATCHED, "")) as caches:
+    async with ObjectCaches(api, dict.fromkeys(WATCHED, "")) as caches:
         people = Members(
             api,
             ways or Ways(),

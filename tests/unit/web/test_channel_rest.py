@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from fournos.web.live.channels import REST, SHARE, Channels
-from fournos.web.live.following import Following
+from fournos.web.live.following import PageWatches
 from fournos.web.live.pieces import Piece
 
 
@@ -19,7 +19,7 @@ async def test_the_longer_a_rendering_takes_the_longer_the_channel_rests(
     now = 0.0
     rests: list[float] = []
 
-    async def render(_: Following) -> Mapping[str, Piece]:
+    async def render(_: PageWatches) -> Mapping[str, Piece]:
         nonlocal now
         now += seconds
         return {"main": Piece("x", "x", ())}

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from fournos.engine.kube.errors import ConnectionLostError
 from fournos.systems.jobs.kinds import TASK_RUN
 from fournos.web.live import channels
 from fournos.web.live.channels import (
@@ -20,7 +21,7 @@ from fournos.web.live.channels import (
     Listener,
     WithdrawnError,
 )
-from fournos.web.live.following import DELAY, Following, Watched
+from fournos.web.live.following import DELAY, PageWatches, Watched
 from fournos.web.live.pieces import CSRF, Piece, Pieces, RenderedRows, digest
 from tests.unit.client.world import NS, Api
 
@@ -54,7 +55,7 @@ class Board:
         return found.found
 
     def of(self, person: str):  # type: ignore[no-untyped-def]
-        async def render(following: Following) -> Mapping[str, Piece]:
+        async def render(following: PageWatches) -> Mapping[str, Piece]:
             following.want(self.api, self.watched)
             self.rendered.append(person)
             if self.takes:
@@ -273,6 +274,25 @@ async def test_an_unexpected_error_of_an_update_closes_its_tabs_and_the_next_one
     again = await room.open()
     await asyncio.sleep(AGAIN + 1)
     assert '<div id="a">2</div>' in again.got[-1]
+
+
+async def test_a_page_that_cannot_be_rendered_is_reported_once(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    tab = await room.open(at=digest(room.board.pieces()))
+    await asyncio.sleep(1)
+    room.board.error = ConnectionLostError("the API server is away")
+    await room.change(a="2")
+    assert room.failed == 0 and caplog.text == ""
+    room.board.error = ZeroDivisionError("of a template")
+    await asyncio.sleep(3 * AGAIN)
+    assert room.failed == 1 and caplog.text.count("of a template") == 1 and "Traceback" in caplog.text
+    room.board.error = None
+    await asyncio.sleep(AGAIN + 1)
+    assert '<div id="a">2</div>' in tab.got[-1]
+    room.board.error = ZeroDivisionError("again")
+    await room.change(a="3")
+    assert room.failed == 2 and not tab.ended
 
 
 async def test_the_last_one_ends_the_channel_and_the_next_one_begins_a_new_one(room: Room) -> None:

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fournos.web.charts.gantt import Bar, Gantt, Lane, gantt
-from fournos.web.charts.plot import Band, Line, Mark, Plot
+from fournos.web.charts.gantt import Gantt, GanttBar, Lane, gantt
+from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark
 from fournos.web.charts.scale import horizon, ticks, time_step, time_ticks
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -62,8 +62,8 @@ def bars(found: Gantt | None) -> list[list[tuple[float, float]]]:
 
 def test_bars_share_one_axis() -> None:
     lanes = [
-        Lane("a", "Succeeded", (Bar("Succeeded", at(0), at(5)), Bar("Failed", at(5), at(10)))),
-        Lane("b", "Running", (Bar("Running", at(10), at(20)),)),
+        Lane("a", "Succeeded", (GanttBar("Succeeded", at(0), at(5)), GanttBar("Failed", at(5), at(10)))),
+        Lane("b", "Running", (GanttBar("Running", at(10), at(20)),)),
         Lane("c", "Waiting"),
     ]
     assert bars(gantt(lanes, at(99))) == [[(0, 25), (25, 25)], [(50, 50)], []]
@@ -72,8 +72,8 @@ def test_bars_share_one_axis() -> None:
 
 def test_a_bar_that_goes_on_ends_at_the_edge() -> None:
     lanes = [
-        Lane("a", "Succeeded", (Bar("x", at(0), at(10)),)),
-        Lane("b", "Running", (Bar("y", at(10), None),)),
+        Lane("a", "Succeeded", (GanttBar("x", at(0), at(10)),)),
+        Lane("b", "Running", (GanttBar("y", at(10), None),)),
     ]
     (_, ((left, width),)) = bars(gantt(lanes, at(20)))
     assert left + width == pytest.approx(100, abs=0.1)
@@ -83,7 +83,11 @@ def test_a_bar_that_goes_on_ends_at_the_edge() -> None:
 def test_short_and_negative_times_are_still_seen() -> None:
     """Clocks of several clusters may differ, and times have whole seconds."""
     lanes = [
-        Lane("a", "", (Bar("x", at(0), at(600)), Bar("y", at(600), at(600)), Bar("z", at(300), at(299))))
+        Lane(
+            "a",
+            "",
+            (GanttBar("x", at(0), at(600)), GanttBar("y", at(600), at(600)), GanttBar("z", at(300), at(299))),
+        )
     ]
     (found,) = bars(gantt(lanes, at(0)))
     assert len(found) == 3
@@ -97,12 +101,12 @@ def test_nothing_has_begun() -> None:
 
 
 def test_texts_of_bars_are_escaped() -> None:
-    found = gantt([Lane("a", "x", (Bar('"><script>', at(0), at(1), "<script>"),))], at(1))
+    found = gantt([Lane("a", "x", (GanttBar('"><script>', at(0), at(1), "<script>"),))], at(1))
     assert found is not None
     assert "<script>" not in found.rows[0].svg
 
 
-PLOT = Plot("t", [Line("a", [(1, 10), (2, 20), (4, 0)]), Line("b", [(1, 5), (4, 8)])], "req/s", "ms")
+PLOT = Plot("t", [PlotLine("a", [(1, 10), (2, 20), (4, 0)]), PlotLine("b", [(1, 5), (4, 8)])], "req/s", "ms")
 
 
 def test_lines_are_drawn_over_one_axis() -> None:
@@ -125,7 +129,11 @@ def test_the_script_gets_the_same_points() -> None:
 
 def test_a_plot_with_band_marks_and_markup() -> None:
     plot = Plot(
-        "<b>", [Line("<i>", [(0, 1), (1, 1)])], "<u>", band=Band(0.9, 1.1), marks=[Mark(1, "x", "<s>")]
+        "<b>",
+        [PlotLine("<i>", [(0, 1), (1, 1)])],
+        "<u>",
+        band=PlotBand(0.9, 1.1),
+        marks=[PlotMark(1, "x", "<s>")],
     )
     svg = str(plot.svg)
     assert not re.search(r"<(b|i|u|s)>", svg)
@@ -136,14 +144,18 @@ def test_a_plot_with_band_marks_and_markup() -> None:
     "points", [[], [(1, 1)], [(1, 0), (2, 0)], [(5, -3), (6, -2)], [(0, 1e300), (1, -1e300)]]
 )
 def test_odd_points_are_drawn(points: list[tuple[float, float]]) -> None:
-    svg = str(Plot("t", [Line("a", points)]).svg)
+    svg = str(Plot("t", [PlotLine("a", points)]).svg)
     assert "nan" not in svg.lower()
     if svg:
         ElementTree.fromstring(svg)
 
 
 def test_a_plot_has_its_values_in_words_and_as_a_table() -> None:
-    lines = (Line("one", [(0, 4.0), (1, 2.0), (2, 3.0)]), Line("other", [(1, 7.5)]), Line("none", []))
+    lines = (
+        PlotLine("one", [(0, 4.0), (1, 2.0), (2, 3.0)]),
+        PlotLine("other", [(1, 7.5)]),
+        PlotLine("none", []),
+    )
     plot = Plot("throughput", lines, y_title="tokens/s", labels=("night 1", "night 2", "night 3"))
     assert plot.text == (
         "throughput. one: 3 values, first 4, last 3, lowest 2, highest 4 tokens/s. "
@@ -154,4 +166,4 @@ def test_a_plot_has_its_values_in_words_and_as_a_table() -> None:
         ("night 2", ["2", "7.5", ""]),
         ("night 3", ["3", "", ""]),
     ]
-    assert Plot("t", (Line("l", [(0.5, 1)]),)).table == [("0.5", ["1"])]
+    assert Plot("t", (PlotLine("l", [(0.5, 1)]),)).table == [("0.5", ["1"])]

@@ -15,7 +15,7 @@ from fournos.history.estimates.models import Estimates
 from fournos.history.estimates.simulate import Estimate, WouldStart
 from fournos.web.pages import job as job_page
 from fournos.web.pages import submit
-from fournos.web.routes import Shown
+from fournos.web.routes import ShownPage
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, job
 from tests.unit.cli.test_estimate import FOUND, ONE, PATH, SUBMIT, waiting
@@ -38,7 +38,7 @@ def with_events(api: Api) -> Api:
 
 async def previewed(api: Api, **form: str) -> str:
     found = await submit.act(call(api), {**FORM, **form})
-    assert isinstance(found, Shown) and found.status == 200
+    assert isinstance(found, ShownPage) and found.status == 200
     return text(render(found.page, found.data))
 
 
@@ -117,7 +117,7 @@ async def test_why_there_is_no_estimate(error: KubeError | None, shown: str) -> 
             return b"{"  # of another version
 
     found = await submit.act(call(Refusing()), FORM)
-    assert isinstance(found, Shown)
+    assert isinstance(found, ShownPage)
     html = render(found.page, found.data)
     assert "1 job would be submitted" in html
     assert shown in html if shown else "estimate" not in html

@@ -10,7 +10,7 @@ import pytest
 from fournos.engine.kube.errors import TransientError
 from fournos.engine.kube.resource import Key
 from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.web.live.following import DELAY, MOST, Following, Watched
+from fournos.web.live.following import DELAY, MOST, PageWatches, Watched
 from tests.unit.client.world import NS, Api
 
 pytestmark = pytest.mark.looptime
@@ -24,7 +24,7 @@ class Room:
         self.api = Api()
         self.pokes = 0
         self.open: set[asyncio.Task[None]] = set()
-        self.following = Following(self.poke, self.open)
+        self.following = PageWatches(self.poke, self.open)
 
     def poke(self) -> None:
         self.pokes += 1
@@ -105,7 +105,7 @@ async def test_a_watch_that_breaks_goes_on(room: Room) -> None:
 
 
 async def test_one_replica_has_a_bounded_number_of_watches(room: Room) -> None:
-    others = [Following(room.poke, room.open) for _ in range(MOST)]
+    others = [PageWatches(room.poke, room.open) for _ in range(MOST)]
     for one in others:
         one.want(room.api, [TASKS])
     room.following.want(room.api, [TASKS])

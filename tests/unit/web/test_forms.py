@@ -8,19 +8,19 @@ import pytest
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.engine.api.crd import schema
-from fournos.web.forms import LARGEST, Field, Kind, fields, text_of, value_of, values_of
+from fournos.web.forms import LARGEST, Field, InputKind, fields, text_of, value_of, values_of
 from fournos.web.runs.job_form import command, wanted
 
 FIELDS = {one.path: one for one in fields(schema(FournosJobSpec), skip=("metadata", "kind", "apiVersion"))}
 
 
 def test_the_fields_are_those_of_the_schema() -> None:
-    assert FIELDS["hardware.gpuCount"].kind is Kind.NUMBER and FIELDS["hardware.gpuCount"].minimum == 1
+    assert FIELDS["hardware.gpuCount"].kind is InputKind.NUMBER and FIELDS["hardware.gpuCount"].minimum == 1
     assert FIELDS["exclusive"].choices == ("true", "false") and FIELDS["exclusive"].default == "true"
     assert FIELDS["shutdown"].choices == ("Stop", "Terminate")
-    assert FIELDS["executionEngine"].kind is Kind.YAML
-    assert FIELDS["env"].kind is Kind.PAIRS
-    assert FIELDS["secretRefs"].kind is Kind.LINES
+    assert FIELDS["executionEngine"].kind is InputKind.YAML
+    assert FIELDS["env"].kind is InputKind.PAIRS
+    assert FIELDS["secretRefs"].kind is InputKind.LINES
     assert {"timeouts.finally", "retry.limit", "displayName"} <= FIELDS.keys()
     assert all(one.help for one in FIELDS.values())
 

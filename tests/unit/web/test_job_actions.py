@@ -19,7 +19,7 @@ from fournos.web.errors import PageError
 from fournos.web.pages import job
 from fournos.web.pages import job_actions as actions
 from fournos.web.runs.offers import offers
-from fournos.web.runs.subject import Subject
+from fournos.web.runs.subject import JobSubject
 from tests.history import a_run, at, ended
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import Visit, visit
@@ -90,9 +90,9 @@ async def test_retry_of_a_job_that_runs_is_refused() -> None:
             await act(here, actions.retry, form)
 
 
-def about(spec: dict[str, Any], phase: str = "Running", *, live: bool = True) -> Subject:
+def about(spec: dict[str, Any], phase: str = "Running", *, live: bool = True) -> JobSubject:
     meta = {"name": "one", "namespace": NS, "uid": "u1", "creationTimestamp": "2030-01-01T00:00:00Z"}
-    return Subject({"metadata": meta, "spec": spec, "status": {"phase": phase}}, live)
+    return JobSubject({"metadata": meta, "spec": spec, "status": {"phase": phase}}, live)
 
 
 # --- the history ---------------------------------------------------------------------
@@ -176,7 +176,7 @@ async def test_a_job_that_is_gone_is_not_stopped() -> None:
         (about({}, "Failed", live=False), ["Retry", "Keep", "Let expire", "Delete from the history"]),
     ],
 )
-def test_buttons_by_state(subject: Subject, shown: list[str]) -> None:
+def test_buttons_by_state(subject: JobSubject, shown: list[str]) -> None:
     assert [one.label for one in offers(subject, ALL)] == shown
 
 
@@ -188,4 +188,4 @@ def test_buttons_without_the_right_are_not_shown() -> None:
 def test_the_command_is_quoted() -> None:
     raw = about({}).raw
     raw = {**raw, "metadata": {**raw["metadata"], "name": "a; rm -rf /"}}
-    assert offers(Subject(raw, live=True), ALL)[0].command == f"fournos stop -n {NS} 'a; rm -rf /'"
+    assert offers(JobSubject(raw, live=True), ALL)[0].command == f"fournos stop -n {NS} 'a; rm -rf /'"

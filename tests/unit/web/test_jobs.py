@@ -25,7 +25,7 @@ from fournos.web.pages import jobs
 from fournos.web.recorded_namespaces import RUNS
 from fournos.web.runs import filters, rows
 from fournos.web.runs.history_rows import SEARCHES
-from fournos.web.runs.rows import Place, merged, newest, place_of
+from fournos.web.runs.rows import RowPlace, merged, newest, place_of
 from tests.history import a_run, ended
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import AllRights, Visit, visit
@@ -140,7 +140,7 @@ def test_an_address_of_a_page_that_is_none() -> None:
     with pytest.raises(PageError):
         place_of("yesterday~1")
     assert place_of("") is None
-    assert place_of("2030-01-01T00:00:00Z~uid-1") == Place("2030-01-01T00:00:00Z", "uid-1")
+    assert place_of("2030-01-01T00:00:00Z~uid-1") == RowPlace("2030-01-01T00:00:00Z", "uid-1")
 
 
 def test_pages_show_each_job_once_in_one_order() -> None:
@@ -172,9 +172,9 @@ def test_the_second_from_which_rows_are_complete(at: int, begins: int) -> None:
 
 
 def test_a_row_of_a_job_that_is_gone_leads_to_it_by_its_uid() -> None:
-    row = recorded_row(rows.Row, run("one", 0, started_at=BEGAN, ended_at=BEGAN + timedelta(seconds=200)))
+    row = recorded_row(rows.ListRow, run("one", 0, started_at=BEGAN, ended_at=BEGAN + timedelta(seconds=200)))
     assert (row.path, row.ran, row.live) == (f"/jobs/{NS}/one?uid=uid-one", "3m20s", False)
-    assert rows.Row.of(job("a/b")).path == f"/jobs/{NS}/a%2Fb"
+    assert rows.ListRow.of(job("a/b")).path == f"/jobs/{NS}/a%2Fb"
 
 
 # --- the page ---------------------------------------------------------------------

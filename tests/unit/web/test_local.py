@@ -15,13 +15,13 @@ import pytest
 from aiohttp import ClientSession, CookieJar
 from yarl import URL
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.web import local
 from fournos.web.identity import loopback
 from fournos.web.identity.loopback import OwnRights
-from fournos.web.local import Options, serve
+from fournos.web.local import LocalOptions, serve
 from tests.unit.client.world import NS, Api
 from tests.unit.web.stage import Clock
 
@@ -73,7 +73,7 @@ async def page(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Page]:
     api: Any = Own()
     api.server.create(FOURNOS_JOB, JOB)
     printed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(api, Options(NS, port=0, path="/jobs"), printed.set_result))
+    serving = asyncio.create_task(serve(api, LocalOptions(NS, port=0, path="/jobs"), printed.set_result))
     async with asyncio.timeout(120):
         await asyncio.wait((serving, printed), return_when=asyncio.FIRST_COMPLETED)
     async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
@@ -165,3 +165,14 @@ async def test_the_caller_s_own_rights_are_asked_for_and_kept_for_half_a_minute(
     assert not await rights.may("delete", FOURNOS_JOB, NS)
     asked = api.asked[0]["spec"]["resourceAttributes"]
     assert (asked["verb"], asked["resource"], asked["namespace"]) == ("delete", "fournosjobs", NS)
+
+
+async def test_a_right_for_one_name_is_asked_for_with_it() -> None:
+    """A role may give a right for objects of some names alone."""
+    api = Own()
+    rights = OwnRights(api, Clock().monotonic)
+    assert await rights.may("patch", FOURNOS_CLUSTER, "hearth", name="mine")
+    api.allowed = False
+    assert not await rights.may("patch", FOURNOS_CLUSTER, "hearth", name="other")
+    names = [review["spec"]["resourceAttributes"].get("name") for review in api.asked]
+    assert names == ["mine", "other"]

@@ -15,7 +15,7 @@ from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.web.errors import PageError
 from fournos.web.pages import logs
 from fournos.web.routes import Content
-from fournos.web.runs.lines import LONGEST, MATCHES, Line, Window, as_text, plain
+from fournos.web.runs.lines import LONGEST, MATCHES, ShownLine, Window, as_text, plain
 from fournos.web.runs.parts import part
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import visit
@@ -93,7 +93,7 @@ def test_a_long_line_is_cut() -> None:
 
 
 def test_a_line_of_the_stream_is_one_line() -> None:
-    assert as_text(Line(7, "bench/run", plain("a\nb\tc"))) == b"7\tbench/run\ta\\x0ab    c\n"
+    assert as_text(ShownLine(7, "bench/run", plain("a\nb\tc"))) == b"7\tbench/run\ta\\x0ab    c\n"
 
 
 # --- the page, the stream and the file ---------------------------------------------------------------------

@@ -11,33 +11,33 @@ from fournos.engine.api.crd import crd
 from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.resource import Obj
 from fournos.insight.crds import KINDS
-from fournos.insight.doctor.facts import Facts
-from fournos.insight.doctor.finding import Finding, Level, unreadable
+from fournos.insight.doctor.facts import DoctorFacts
+from fournos.insight.doctor.finding import DoctorFinding, Level, unreadable
 from fournos.insight.doctor.versions import APIS, REQUIRED
 from fournos.insight.values import spec_of
 
 AREA: Final = "CRDs"
 
 
-def check_crds(facts: Facts) -> Iterator[Finding]:
+def check_crds(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Compares our CRDs with those of this client's version."""
-    for name, wanted in _expected().items():
-        api = next(one for one in APIS if one.group == spec_of(wanted)["group"])
-        found = facts.crds.get(name)
-        if isinstance(found, NotFoundError):
+    for name, expected in _expected().items():
+        api = next(one for one in APIS if one.group == spec_of(expected)["group"])
+        installed = facts.crds.get(name)
+        if isinstance(installed, NotFoundError):
             if api in REQUIRED:
-                yield Finding(AREA, name, Level.FAULT, "it is not installed", api.fix)
+                yield DoctorFinding(AREA, name, Level.FAULT, "it is not installed", api.fix)
             continue
-        if found is None or isinstance(found, KubeError):
-            yield unreadable(AREA, name, found or KubeError("it was not read"))
-        elif not is_true(found, "Established"):
+        if installed is None or isinstance(installed, KubeError):
+            yield unreadable(AREA, name, installed or KubeError("it was not read"))
+        elif not is_true(installed, "Established"):
             fix = f"see why: kubectl describe crd {name}"
-            yield Finding(AREA, name, Level.FAULT, "the API server has not accepted it", fix)
-        elif differing := differences(wanted, found):
+            yield DoctorFinding(AREA, name, Level.FAULT, "the API server has not accepted it", fix)
+        elif differing := differences(expected, installed):
             text = f"it is of another version: {', '.join(differing)}"
-            yield Finding(AREA, name, Level.WARNING, text, api.fix)
+            yield DoctorFinding(AREA, name, Level.WARNING, text, api.fix)
         else:
-            yield Finding(AREA, name, Level.OK, "of this version")
+            yield DoctorFinding(AREA, name, Level.OK, "of this version")
 
 
 @cache

@@ -8,8 +8,8 @@ from typing import Final
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError
 from fournos.insight.doctor.clocks import check_clocks
 from fournos.insight.doctor.crds import check_crds
-from fournos.insight.doctor.facts import Facts, VaultHealth
-from fournos.insight.doctor.finding import Finding, Level, unreadable
+from fournos.insight.doctor.facts import DoctorFacts, VaultHealth
+from fournos.insight.doctor.finding import DoctorFinding, Level, unreadable
 from fournos.insight.doctor.kueue import check_kueue
 from fournos.insight.doctor.needs import check_rights
 from fournos.insight.doctor.queues import check_queues
@@ -23,7 +23,7 @@ _VAULT: Final = {
 }
 
 
-def examine(facts: Facts, now: datetime) -> list[Finding]:
+def examine(facts: DoctorFacts, now: datetime) -> list[DoctorFinding]:
     """Returns the findings in the order in which faults are best mended."""
     place = facts.place
     return [
@@ -39,25 +39,25 @@ def examine(facts: Facts, now: datetime) -> list[Finding]:
     ]
 
 
-def check_history(answer: bytes | KubeError) -> Finding:
+def check_history(answer: bytes | KubeError) -> DoctorFinding:
     """The history, its API and its store in one: what they answered to a read of runs."""
     if isinstance(answer, NoSuchResourceError):
-        return Finding("History", "API", Level.OK, "not installed")
+        return DoctorFinding("History", "API", Level.OK, "not installed")
     if isinstance(answer, ForbiddenError):
         return unreadable("History", "API", answer)
     if not isinstance(answer, KubeError):
-        return Finding("History", "API", Level.OK, "it answers, and so does its store")
+        return DoctorFinding("History", "API", Level.OK, "it answers, and so does its store")
     fix = "see why: kubectl describe apiservice v1.history.fournos.dev, and the log of its Service's pods"
-    return Finding("History", "API", Level.FAULT, answer.message, fix)
+    return DoctorFinding("History", "API", Level.FAULT, answer.message, fix)
 
 
-def check_vault(health: VaultHealth) -> Finding:
+def check_vault(health: VaultHealth) -> DoctorFinding:
     """A standby (429, 472 and 473 of Vault's API) answers requests as the active node does."""
     problem = _VAULT.get(health.status)
     if problem:
         text, fix = problem
-        return Finding("Vault", health.address, Level.FAULT, text, fix)
+        return DoctorFinding("Vault", health.address, Level.FAULT, text, fix)
     if health.status in (200, 429, 472, 473):
-        return Finding("Vault", health.address, Level.OK, "it answers")
+        return DoctorFinding("Vault", health.address, Level.OK, "it answers")
     fix = "check VAULT_ADDR: the answer is not that of a Vault server"
-    return Finding("Vault", health.address, Level.FAULT, f"it answered {health.status}", fix)
+    return DoctorFinding("Vault", health.address, Level.FAULT, f"it answered {health.status}", fix)

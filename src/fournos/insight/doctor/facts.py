@@ -25,7 +25,8 @@ from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from fournos.insight.access import Creator, may
 from fournos.insight.crds import KINDS
-from fournos.insight.doctor.needs import NEEDS, Right
+from fournos.insight.doctor.needs import NEEDS, Permission
+from fournos.insight.environment import KUEUE_NAMESPACE
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import spec_of
 
@@ -33,7 +34,6 @@ T = TypeVar("T")
 Read: TypeAlias = T | KubeError
 """A KubeError stands in place of what could not be read."""
 
-KUEUE_NAMESPACE: Final = "kueue-system"
 KUEUE_CONFIGURATION: Final = Key(KUEUE_NAMESPACE, "kueue-manager-config")
 TEKTON_INFO: Final = Key("tekton-pipelines", "pipelines-info")
 HISTORY: Final = "/apis/history.fournos.dev/v1/namespaces/{}/runs?limit=1"
@@ -47,7 +47,7 @@ GROUPS: Final = frozenset(
 """The API groups whose webhooks are examined."""
 
 
-class Server(Source, Creator, Protocol):
+class DoctorServer(Source, Creator, Protocol):
     """The operations on an API server that the facts need."""
 
     async def raw_get(self, path: str) -> bytes: ...
@@ -65,7 +65,7 @@ class VaultHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExaminedNamespaces:
     """Where the caller works."""
 
     namespace: str
@@ -77,10 +77,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class DoctorFacts:
     """Everything that the checks look at."""
 
-    place: Place
+    place: ExaminedNamespaces
     kubernetes: Read[str]
     """The version, such as v1.34.4."""
     groups: Read[Mapping[str, tuple[str, ...]]]
@@ -108,15 +108,19 @@ class Facts:
     webhooks: Read[tuple[Obj, ...]] = ()
     endpoints: Mapping[Key, Read[tuple[Obj, ...]]] = field(default_factory=dict)
     """Service of a webhook → its EndpointSlices."""
-    rights: Mapping[Right, Read[bool]] = field(default_factory=dict)
+    rights: Mapping[Permission, Read[bool]] = field(default_factory=dict)
     history: Read[bytes] | None = None
     """The answer to a read of the history."""
     vault: VaultHealth | None = None
 
 
 async def gather(
-    server: Server, place: Place, *, now: Callable[[], datetime], vault: VaultHealth | None = None
-) -> Facts:
+    server: DoctorServer,
+    place: ExaminedNamespaces,
+    *,
+    now: Callable[[], datetime],
+    vault: VaultHealth | None = None,
+) -> DoctorFacts:
     """Reads the facts.  Raises KubeError if the API server does not answer at all."""
     kubernetes = json.loads(await server.raw_get("/version")).get("gitVersion") or "?"
     before = now()
@@ -137,7 +141,7 @@ async def gather(
     ]
     singles = await _each(single, lambda one: server.get(*one))
     tekton, kueue, kueue_role, namespace, workload_crd = singles.values()
-    return Facts(
+    return DoctorFacts(
         place,
         kubernetes,
         await _groups(server),
@@ -174,25 +178,25 @@ async def _each(keys: Iterable[Any], call: Callable[[Any], Any]) -> dict[Any, An
     return dict(zip(asked, await asyncio.gather(*(or_error(call(key)) for key in asked)), strict=True))
 
 
-async def _items(server: Server, resource: Resource, namespace: str = "") -> Read[tuple[Obj, ...]]:
+async def _items(server: DoctorServer, resource: Resource, namespace: str = "") -> Read[tuple[Obj, ...]]:
     found = await or_error(server.list(resource, namespace=namespace))
     return found if isinstance(found, KubeError) else tuple(found.items)
 
 
-async def _slices(server: Server, key: Key) -> tuple[Obj, ...]:
+async def _slices(server: DoctorServer, key: Key) -> tuple[Obj, ...]:
     listing = await server.list(
         ENDPOINT_SLICE, namespace=key.namespace, selector=f"{SERVICE_LABEL}={key.name}"
     )
     return tuple(listing.items)
 
 
-async def _deployments(server: Server, namespace: str) -> Read[tuple[Obj, ...]]:
+async def _deployments(server: DoctorServer, namespace: str) -> Read[tuple[Obj, ...]]:
     """Of all namespaces, or only of the jobs' namespace where RBAC forbids the former."""
     found = await _items(server, DEPLOYMENT)
     return await _items(server, DEPLOYMENT, namespace) if isinstance(found, ForbiddenError) else found
 
 
-async def _groups(server: Server) -> Read[Mapping[str, tuple[str, ...]]]:
+async def _groups(server: DoctorServer) -> Read[Mapping[str, tuple[str, ...]]]:
     body = await or_error(server.raw_get("/apis"))
     if isinstance(body, KubeError):
         return body
@@ -202,7 +206,7 @@ async def _groups(server: Server) -> Read[Mapping[str, tuple[str, ...]]]:
     }
 
 
-async def _webhooks(server: Server) -> Read[tuple[Obj, ...]]:
+async def _webhooks(server: DoctorServer) -> Read[tuple[Obj, ...]]:
     """The webhook configurations for the groups in GROUPS."""
     lists = [await _items(server, resource) for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)]
     if refused := next((one for one in lists if isinstance(one, KubeError)), None):
@@ -219,7 +223,7 @@ def _groups_of(configuration: Obj) -> set[str]:
     }
 
 
-async def _may(server: Server, right: Right) -> bool:
+async def _may(server: DoctorServer, right: Permission) -> bool:
     return await may(
         server, right.resource, right.verb, namespace=right.namespace, subresource=right.subresource
     )

@@ -19,7 +19,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """What was found about one thing.  A warning or a fault has a fix."""
 
     area: str
@@ -33,11 +33,11 @@ class Finding:
         return {**asdict(self), "level": self.level.value}
 
 
-def faults(findings: Iterable[Finding]) -> int:
+def faults(findings: Iterable[DoctorFinding]) -> int:
     return sum(one.level is Level.FAULT for one in findings)
 
 
-def unreadable(area: str, what: str, error: KubeError) -> Finding:
+def unreadable(area: str, what: str, error: KubeError) -> DoctorFinding:
     """Returns the finding for an object that could not be read."""
     text = "you may not read it" if isinstance(error, ForbiddenError) else error.message
-    return Finding(area, what, Level.UNKNOWN, text)
+    return DoctorFinding(area, what, Level.UNKNOWN, text)

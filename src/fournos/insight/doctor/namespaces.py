@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fournos.insight.doctor.facts import Facts
+from fournos.insight.doctor.facts import DoctorFacts
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 """The label that the API server sets on each namespace."""
 
 
-def labels_of(facts: Facts) -> Mapping[str, str]:
+def labels_of(facts: DoctorFacts) -> Mapping[str, str]:
     """The labels of the namespace of the jobs; only that of its name where they cannot be read."""
     found = facts.namespace if isinstance(facts.namespace, Mapping) else {"metadata": {}}
     return {NAME_LABEL: facts.place.namespace, **(found["metadata"].get("labels") or {})}

@@ -11,14 +11,14 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.insight.doctor.finding import Finding, Level, unreadable
+from fournos.insight.doctor.finding import DoctorFinding, Level, unreadable
 from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 
 AREA: Final = "Rights"
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class Permission:
     """One permission of the caller; the namespace is "" for cluster-scoped kinds."""
 
     verb: str
@@ -28,7 +28,7 @@ class Right:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class NeededRights:
     """The permissions on one kind that some commands need."""
 
     commands: str
@@ -38,11 +38,11 @@ class Need:
     required: bool = False
     """False if the commands show less without it, or if not every user needs them."""
 
-    def rights(self, namespace: str, clusters: str) -> tuple[Right, ...]:
+    def rights(self, namespace: str, clusters: str) -> tuple[Permission, ...]:
         """`namespace` is that of the jobs, `clusters` that of the FournosClusters."""
         where = clusters if self.resource == FOURNOS_CLUSTER else namespace
         where = where if self.resource.namespaced else ""
-        return tuple(Right(verb, self.resource, where, self.subresource) for verb in self.verbs)
+        return tuple(Permission(verb, self.resource, where, self.subresource) for verb in self.verbs)
 
     @property
     def what(self) -> str:
@@ -50,40 +50,44 @@ class Need:
 
 
 NEEDS: Final = (
-    Need("list, get, watch, wait", FOURNOS_JOB, ("get", "list", "watch"), required=True),
-    Need("submit, retry, matrix", FOURNOS_JOB, ("create",), required=True),
-    Need("stop", FOURNOS_JOB, ("patch",), required=True),
-    Need("delete", FOURNOS_JOB, ("delete",), required=True),
-    Need("logs", POD, ("get",), subresource="log", required=True),
-    Need("get, logs", POD, ("list",), required=True),
-    Need("get, watch", PIPELINE_RUN, ("list", "watch")),
-    Need("get, watch, logs", TASK_RUN, ("list", "watch")),
-    Need("explain, queue, top", WORKLOAD, ("list", "watch")),
-    Need("explain, queue", LOCAL_QUEUE, ("get", "list")),
-    Need("explain, queue", CLUSTER_QUEUE, ("get",)),
-    Need("explain", RESOURCE_FLAVOR, ("list",)),
-    Need("cluster list, get, top", FOURNOS_CLUSTER, ("get", "list", "watch")),
-    Need("cluster lock, unlock, drain, discover", FOURNOS_CLUSTER, ("patch",)),
+    NeededRights("list, get, watch, wait", FOURNOS_JOB, ("get", "list", "watch"), required=True),
+    NeededRights("submit, retry, matrix", FOURNOS_JOB, ("create",), required=True),
+    NeededRights("stop", FOURNOS_JOB, ("patch",), required=True),
+    NeededRights("delete", FOURNOS_JOB, ("delete",), required=True),
+    NeededRights("logs", POD, ("get",), subresource="log", required=True),
+    NeededRights("get, logs", POD, ("list",), required=True),
+    NeededRights("get, watch", PIPELINE_RUN, ("list", "watch")),
+    NeededRights("get, watch, logs", TASK_RUN, ("list", "watch")),
+    NeededRights("explain, queue, top", WORKLOAD, ("list", "watch")),
+    NeededRights("explain, queue", LOCAL_QUEUE, ("get", "list")),
+    NeededRights("explain, queue", CLUSTER_QUEUE, ("get",)),
+    NeededRights("explain", RESOURCE_FLAVOR, ("list",)),
+    NeededRights("cluster list, get, top", FOURNOS_CLUSTER, ("get", "list", "watch")),
+    NeededRights("cluster lock, unlock, drain, discover", FOURNOS_CLUSTER, ("patch",)),
 )
 
 
-def check_rights(rights: Mapping[Right, bool | KubeError], *, namespace: str, clusters: str) -> list[Finding]:
+def check_rights(
+    rights: Mapping[Permission, bool | KubeError], *, namespace: str, clusters: str
+) -> list[DoctorFinding]:
     """Returns one finding for each need."""
     return [_check(need, need.rights(namespace, clusters), rights) for need in NEEDS]
 
 
-def _check(need: Need, wanted: tuple[Right, ...], rights: Mapping[Right, bool | KubeError]) -> Finding:
+def _check(
+    need: NeededRights, permissions: tuple[Permission, ...], rights: Mapping[Permission, bool | KubeError]
+) -> DoctorFinding:
     what = f"{', '.join(need.verbs)} {need.what}"
-    for right in wanted:
+    for right in permissions:
         answer = rights.get(right, False)
         if isinstance(answer, KubeError):
             return unreadable(AREA, what, answer)
-    lacking = [right for right in wanted if not rights.get(right)]
+    lacking = [right for right in permissions if not rights.get(right)]
     if not lacking:
-        return Finding(AREA, what, Level.OK)
+        return DoctorFinding(AREA, what, Level.OK)
     verbs = ", ".join(right.verb for right in lacking)
     where = f" in namespace {lacking[0].namespace}" if lacking[0].namespace else ""
-    return Finding(
+    return DoctorFinding(
         AREA,
         what,
         Level.FAULT if need.required else Level.WARNING,

@@ -11,8 +11,8 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.queueing.kinds import KUEUE
 from fournos.engine.runtime.preflight import MIN_KUBERNETES
-from fournos.insight.doctor.facts import Facts
-from fournos.insight.doctor.finding import Finding, Level, unreadable
+from fournos.insight.doctor.facts import DoctorFacts
+from fournos.insight.doctor.finding import DoctorFinding, Level, unreadable
 from fournos.insight.values import name_of, spec_of, status_of
 
 VERSIONS: Final = "Versions"
@@ -32,8 +32,8 @@ APIS: Final = (FOURNOS, APPWRAPPER, MINICLUSTER, KUEUE, TEKTON)
 REQUIRED: Final = (FOURNOS, KUEUE, TEKTON)
 
 
-def check_versions(facts: Facts) -> Iterator[Finding]:
-    yield Finding(VERSIONS, "client", Level.OK, f"fournos {facts.client}")
+def check_versions(facts: DoctorFacts) -> Iterator[DoctorFinding]:
+    yield DoctorFinding(VERSIONS, "client", Level.OK, f"fournos {facts.client}")
     yield _kubernetes(facts.kubernetes)
     yield from _operators(facts)
     if isinstance(facts.groups, KubeError):
@@ -43,18 +43,18 @@ def check_versions(facts: Facts) -> Iterator[Finding]:
         yield _api(api, facts.groups.get(api.group), _release(api, facts))
 
 
-def _kubernetes(version: str | KubeError) -> Finding:
+def _kubernetes(version: str | KubeError) -> DoctorFinding:
     if isinstance(version, KubeError):
         return unreadable(VERSIONS, "Kubernetes", version)
     found = re.match(r"v(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < MIN_KUBERNETES:
         need = ".".join(map(str, MIN_KUBERNETES))
         fix = f"upgrade Kubernetes to {need} or newer"
-        return Finding(VERSIONS, "Kubernetes", Level.FAULT, f"{version} is too old", fix)
-    return Finding(VERSIONS, "Kubernetes", Level.OK, version)
+        return DoctorFinding(VERSIONS, "Kubernetes", Level.FAULT, f"{version} is too old", fix)
+    return DoctorFinding(VERSIONS, "Kubernetes", Level.OK, version)
 
 
-def _operators(facts: Facts) -> Iterator[Finding]:
+def _operators(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """The Deployments whose image is that of an operator of ours."""
     if isinstance(facts.deployments, KubeError):
         yield unreadable(VERSIONS, "operator", facts.deployments)
@@ -62,22 +62,24 @@ def _operators(facts: Facts) -> Iterator[Finding]:
     ours = [one for one in facts.deployments if (_image(one)[0] in _IMAGES)]
     if not ours:
         text = "no Deployment of it in the namespaces that you may read"
-        yield Finding(VERSIONS, "operator", Level.UNKNOWN, text)
+        yield DoctorFinding(VERSIONS, "operator", Level.UNKNOWN, text)
     for deployment in ours:
         yield _operator(deployment, facts.client)
 
 
-def _operator(deployment: Obj, client: str) -> Finding:
+def _operator(deployment: Obj, client: str) -> DoctorFinding:
     what, (_, tag) = f"operator {key_of(deployment)}", _image(deployment)
-    wanted = int(spec_of(deployment).get("replicas", 1))
+    replicas = int(spec_of(deployment).get("replicas", 1))
     ready = int(status_of(deployment).get("readyReplicas") or 0)
-    if wanted and not ready:
+    if replicas and not ready:
         fix = f"see why: kubectl describe deployment {name_of(deployment)} -n {key_of(deployment).namespace}"
-        return Finding(VERSIONS, what, Level.FAULT, f"{tag}: none of its {wanted} replicas is ready", fix)
+        return DoctorFinding(
+            VERSIONS, what, Level.FAULT, f"{tag}: none of its {replicas} replicas is ready", fix
+        )
     if _RELEASE.fullmatch(tag) and tag.removeprefix("v") != client:
         fix = f"install the client of that version, or upgrade the operator to {client}"
-        return Finding(VERSIONS, what, Level.WARNING, f"{tag}, and this client is {client}", fix)
-    return Finding(VERSIONS, what, Level.OK, f"{tag}, {ready} of {wanted} ready")
+        return DoctorFinding(VERSIONS, what, Level.WARNING, f"{tag}, and this client is {client}", fix)
+    return DoctorFinding(VERSIONS, what, Level.OK, f"{tag}, {ready} of {replicas} ready")
 
 
 def _image(deployment: Obj) -> tuple[str, str]:
@@ -88,7 +90,7 @@ def _image(deployment: Obj) -> tuple[str, str]:
     return name, tag or "latest"
 
 
-def _release(api: RequiredApi, facts: Facts) -> str:
+def _release(api: RequiredApi, facts: DoctorFacts) -> str:
     """The release of Kueue or Tekton, where it can be read."""
     if api is TEKTON and isinstance(facts.tekton, Mapping):
         return str((facts.tekton.get("data") or {}).get("version") or "")
@@ -117,13 +119,13 @@ def _series(crd: Obj | KubeError | None) -> str:
     return ""
 
 
-def _api(api: RequiredApi, served: tuple[str, ...] | None, release: str) -> Finding:
+def _api(api: RequiredApi, served: tuple[str, ...] | None, release: str) -> DoctorFinding:
     name = f"{api.group}/{api.version}"
     if served is None:
         if api in REQUIRED:
             fix = api.fix if api.ours else f"ask an administrator to install {api.name}"
-            return Finding(VERSIONS, api.name, Level.FAULT, f"{api.group} is not served", fix)
-        return Finding(VERSIONS, api.name, Level.OK, "not installed")
+            return DoctorFinding(VERSIONS, api.name, Level.FAULT, f"{api.group} is not served", fix)
+        return DoctorFinding(VERSIONS, api.name, Level.OK, "not installed")
     if api.version not in served:
-        return Finding(VERSIONS, api.name, Level.FAULT, f"{api.group} has {', '.join(served)}", api.fix)
-    return Finding(VERSIONS, api.name, Level.OK, f"{release}, {name}".removeprefix(", "))
+        return DoctorFinding(VERSIONS, api.name, Level.FAULT, f"{api.group} has {', '.join(served)}", api.fix)
+    return DoctorFinding(VERSIONS, api.name, Level.OK, f"{release}, {name}".removeprefix(", "))

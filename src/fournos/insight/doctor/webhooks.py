@@ -13,8 +13,8 @@ from cryptography.utils import CryptographyDeprecationWarning
 
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, Obj
-from fournos.insight.doctor.facts import Facts
-from fournos.insight.doctor.finding import Finding, Level, unreadable
+from fournos.insight.doctor.facts import DoctorFacts
+from fournos.insight.doctor.finding import DoctorFinding, Level, unreadable
 from fournos.insight.values import count, name_of, short
 
 AREA: Final = "Webhooks"
@@ -22,7 +22,7 @@ _SOON: Final = timedelta(days=7)
 _STRICT: Final = "Fail"
 
 
-def check_webhooks(facts: Facts, now: datetime) -> Iterator[Finding]:
+def check_webhooks(facts: DoctorFacts, now: datetime) -> Iterator[DoctorFinding]:
     if isinstance(facts.webhooks, KubeError):
         yield unreadable(AREA, "configurations", facts.webhooks)
         return
@@ -30,7 +30,7 @@ def check_webhooks(facts: Facts, now: datetime) -> Iterator[Finding]:
         yield from _check(configuration, facts, now)
 
 
-def _check(configuration: Obj, facts: Facts, now: datetime) -> Iterator[Finding]:
+def _check(configuration: Obj, facts: DoctorFacts, now: datetime) -> Iterator[DoctorFinding]:
     """One finding for each server that the configuration names, with the strictest of its webhooks."""
     servers: dict[Key | str, list[Mapping[str, Any]]] = {}
     for webhook in configuration.get("webhooks") or ():
@@ -45,7 +45,7 @@ def _check(configuration: Obj, facts: Facts, now: datetime) -> Iterator[Finding]
         if problem := _unreachable(where, facts):
             level = Level.FAULT if _strict(webhooks) else Level.WARNING
             effect = "what it checks cannot be created" if _strict(webhooks) else "it checks nothing"
-            yield Finding(AREA, what, level, f"{problem}: {effect}", _see(where))
+            yield DoctorFinding(AREA, what, level, f"{problem}: {effect}", _see(where))
             continue
         yield _authority(what, where, webhooks, now)
 
@@ -54,7 +54,7 @@ def _strict(webhooks: list[Mapping[str, Any]]) -> bool:
     return any(webhook.get("failurePolicy", _STRICT) == _STRICT for webhook in webhooks)
 
 
-def _unreachable(where: Key | str, facts: Facts) -> str:
+def _unreachable(where: Key | str, facts: DoctorFacts) -> str:
     """Why the Service does not answer; "" if it has a ready endpoint, or if that cannot be known."""
     slices = facts.endpoints.get(where) if isinstance(where, Key) else None
     if slices is None or isinstance(slices, KubeError):
@@ -73,26 +73,28 @@ def _see(where: Key | str) -> str:
     return f"see whether its pods run: kubectl get pods -n {namespace}"
 
 
-def _authority(what: str, where: Key | str, webhooks: list[Mapping[str, Any]], now: datetime) -> Finding:
+def _authority(
+    what: str, where: Key | str, webhooks: list[Mapping[str, Any]], now: datetime
+) -> DoctorFinding:
     """Judges the end of the authorities; a bundle counts until the last of them ends."""
     level = Level.FAULT if _strict(webhooks) else Level.WARNING
     fix = f"restart the server of these webhooks, or renew its certificate: {where}"
     bundles = {str((one.get("clientConfig") or {}).get("caBundle") or "") for one in webhooks}
     if "" in bundles and isinstance(where, Key):
         text = "without a caBundle: the API server cannot trust the server of these webhooks"
-        return Finding(AREA, what, level, text, f"see why its operator writes none: logs of {where}")
+        return DoctorFinding(AREA, what, level, text, f"see why its operator writes none: logs of {where}")
     try:
         end = min((_end(one) for one in bundles if one), default=None)
     except ValueError:
-        return Finding(AREA, what, level, "its caBundle has no certificate that can be read", fix)
+        return DoctorFinding(AREA, what, level, "its caBundle has no certificate that can be read", fix)
     text = f"{count(len(webhooks), 'webhook')} at {where}"
     if end is None:
-        return Finding(AREA, what, Level.OK, text)
+        return DoctorFinding(AREA, what, Level.OK, text)
     if end <= now:
-        return Finding(AREA, what, level, f"its authority ended {short(now - end)} ago", fix)
+        return DoctorFinding(AREA, what, level, f"its authority ended {short(now - end)} ago", fix)
     if end <= now + _SOON:
-        return Finding(AREA, what, Level.WARNING, f"its authority ends in {short(end - now)}", fix)
-    return Finding(AREA, what, Level.OK, f"{text}, trusted until {end:%Y-%m-%d}")
+        return DoctorFinding(AREA, what, Level.WARNING, f"its authority ends in {short(end - now)}", fix)
+    return DoctorFinding(AREA, what, Level.OK, f"{text}, trusted until {end:%Y-%m-%d}")
 
 
 def _end(bundle: str) -> datetime:

@@ -20,7 +20,7 @@ _LAST_LABEL: Final = 92.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class GanttBar:
     """A part of a lane."""
 
     state: str
@@ -38,7 +38,7 @@ class Lane:
 
     label: str
     state: str
-    bars: tuple[Bar, ...] = ()
+    bars: tuple[GanttBar, ...] = ()
     note: str = ""
     level: int = 0
     """The depth in the tree of rows."""
@@ -57,7 +57,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GanttRow:
     """A lane with its drawing."""
 
     lane: Lane
@@ -66,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Gantt:
-    rows: tuple[Row, ...]
+    rows: tuple[GanttRow, ...]
     axis: Markup
     start: datetime
     end: datetime
@@ -84,18 +84,18 @@ def gantt(lanes: Sequence[Lane], now: datetime) -> Gantt | None:
         end = max(bar.end for bar in bars if bar.end)
     end = max(end, start + timedelta(seconds=1))
     return Gantt(
-        tuple(Row(lane, _lane(lane.bars, start, end)) for lane in lanes), _axis(end - start), start, end
+        tuple(GanttRow(lane, _lane(lane.bars, start, end)) for lane in lanes), _axis(end - start), start, end
     )
 
 
-def _lane(bars: Iterable[Bar], start: datetime, end: datetime) -> Markup:
+def _lane(bars: Iterable[GanttBar], start: datetime, end: datetime) -> Markup:
     drawn = Markup().join(_bar(bar, start, end) for bar in bars)
     return Markup('<svg class="lane" width="100%" height="{}" aria-hidden="true">{}</svg>').format(
         _HEIGHT, drawn
     )
 
 
-def _bar(bar: Bar, start: datetime, end: datetime) -> Markup:
+def _bar(bar: GanttBar, start: datetime, end: datetime) -> Markup:
     left = _share(bar.start, start, end)
     width = max(_THINNEST, _share(bar.end or end, start, end) - left)
     left = min(left, 100 - width)

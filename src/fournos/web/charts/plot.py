@@ -31,14 +31,14 @@ COLOURS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlotLine:
     name: str
     points: Sequence[tuple[float, float]]
     """By ascending x."""
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class PlotBand:
     """A range of y, such as that of noise."""
 
     low: float
@@ -46,7 +46,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PlotMark:
     """A vertical line, such as a change point."""
 
     x: float
@@ -57,11 +57,11 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Plot:
     title: str
-    lines: Sequence[Line]
+    lines: Sequence[PlotLine]
     x_title: str = ""
     y_title: str = ""
-    band: Band | None = None
-    marks: Sequence[Mark] = ()
+    band: PlotBand | None = None
+    marks: Sequence[PlotMark] = ()
     labels: Sequence[str] = ()
     """The texts of x = 0, 1, …; empty for a numeric axis."""
     dots: bool = False
@@ -72,7 +72,7 @@ class Plot:
         """The plot as JSON for the script that draws it with uPlot."""
         xs = sorted({x for line in self.lines for x, _ in line.points})
         values = [dict(line.points) for line in self.lines]
-        found: dict[str, Any] = {
+        data: dict[str, Any] = {
             "x": xs,
             "series": [
                 {"name": line.name, "y": [ys.get(x) for x in xs]}
@@ -85,7 +85,7 @@ class Plot:
             "band": [self.band.low, self.band.high] if self.band else None,
             "marks": [{"x": mark.x, "state": mark.state.lower()} for mark in self.marks],
         }
-        return json.dumps(found, separators=(",", ":"))
+        return json.dumps(data, separators=(",", ":"))
 
     @property
     def text(self) -> str:
@@ -109,7 +109,7 @@ class Plot:
         return self.labels[int(x)] if self.labels else f"{x:.6g}"
 
 
-def _in_words(line: Line, unit: str) -> str:
+def _in_words(line: PlotLine, unit: str) -> str:
     ys = [y for _, y in line.points]
     count = f"{len(ys)} value" if len(ys) == 1 else f"{len(ys)} values"
     ends = f"first {ys[0]:.4g}, last {ys[-1]:.4g}, lowest {min(ys):.4g}, highest {max(ys):.4g}"
@@ -155,7 +155,7 @@ def _draw(plot: Plot) -> Markup:
     )
 
 
-def _range(values: Sequence[float], band: Band | None) -> tuple[float, float]:
+def _range(values: Sequence[float], band: PlotBand | None) -> tuple[float, float]:
     """From 0 unless the values are far from it: a small change of a large value must be seen."""
     both = [*values, *((band.low, band.high) if band else ())]
     low, high = min(both), max(both)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class LoginAttempt:
     """A login that has begun; it is kept in an encrypted cookie until the browser comes back."""
 
     state: str

@@ -42,12 +42,12 @@ class Mapped:
             raise _refused("The provider has not verified the e-mail address.")
         given = claims.get(self.groups_claim) or ()
         groups = [given] if isinstance(given, str) else list(given)
-        found = User(self.user_prefix + name, groups=tuple(self.groups_prefix + str(one) for one in groups))
-        if any(one.lower().startswith(RESERVED) for one in (found.name, *found.groups)):
+        user = User(self.user_prefix + name, groups=tuple(self.groups_prefix + str(one) for one in groups))
+        if any(one.lower().startswith(RESERVED) for one in (user.name, *user.groups)):
             raise _refused(f'Users and groups that begin with "{RESERVED}" are refused.')
-        if not all(one.isprintable() for one in (found.name, *found.groups)):
+        if not all(one.isprintable() for one in (user.name, *user.groups)):
             raise _refused("The provider's ID token has control characters in a name.")
-        return found
+        return user
 
 
 async def permitted(api: Api, groups: Sequence[str]) -> tuple[str, ...]:

@@ -42,11 +42,13 @@ class OwnRights:
     async def may(
         self, verb: str, resource: Resource, namespace: str = "", *, name: str = "", subresource: str = ""
     ) -> bool:
-        key = (verb, str(resource), namespace, subresource)
-        if (found := self._kept.get(key)) is None:
-            found = await may(self._api, resource, verb, namespace=namespace, subresource=subresource)
-            self._kept.put(key, found, _KNOWN)
-        return found
+        key = (verb, str(resource), namespace, name, subresource)
+        if (allowed := self._kept.get(key)) is None:
+            allowed = await may(
+                self._api, resource, verb, namespace=namespace, name=name, subresource=subresource
+            )
+            self._kept.put(key, allowed, _KNOWN)
+        return allowed
 
     async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
         """None: the watches of the page are the person's own, and end with the rights."""

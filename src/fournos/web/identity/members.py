@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from aiohttp import web
 
@@ -30,14 +30,12 @@ from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.insight.source import Source
 from fournos.web.errors import LoginNeededError, PageError
 from fournos.web.identity import impersonated
-from fournos.web.identity.address import network_of
-from fournos.web.identity.attempt import Attempt
+from fournos.web.identity.attempt import LoginAttempt
 from fournos.web.identity.impersonated import Mapped
-from fournos.web.identity.paths import local_path
 from fournos.web.identity.rights import Questions, SubjectRights
 from fournos.web.identity.session_keys import SessionKeys
 from fournos.web.identity.sessions import Cookies, Session
-from fournos.web.limits import take
+from fournos.web.limits import network_of, take
 from fournos.web.permitted import Permitted
 from fournos.web.posted import posted
 from fournos.web.viewer import Viewer
@@ -111,12 +109,12 @@ class Members:
         self._clients: TtlCache[str, Client] = TtlCache(_CLIENTS, monotonic=clock.monotonic)
 
     def routes(self) -> list[web.RouteDef]:
-        found = [web.post(self.logout, self._log_out)]
+        routes = [web.post(self.logout, self._log_out)]
         if self._ways.by_token:
-            found.append(web.post("/login", self._by_token))
+            routes.append(web.post("/login", self._by_token))
         if self._ways.provider is not None:
-            found += [web.get(_BEGIN, self._begin), web.get(CALLBACK, self._done)]
-        return found
+            routes += [web.get(_BEGIN, self._begin), web.get(CALLBACK, self._done)]
+        return routes
 
     def login(self, request: web.Request) -> Mapping[str, Any]:
         """Returns what the login page shows."""
@@ -215,10 +213,10 @@ class Members:
         assert self._ways.provider is not None
         take(self._logins, network_of(request, self._ways.proxies))
         name = self._cookies.name("login")
-        kept = self._keys.sealer().open("attempt", request.cookies.get(name, ""))
-        if kept is None:
+        sealed = self._keys.sealer().open("attempt", request.cookies.get(name, ""))
+        if sealed is None:
             raise LoginNeededError("The login took too long, or began in another browser.")
-        attempt = Attempt(**kept)
+        attempt = LoginAttempt(**sealed)
         finished = await self._ways.provider.finish(attempt, request.query)
         user = await self._accepted(finished.token)
         if user is None:
@@ -281,3 +279,13 @@ class Members:
 
 def _fresh() -> str:
     return secrets.token_urlsafe(32)
+
+
+def local_path(text: str) -> str:
+    """Returns the path if it is one of this page, else "/": a login must not send a person elsewhere."""
+    odd = not text.startswith("/") or text.startswith("//") or "\\" in text or not text.isprintable()
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "/"
+    return "/" if odd or parts.scheme or parts.netloc or len(text) > 2000 else text

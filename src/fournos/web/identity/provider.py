@@ -24,7 +24,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from fournos.web.errors import PageError
-from fournos.web.identity.attempt import Attempt
+from fournos.web.identity.attempt import LoginAttempt
 
 ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
 """Signatures by a key that only the provider has."""
@@ -82,10 +82,10 @@ class Provider:
         self._keys: tuple[float, KeySet] | None = None
         self._reading = asyncio.Lock()
 
-    async def begin(self, path: str) -> tuple[str, Attempt]:
+    async def begin(self, path: str) -> tuple[str, LoginAttempt]:
         """Returns the address to send the browser to, and the attempt to keep; `path` is for afterwards."""
         metadata = await self._known()
-        attempt = Attempt(
+        attempt = LoginAttempt(
             secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(48), path
         )
         challenge = hashlib.sha256(attempt.verifier.encode()).digest()
@@ -102,7 +102,7 @@ class Provider:
         address = str(metadata["authorization_endpoint"])
         return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", attempt
 
-    async def finish(self, attempt: Attempt, query: Mapping[str, str]) -> Finished:
+    async def finish(self, attempt: LoginAttempt, query: Mapping[str, str]) -> Finished:
         """Exchanges the code that the browser brought.  `query` is that of the provider's redirect."""
         if not hmac.compare_digest(query.get("state", "").encode(), attempt.state.encode()):
             raise refused("This answer belongs to another login.")
@@ -116,7 +116,7 @@ class Provider:
         token = _text(tokens, "id_token")
         return Finished(token, await self._verified(token, attempt.nonce))
 
-    async def _exchange(self, attempt: Attempt, code: str) -> Mapping[str, Any]:
+    async def _exchange(self, attempt: LoginAttempt, code: str) -> Mapping[str, Any]:
         metadata = await self._known()
         form = {
             "grant_type": "authorization_code",
@@ -139,15 +139,15 @@ class Provider:
             nonce={"essential": True, "value": nonce},
         )
         try:
-            found = await self._decoded(token)
-            registry.validate(found.claims)
+            claims = await self._decoded(token)
+            registry.validate(claims.claims)
         except (JoseError, ValueError) as error:
             raise refused("The provider's ID token is not valid.") from error
-        audience, party = found.claims["aud"], found.claims.get("azp")
+        audience, party = claims.claims["aud"], claims.claims.get("azp")
         several = isinstance(audience, list) and len(audience) > 1
         if (party is not None or several) and party != self._at.client_id:
             raise refused("The provider's ID token is for another program.")
-        return found.claims
+        return claims.claims
 
     async def _decoded(self, token: str) -> jwt.Token:
         try:
@@ -169,15 +169,15 @@ class Provider:
     async def _known(self) -> Mapping[str, Any]:
         """Returns the provider's metadata.  Its issuer must be ours, and its addresses https."""
         if self._metadata is None or self._monotonic() - self._metadata[0] > _METADATA:
-            found = await self._request("GET", self._at.discovery)
-            if found.get("issuer") != self._at.issuer:
+            discovered = await self._request("GET", self._at.discovery)
+            if discovered.get("issuer") != self._at.issuer:
                 raise _away("names another issuer")
             # Without ID tokens there is nothing to verify by keys.
             keys = ("jwks_uri",) if self._at.bearer == "id" else ()
             for name in ("authorization_endpoint", "token_endpoint", *keys):
-                if urlsplit(str(found.get(name))).scheme != urlsplit(self._at.discovery).scheme:
+                if urlsplit(str(discovered.get(name))).scheme != urlsplit(self._at.discovery).scheme:
                     raise _away(f"has no {name}")
-            self._metadata = self._monotonic(), found
+            self._metadata = self._monotonic(), discovered
         return self._metadata[1]
 
     async def _request(
@@ -211,17 +211,17 @@ class Provider:
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    found = json.loads(body)
-    if not isinstance(found, dict):
+    answer = json.loads(body)
+    if not isinstance(answer, dict):
         raise ValueError("no object")
-    return found
+    return answer
 
 
 def _text(tokens: Mapping[str, Any], name: str) -> str:
-    found = tokens.get(name)
-    if not isinstance(found, str) or not found:
+    text = tokens.get(name)
+    if not isinstance(text, str) or not text:
         raise _away(f"returned no {name}")
-    return found
+    return text
 
 
 def refused(message: str) -> PageError:

@@ -1,7 +1,8 @@
-"""The rights of a person.
+"""Reviews the rights of a person.
 
-In a namespace by the rules that the API server lists for the person, one request for all questions; in all
-namespaces, and where it lists none, by SubjectAccessReviews of our own ServiceAccount.
+The rules that the API server lists for the person answer all questions about a namespace by one request.
+SubjectAccessReviews of our own ServiceAccount answer those about all namespaces, and those about a namespace
+whose rules the API server does not list.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from fournos.web.viewer import Right, allowed_in
 
 @dataclass
 class Questions:
-    """Which rights pages ask for: they decide what a page shows."""
+    """The rights that pages ask for.  The answers decide what a page shows."""
 
     watched: tuple[Resource, ...]
     namespaces: Callable[[Resource], Iterable[str]]
     """Returns the namespaces that have objects of a kind."""
     asked: set[tuple[str, Resource, str]] = field(default_factory=set)
-    """Verb, resource and subresource of each question so far.  As many as the sources of pages have."""
+    """Verb, resource and subresource of each question so far; their number is that of the checks in pages."""
 
     def __post_init__(self) -> None:
         self.asked |= {(verb, kind, "") for kind in self.watched for verb in ("get", "list")}
@@ -39,7 +40,7 @@ class Questions:
 
 
 class SubjectRights:
-    """The rights of one user."""
+    """The rights of one user, reviewed when a page asks for them."""
 
     def __init__(self, reviewer: Reviewer, user: User, questions: Questions, *, own: Api) -> None:
         """`own` acts with the user's credentials."""
@@ -51,6 +52,7 @@ class SubjectRights:
     async def may(
         self, verb: str, resource: Resource, namespace: str = "", *, name: str = "", subresource: str = ""
     ) -> bool:
+        """True if the user has the right.  From then on the question counts for `permission_class`."""
         self._questions.asked.add((verb, resource, subresource))
         return await self._may(verb, resource, subresource, namespace, name)
 
@@ -71,18 +73,18 @@ class SubjectRights:
 
     async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
         """Returns the rights to read these kinds: for each the right to `list`, else to `get`."""
-        found: list[Right] = []
+        rights: list[Right] = []
         for kind in kinds:
             for verb in ("list", "get"):
                 if places := await self._where(verb, kind, ""):
-                    found += [(verb, kind, one) for one in places]
+                    rights += [(verb, kind, one) for one in places]
                     break
-        return found
+        return rights
 
     async def permission_class(self) -> str:
         """Returns a digest of the answers to all questions that pages ask.
 
-        A new kind of question changes it for everyone, once.
+        A new kind of question changes the digest of all persons once.
         """
         asked = sorted(self._questions.asked, key=str)
         found = await asyncio.gather(*(self._where(*one) for one in asked))
@@ -92,7 +94,7 @@ class SubjectRights:
         return hashlib.sha256(json.dumps(answers).encode()).hexdigest()[:32]
 
     async def _where(self, verb: str, resource: Resource, subresource: str) -> list[str]:
-        """Returns the namespaces where the right is given; [""] for all of them."""
+        """Returns the namespaces in which the user has the right; [""] for all of them."""
         if await self._may(verb, resource, subresource, ""):
             return [""]
         if not resource.namespaced:

@@ -66,16 +66,16 @@ def rotated(keys: Keys, now: datetime, lifetime: timedelta, make: Callable[[], b
     entries = list(keys.entries)
     if not entries or entries[0][0] + NEW_KEY <= now:
         entries.insert(0, (now.replace(microsecond=0), make()))
-    kept = [entries[0]]
+    entries_kept = [entries[0]]
     for newer, entry in pairwise(entries):
         if newer[0] + SETTLE + lifetime > now:
-            kept.append(entry)
-    return Keys(tuple(kept))
+            entries_kept.append(entry)
+    return Keys(tuple(entries_kept))
 
 
 def read(secret: Obj | None) -> Keys:
     """Returns the keys of a Secret.  Data of another form is no key."""
-    found = []
+    entries = []
     for name, value in ((secret or {}).get("data") or {}).items():
         try:
             made = datetime.strptime(name, _FORMAT).replace(tzinfo=UTC)
@@ -83,8 +83,8 @@ def read(secret: Obj | None) -> Keys:
             Fernet(key)
         except (ValueError, binascii.Error, TypeError):
             continue
-        found.append((made, key))
-    return Keys(tuple(sorted(found, reverse=True)))
+        entries.append((made, key))
+    return Keys(tuple(sorted(entries, reverse=True)))
 
 
 def ended_sessions(secret: Obj | None) -> dict[str, float]:

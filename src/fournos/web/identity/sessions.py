@@ -53,10 +53,10 @@ class Sealer:
     def open(self, purpose: str, text: str) -> dict[str, Any] | None:
         """Returns the value; None if it was not sealed for this purpose with one of the keys."""
         try:
-            found, value = json.loads(zlib.decompress(self._fernet.decrypt(text.encode())))
+            sealed_for, value = json.loads(zlib.decompress(self._fernet.decrypt(text.encode())))
         except (InvalidToken, UnicodeEncodeError):
             return None
-        return dict(value) if found == purpose else None
+        return dict(value) if sealed_for == purpose else None
 
     def mark(self, text: str) -> str:
         """Returns a keyed digest of the text (HMAC-SHA256, hexadecimal digits)."""
@@ -100,11 +100,11 @@ class Cookies:
     def read(self, request: web.Request, sealer: Sealer) -> Session | None:
         """Returns the session, which may have ended; None if there is none, or it is not ours."""
         text = "".join(request.cookies.get(self._part(number), "") for number in range(_PARTS))
-        found = sealer.open("session", text) if text else None
-        if found is None:
+        session = sealer.open("session", text) if text else None
+        if session is None:
             return None
-        user = found.pop("user")
-        return Session(**found, user=_user(user) if user else None)
+        user = session.pop("user")
+        return Session(**session, user=_user(user) if user else None)
 
     def clear(self, response: R) -> R:
         for number in range(_PARTS):

@@ -24,7 +24,8 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from fournos.web.live.following import Following
+from fournos.web.errors import page_error
+from fournos.web.live.following import PageWatches
 from fournos.web.live.pieces import ROOT, Piece, changed, digest
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ HEARTBEAT: Final = 15.0
 PENDING: Final = 8
 """Messages that wait for a slow reader; more are replaced by the whole page."""
 
-Render = Callable[[Following], Awaitable[Mapping[str, Piece]]]
+Render = Callable[[PageWatches], Awaitable[Mapping[str, Piece]]]
 """Called with the watches of the channel."""
 
 
@@ -111,6 +112,8 @@ class _Channel:
     ) -> None:
         self._revision = revision
         self._failed = failed
+        self._faulty = False
+        """True while renderings end with an unexpected error, which is reported already."""
         self._seen: Hashable = None
         self._whole = b""
         self.shown: Mapping[str, Piece] = {}
@@ -119,7 +122,7 @@ class _Channel:
         self.joining: dict[Listener, str] = {}
         """Those whose tab shows something else, with the digest of that: what it shows may be newer."""
         self.poke = asyncio.Event()
-        self.following = Following(self.poke.set, watches)
+        self.following = PageWatches(self.poke.set, watches)
         self.ready = asyncio.Event()
         """Set after the first rendering, successful or not."""
 
@@ -153,18 +156,18 @@ class _Channel:
     async def _update(self, revision: Hashable) -> bool:
         """Renders and sends what changed; returns False if that failed."""
         joining, self.joining = self.joining, {}
-        found = await self._render([*joining, *(one for one in self.listeners if one not in joining)])
-        if found is None:
+        pieces = await self._render([*joining, *(one for one in self.listeners if one not in joining)])
+        if pieces is None:
             self.joining = {**joining, **self.joining}
             return False
-        self._seen, self._whole = revision, b""
-        before, self.shown = self.shown, found
-        message = _message(found, dict(changed(before, found)) if before else {})
-        for one in self.listeners if message else ():
-            one.put(message)
-        for one, at in joining.items():
-            if digest(found) != at:
-                one.put_whole()
+        self._seen, self._whole, self._faulty = revision, b"", False
+        before, self.shown = self.shown, pieces
+        message = _message(pieces, dict(changed(before, pieces)) if before else {})
+        for listener in self.listeners if message else ():
+            listener.put(message)
+        for listener, at in joining.items():
+            if digest(pieces) != at:
+                listener.put_whole()
         return True
 
     async def _render(self, order: Sequence[Listener]) -> Mapping[str, Piece] | None:
@@ -172,16 +175,25 @@ class _Channel:
 
         Those who join come first: what the others have kept of earlier renderings is older.
         """
-        for one in order:
+        for listener in order:
             try:
-                return await one.render(self.following)
+                return await listener.render(self.following)
             except WithdrawnError:
-                one.close()
-                self.listeners.pop(one, None)
+                listener.close()
+                self.listeners.pop(listener, None)
             except Exception as error:
-                log.info("live: a page was not rendered: %s", type(error).__name__)
+                self._report(error)
                 return None
         return None
+
+    def _report(self, error: Exception) -> None:
+        """Reports a rendering that failed; a fault of the page once, until a rendering succeeds."""
+        if self._faulty or page_error(error) is not None:
+            log.info("live: a page was not rendered: %s", type(error).__name__)
+            return
+        log.error("live: a page cannot be rendered; its tabs show what is old", exc_info=error)
+        self._failed()
+        self._faulty = True
 
 
 class Channels:
@@ -192,7 +204,8 @@ class Channels:
     ) -> None:
         """`most`: streams of all persons; `most_each`: of one person.
 
-        `failed` is called when an update ends with an unexpected error, which closes its streams.
+        `failed` is called when an update ends with an unexpected error, which closes its streams, and when
+        renderings begin to do so, which are repeated.
         """
         self._failed = failed
         self._most = most

@@ -33,7 +33,7 @@ class Watched:
     selector: str
 
 
-class Following:
+class PageWatches:
     """The watches of one channel.  They report that something changed; the page reads what has."""
 
     def __init__(self, poke: Callable[[], None], open: set[asyncio.Task[None]]) -> None:
@@ -46,25 +46,25 @@ class Following:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def want(self, api: Api, wanted: Iterable[Watched]) -> None:
+    def want(self, api: Api, watched: Iterable[Watched]) -> None:
         """Watches these objects, and no others any more."""
         if self._closed:
             return
-        named = set(wanted)
-        for one in self._running.keys() - named:
-            self._running.pop(one).cancel()
-        for one in named - self._running.keys():
+        named = set(watched)
+        for ended in self._running.keys() - named:
+            self._running.pop(ended).cancel()
+        for watch in named - self._running.keys():
             if len(self._open) >= MOST:
                 return
             reflector = Reflector(
                 api,
-                one.resource,
+                watch.resource,
                 Store(project=_slim),
-                namespace=one.namespace,
-                selector=one.selector,
+                namespace=watch.namespace,
+                selector=watch.selector,
                 on_change=lambda *_: self._changed(),
             )
-            task = self._running[one] = asyncio.create_task(reflector.run())
+            task = self._running[watch] = asyncio.create_task(reflector.run())
             self._open.add(task)
             task.add_done_callback(self._open.discard)
 

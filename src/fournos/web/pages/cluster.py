@@ -18,8 +18,8 @@ from fournos.web.written import Written
 async def gather(call: Call) -> Mapping[str, Any]:
     site, name = call.site, call.path["name"]
     where = site.clusters_namespace
-    found = await fleet.read(call.viewer.source, site.jobs_namespace, where, call.now)
-    card = next((one for one in found.clusters if one.name == name), None)
+    fleet_read = await fleet.read(call.viewer.source, site.jobs_namespace, where, call.now)
+    card = next((one for one in fleet_read.clusters if one.name == name), None)
     cluster = None
     if card is None or card.health:  # otherwise only Kueue's quota names it
         cluster = await call.viewer.source.get(FOURNOS_CLUSTER, Key(where, name))
@@ -28,7 +28,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     return {
         "card": card,
         "details": fleet.details(cluster) if cluster else None,
-        "waiting": [job for job in found.now.waiting if job.cluster == name],
+        "waiting": [job for job in fleet_read.now.waiting if job.cluster == name],
         "may": await call.viewer.rights.may("patch", FOURNOS_CLUSTER, where, name=name),
         "commands": {
             verb: f"fournos cluster {verb} -n {where} {shlex.quote(name)}" for verb in ("unlock", "drain")

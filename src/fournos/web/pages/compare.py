@@ -20,25 +20,25 @@ async def gather(call: Call) -> Mapping[str, Any]:
     if query.get("order") == "newest":  # the marks of the list of jobs: the oldest run is the reference
         given = given[::-1]
     client = call.viewer.client
-    wanted, across = asked(given, await home(call)), query.get("across") == "yes"
-    if len(wanted.jobs) < 2:
-        return {"wanted": wanted, "found": None, "given": [*given, "", ""][:2], "across": across}
-    first, *others = wanted.jobs
-    found = await client.history.compare(first, *others, across=across, namespace=wanted.namespace)
+    compared, across = asked(given, await home(call)), query.get("across") == "yes"
+    if len(compared.jobs) < 2:
+        return {"wanted": compared, "found": None, "given": [*given, "", ""][:2], "across": across}
+    first, *others = compared.jobs
+    comparison = await client.history.compare(first, *others, across=across, namespace=compared.namespace)
     links = [
-        address(wanted.namespace, name, uid=job if job != name else "")
-        for name, job in zip(found.names, wanted.jobs, strict=True)
+        address(compared.namespace, name, uid=job if job != name else "")
+        for name, job in zip(comparison.names, compared.jobs, strict=True)
     ]
     return {
-        "wanted": wanted,
+        "wanted": compared,
         "across": across,
-        "found": found,
-        "runs": list(zip(found.names, links, strict=True)),
-        "headlines": headlines(found),
-        "nothing": no_differences(found),
-        "summary": summary(found),
-        "rows": kpi_rows(found),
-        "curves": curves(found),
+        "found": comparison,
+        "runs": list(zip(comparison.names, links, strict=True)),
+        "headlines": headlines(comparison),
+        "nothing": no_differences(comparison),
+        "summary": summary(comparison),
+        "rows": kpi_rows(comparison),
+        "curves": curves(comparison),
     }
 
 

@@ -14,15 +14,15 @@ ROWS: Final = 100
 
 async def gather(call: Call) -> Mapping[str, Any]:
     site = call.site
-    found = await fleet.read(
+    overview = await fleet.read(
         call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now, most=ROWS
     )
-    gpus = [gpu for cluster in found.clusters for gpu in cluster.gpus]
+    gpus = [gpu for cluster in overview.clusters for gpu in cluster.gpus]
     return {
-        "clusters": found.clusters,
-        "running": found.now.running,
-        "waiting": found.now.waiting,
-        "left_out": found.now.left_out,
+        "clusters": overview.clusters,
+        "running": overview.now.running,
+        "waiting": overview.now.waiting,
+        "left_out": overview.now.left_out,
         "rows": ROWS,
         "used": sum(gpu.used for gpu in gpus),
         "total": sum(gpu.total for gpu in gpus),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from fournos.insight.doctor.examine import examine
-from fournos.insight.doctor.facts import Facts, Place, Server
+from fournos.insight.doctor.facts import DoctorFacts, DoctorServer, ExaminedNamespaces
 from fournos.insight.doctor.facts import gather as gather_facts
 from fournos.insight.doctor.finding import Level, faults
 from fournos.web.routes import Call, Page
@@ -18,13 +18,13 @@ _FRESH: Final = 15.0
 
 async def gather(call: Call) -> Mapping[str, Any]:
     client = call.viewer.client
-    place = Place(
+    place = ExaminedNamespaces(
         call.site.jobs_namespace or client.namespace, call.site.clusters_namespace, client.queue_name
     )
 
-    async def examined() -> Facts:
+    async def examined() -> DoctorFacts:
         # Clocks are compared with this machine's own.
-        return await gather_facts(cast(Server, client.api), place, now=lambda: datetime.now(UTC))
+        return await gather_facts(cast(DoctorServer, client.api), place, now=lambda: datetime.now(UTC))
 
     facts = await call.site.memo.get(("health", call.viewer.csrf), _FRESH, examined)
     findings = examine(facts, call.now)

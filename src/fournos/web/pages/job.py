@@ -40,7 +40,7 @@ from fournos.web.runs.offers import offers
 from fournos.web.runs.parts import part
 from fournos.web.runs.reading import Parts, follow, parts
 from fournos.web.runs.spans import attempts, lanes, waiting_lane, waits
-from fournos.web.runs.subject import Subject, subject
+from fournos.web.runs.subject import JobSubject, subject
 from fournos.web.runs.texts import text
 
 _LONGEST_YAML: Final = 2**17
@@ -61,19 +61,19 @@ _RIGHTS: Final = {
 async def gather(call: Call) -> Mapping[str, Any]:
     about = await subject(call)
     await follow(call, about)
-    found, allowed, estimate = await asyncio.gather(
+    parts_read, allowed, estimate = await asyncio.gather(
         parts(call, about), rights(call, about), of_job(call, about)
     )
-    job, recorded = about.raw, found.recorded.value
-    first = failed(job, found)
+    job, recorded = about.raw, parts_read.recorded.value
+    first = failed(job, parts_read)
     explained, line = await asyncio.gather(
-        part(_explained(call, about, found)), error_line(call, about, first)
+        part(_explained(call, about, parts_read)), error_line(call, about, first)
     )
     explanation = explained.value
     ledger = recorded.waits if recorded else ()
-    drawn = [*waiting_lane(ledger), *lanes(job, attempts(job, found.tasks.value or {}), call.now)]
-    kept = recorded.kept if recorded else None
-    absent = {"keep", "release", "forget"} if recorded is None else {"keep" if kept else "release"}
+    drawn = [*waiting_lane(ledger), *lanes(job, attempts(job, parts_read.tasks.value or {}), call.now)]
+    mark = recorded.kept if recorded else None
+    absent = {"keep", "release", "forget"} if recorded is None else {"keep" if mark else "release"}
     return {
         "about": about,
         "state": phase_of(job),
@@ -95,11 +95,11 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "error_line": line,
         "because": unsaid(explanation, first, line),
         "ended": is_terminal(job),
-        "kept": kept,
-        "parts": found,
-        "measured": found.results.map(shown_results),
+        "kept": mark,
+        "parts": parts_read,
+        "measured": parts_read.results.map(shown_results),
         "spec": [(path, text(value)) for path, value in leaves(spec_of(job))],
-        "provenance": found.provenance.map(provenance),
+        "provenance": parts_read.provenance.map(provenance),
         "yaml": await asyncio.to_thread(as_yaml, job),
     }
 
@@ -108,7 +108,7 @@ def header(job: Obj) -> list[tuple[str, str]]:
     """Label and text of the facts at the top of the page."""
     spec, status = spec_of(job), status_of(job)
     engine = spec.get("executionEngine") or {}
-    found = (
+    rows = (
         ("Owner", spec.get("owner")),
         ("Cluster", cluster_of(job)),
         ("Hardware", hardware(job)),
@@ -117,7 +117,7 @@ def header(job: Obj) -> list[tuple[str, str]]:
         ("Attempt", status.get("attempt")),
         ("Display name", display_name(job) if display_name(job) != name_of(job) else None),
     )
-    return [(label, str(value)) for label, value in found if value not in (None, "", "-")]
+    return [(label, str(value)) for label, value in rows if value not in (None, "", "-")]
 
 
 def dashboard(job: Obj) -> str:
@@ -126,7 +126,7 @@ def dashboard(job: Obj) -> str:
     return found if found.startswith(("https://", "http://")) else ""
 
 
-async def rights(call: Call, about: Subject) -> set[str]:
+async def rights(call: Call, about: JobSubject) -> set[str]:
     """The names of the actions that the person may do with the job."""
     may = call.viewer.rights.may
     allowed = await asyncio.gather(
@@ -135,19 +135,19 @@ async def rights(call: Call, about: Subject) -> set[str]:
     return {name for name, right in zip(_RIGHTS, allowed, strict=True) if right}
 
 
-async def _explained(call: Call, about: Subject, found: Parts) -> Explanation | None:
+async def _explained(call: Call, about: JobSubject, job_parts: Parts) -> Explanation | None:
     if not about.live:
         return None
     facts = await gather_facts(call.viewer.source, about.raw, queue=call.viewer.client.queue_name)
-    if found.children.value:
-        facts = replace(facts, found=found.children.value)
+    if job_parts.children.value:
+        facts = replace(facts, found=job_parts.children.value)
     return explain(facts, call.now)
 
 
-def unsaid(found: Explanation | None, first: Failure | None, line: str) -> list[str]:
+def unsaid(explanation: Explanation | None, first: Failure | None, line: str) -> list[str]:
     """What supports the verdict, without what stands above it already as the first error."""
     said = tuple(filter(None, (line, first.message if first else "")))
-    return [one for one in (found.because if found else ()) if not one.endswith(said)]
+    return [one for one in (explanation.because if explanation else ()) if not one.endswith(said)]
 
 
 def provenance(found: Mapping[str, Any]) -> list[tuple[str, str]]:

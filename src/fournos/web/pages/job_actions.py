@@ -11,21 +11,21 @@ from fournos.client.jobs import AsyncJob
 from fournos.insight.values import is_terminal, name_of, phase_of
 from fournos.web.errors import PageError
 from fournos.web.routes import Action, Call, Done
-from fournos.web.runs.subject import Subject, address, subject
+from fournos.web.runs.subject import JobSubject, address, subject
 from fournos.web.written import Written
 
 
-async def found(call: Call, form: Mapping[str, str]) -> Subject:
+async def found(call: Call, form: Mapping[str, str]) -> JobSubject:
     """The job that a form is about: the one with its `uid`, read with the person's own rights."""
     about = replace(call, query={"uid": form.get("uid", "")})
     return await subject(about, source=call.viewer.client.api)
 
 
-def _handle(call: Call, about: Subject) -> AsyncJob:
+def _handle(call: Call, about: JobSubject) -> AsyncJob:
     return AsyncJob(call.viewer.client, about.raw)
 
 
-async def _live(call: Call, form: Mapping[str, str]) -> tuple[Subject, AsyncJob]:
+async def _live(call: Call, form: Mapping[str, str]) -> tuple[JobSubject, AsyncJob]:
     about = await found(call, form)
     if not about.live:
         raise PageError(

@@ -19,9 +19,9 @@ from fournos.insight.views import BY_UID
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
 from fournos.web.runs.filters import PHASES, Filters, read
-from fournos.web.runs.history_rows import SEARCHES, Recorded, recorded
-from fournos.web.runs.parts import Part, part
-from fournos.web.runs.rows import Place, merged, newest, place_of, recorded_place
+from fournos.web.runs.history_rows import SEARCHES, RecordedRuns, recorded
+from fournos.web.runs.parts import PagePart, part
+from fournos.web.runs.rows import RowPlace, merged, newest, place_of, recorded_place
 
 ROWS: Final = 50
 """Rows of a page."""
@@ -31,22 +31,22 @@ _KEPT: Final = "jobs"
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptRuns:
     """The runs of the history as a live stream has read them."""
 
-    runs: Part[Recorded]
+    runs: PagePart[RecordedRuns]
     at: datetime
     live: Set[str]
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
     filters, after = read(call.query), place_of(call.query.get("after", ""))
-    found = await part(everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace))
-    jobs: Sequence[Obj] = found.value or ()
+    listed = await part(everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace))
+    jobs: Sequence[Obj] = listed.value or ()
     live = valued(jobs, BY_UID).keys()
     shown = newest(jobs, filters, after, ROWS + 1)
     history = await _history(call, filters, after, live, shown)
-    runs = history.value or Recorded()
+    runs = history.value or RecordedRuns()
     rows, following = merged(shown, runs.runs, ROWS, runs.complete_from)
     return {
         "filters": filters,
@@ -55,7 +55,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "next": filters.address(after=str(following)) if following else "",
         "searched": following.submitted if following and not following.uid else "",
         "newest": filters.address() if after else "",
-        "live_jobs": found,
+        "live_jobs": listed,
         "history": history,
         "ended": TERMINAL,
         "namespaces": len({row.namespace for row in rows}) > 1,
@@ -63,23 +63,23 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
 
 async def _history(
-    call: Call, filters: Filters, after: Place | None, live: Set[str], shown: Sequence[Obj]
-) -> Part[Recorded]:
+    call: Call, filters: Filters, after: RowPlace | None, live: Set[str], shown: Sequence[Obj]
+) -> PagePart[RecordedRuns]:
     """Reads the runs that only the history has; an open tab reads them seldom."""
-    kept: _Kept | None = call.kept.get(_KEPT)
+    kept: _KeptRuns | None = call.kept.get(_KEPT)
     if kept and call.now - kept.at < _FRESH and kept.live <= live:
         return kept.runs
     oldest = parse_time(created(shown[ROWS])) if len(shown) > ROWS else None
     runs = await part(_recorded(call, filters, after, live, oldest))
-    call.kept[_KEPT] = _Kept(runs, call.now, live)
+    call.kept[_KEPT] = _KeptRuns(runs, call.now, live)
     return runs
 
 
 async def _recorded(
-    call: Call, filters: Filters, after: Place | None, live: Set[str], oldest: datetime | None
-) -> Recorded:
+    call: Call, filters: Filters, after: RowPlace | None, live: Set[str], oldest: datetime | None
+) -> RecordedRuns:
     spaces = await recorded_namespaces(call)
-    found = await asyncio.gather(
+    recorded_by_namespace = await asyncio.gather(
         *(
             recorded(
                 call.viewer.client.history,
@@ -94,8 +94,10 @@ async def _recorded(
             for namespace in spaces
         )
     )
-    runs = sorted((run for one in found for run in one.runs), key=recorded_place, reverse=True)
-    return Recorded(runs[: ROWS + 1], max(one.complete_from for one in found))
+    runs = sorted(
+        (run for one in recorded_by_namespace for run in one.runs), key=recorded_place, reverse=True
+    )
+    return RecordedRuns(runs[: ROWS + 1], max(one.complete_from for one in recorded_by_namespace))
 
 
 PAGE: Final = Page(

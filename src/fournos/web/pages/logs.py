@@ -16,10 +16,10 @@ from fournos.insight.children import children
 from fournos.insight.values import is_terminal, name_of, phase_of, status_of
 from fournos.web.errors import PageError
 from fournos.web.routes import Call, Content, Page, Stream
-from fournos.web.runs.lines import Line, Window, as_text, plain
+from fournos.web.runs.lines import ShownLine, Window, as_text, plain
 from fournos.web.runs.parts import part
 from fournos.web.runs.spans import live_tasks
-from fournos.web.runs.subject import Subject, subject
+from fournos.web.runs.subject import JobSubject, subject
 
 LINES: Final = 500
 """Lines of a page."""
@@ -34,7 +34,7 @@ _PAUSE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ChosenLogs:
     """Which logs of a job are shown."""
 
     task: str = ""
@@ -50,8 +50,8 @@ class Selection:
         }
 
 
-def selection(query: Mapping[str, str]) -> Selection:
-    return Selection(query.get("task", ""), _number(query, "attempt"), query.get("resolver") == "yes")
+def selection(query: Mapping[str, str]) -> ChosenLogs:
+    return ChosenLogs(query.get("task", ""), _number(query, "attempt"), query.get("resolver") == "yes")
 
 
 def _number(query: Mapping[str, str], name: str) -> int:
@@ -64,19 +64,19 @@ def _number(query: Mapping[str, str], name: str) -> int:
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
-    about, wanted = await subject(call), selection(call.query)
+    about, logs = await subject(call), selection(call.query)
     line = _number(call.query, "line")
     first = max(1, line - LINES // 4) if line else _number(call.query, "from")
     search = call.query.get("q", "").strip()[:200]
     window = Window(LINES, first, search, failed=phase_of(about.raw) == "Failed")
     read, named = await asyncio.gather(
-        part(_fill(window, _lines(call, about, wanted)), patience=_PATIENCE), part(_tasks(call, about))
+        part(_fill(window, _lines(call, about, logs)), patience=_PATIENCE), part(_tasks(call, about))
     )
     return {
         "about": about,
         "name": name_of(about.raw),
         "namespace": about.namespace,
-        "wanted": wanted,
+        "wanted": logs,
         "window": window,
         "read": read,
         "line": line,
@@ -84,35 +84,37 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "tasks": named.value or sorted({one.partition("/")[0] for one in window.sources}),
         "attempts": [int(one.get("number") or 0) for one in status_of(about.raw).get("attempts") or ()],
         "here": lambda **query: about.address(
-            "logs", **wanted.query, **{k: str(v or "") for k, v in query.items()}
+            "logs", **logs.query, **{k: str(v or "") for k, v in query.items()}
         ),
-        "stream": about.address("logs/stream", **wanted.query),
-        "file": about.address("logs/file", **wanted.query),
+        "stream": about.address("logs/stream", **logs.query),
+        "file": about.address("logs/file", **logs.query),
         "whole": not first and not search,
         "follows": about.live and not is_terminal(about.raw),
         "followed": FOLLOWED,
         "lines": LINES,
-        "command": command(about, wanted),
+        "command": command(about, logs),
     }
 
 
-def command(about: Subject, wanted: Selection) -> str:
+def command(about: JobSubject, logs: ChosenLogs) -> str:
     """The command line that prints the lines that are chosen; people copy it, so names are quoted."""
-    chosen = ["--resolver"] if wanted.resolver else ["--task", wanted.task] if wanted.task else []
-    chosen += ["--attempt", str(wanted.attempt)] if wanted.attempt else []
+    chosen = ["--resolver"] if logs.resolver else ["--task", logs.task] if logs.task else []
+    chosen += ["--attempt", str(logs.attempt)] if logs.attempt else []
     return shlex.join(["fournos", "logs", "-f", "-n", about.namespace, name_of(about.raw), *chosen])
 
 
-async def _tasks(call: Call, about: Subject) -> list[str]:
+async def _tasks(call: Call, about: JobSubject) -> list[str]:
     """The tasks of the current attempt that have begun."""
     found = await children(call.viewer.client.api, about.raw)
     run = str(status_of(about.raw).get("pipelineRun") or "")
     return [task.name for task in live_tasks(found).get(run, ()) if task.started]
 
 
-def _lines(call: Call, about: Subject, wanted: Selection, *, follow: bool = False) -> AsyncIterator[LogLine]:
+def _lines(
+    call: Call, about: JobSubject, logs: ChosenLogs, *, follow: bool = False
+) -> AsyncIterator[LogLine]:
     return AsyncJob(call.viewer.client, about.raw).logs(
-        follow=follow, task=wanted.task or None, attempt=wanted.attempt or None, resolver=wanted.resolver
+        follow=follow, task=logs.task or None, attempt=logs.attempt or None, resolver=logs.resolver
     )
 
 
@@ -139,7 +141,7 @@ async def _numbered(lines: AsyncIterator[LogLine], first: int) -> AsyncIterator[
         async for line in found:
             number += not line.notice
             if number >= first:
-                yield as_text(Line(0 if line.notice else number, line.source, plain(line.text)))
+                yield as_text(ShownLine(0 if line.notice else number, line.source, plain(line.text)))
 
 
 async def open_file(call: Call) -> Content:

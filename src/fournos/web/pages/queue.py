@@ -35,12 +35,12 @@ async def gather(call: Call) -> Mapping[str, Any]:
     if name and name not in ways:
         raise PageError(404, "Not here", f"No LocalQueue that you may read leads to {name}.")
     first = _number(call.query.get("from", ""))
-    found = await queue_board.read(source, ways[name], call.now, first=first, most=ROWS) if name else None
-    entries = found.entries if found else ()
+    board = await queue_board.read(source, ways[name], call.now, first=first, most=ROWS) if name else None
+    entries = board.entries if board else ()
     return {
         "names": tuple(ways),
         "name": name,
-        "board": found,
+        "board": board,
         "first": first,
         "rows": ROWS,
         "estimates": await _estimates(call, {one.namespace for one in entries}) if entries else {},
@@ -50,7 +50,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
 async def _estimates(call: Call, namespaces: Set[str]) -> dict[tuple[str, str, str], str]:
     """Returns (namespace, kind, name) → when it starts, of those for which the history knows enough."""
-    found: dict[tuple[str, str, str], str] = {}
+    texts: dict[tuple[str, str, str], str] = {}
     rights = await call.viewer.rights.permission_class()
     for namespace in sorted(namespaces)[:_NAMESPACES]:
         # Asked here, so that only persons with this right share what is kept.
@@ -62,8 +62,8 @@ async def _estimates(call: Call, namespaces: Set[str]) -> dict[tuple[str, str, s
                 estimates = await call.site.memo.get(("estimates", rights, namespace), _FRESH, ask)
             for one in estimates.jobs:
                 if one.estimate.start is not None:
-                    found[namespace, one.kind, one.name] = when(one.estimate.start, call.now)
-    return found
+                    texts[namespace, one.kind, one.name] = when(one.estimate.start, call.now)
+    return texts
 
 
 def _number(text: str) -> int:

@@ -17,19 +17,19 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, key_of
 from fournos.engine.kube.yamls import dump
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
-from fournos.insight.differences import Difference
+from fournos.insight.differences import SpecDifference
 from fournos.insight.snapshots import namespaces
 from fournos.insight.source import or_error
 from fournos.insight.values import count, name_of, spec_of, status_of
 from fournos.web.errors import PageError
-from fournos.web.routes import Action, Call, Done, Page, Shown
+from fournos.web.routes import Action, Call, Done, Page, ShownPage
 from fournos.web.runs.estimates import of_spec
 from fournos.web.runs.filters import Filters
 from fournos.web.runs.job_form import (
     LABELS,
     PRESETS,
+    AskedJobs,
     Origin,
-    Wanted,
     changes,
     command,
     filled,
@@ -77,7 +77,7 @@ async def _data(
     call: Call,
     form: Mapping[str, str],
     origin: Origin | None,
-    asked: Wanted | None = None,
+    asked: AskedJobs | None = None,
     start: str = "",
 ) -> Mapping[str, Any]:
     wrong: dict[str, list[str]] = {}
@@ -108,7 +108,7 @@ async def _data(
     }
 
 
-def _preview(asked: Wanted, origin: Origin | None) -> Mapping[str, Any]:
+def _preview(asked: AskedJobs, origin: Origin | None) -> Mapping[str, Any]:
     shown = changes(origin, asked) if origin else ()
     return {
         "jobs": len(asked.jobs),
@@ -119,10 +119,10 @@ def _preview(asked: Wanted, origin: Origin | None) -> Mapping[str, Any]:
     }
 
 
-def _second(one: Difference, asked: Wanted) -> str:
-    if varies(asked, one.path):
-        return f"one of {', '.join(map(_shown, one.second))}"
-    return _shown(one.second)
+def _second(difference: SpecDifference, asked: AskedJobs) -> str:
+    if varies(asked, difference.path):
+        return f"one of {', '.join(map(_shown, difference.second))}"
+    return _shown(difference.second)
 
 
 def _shown(value: Any) -> str:
@@ -152,11 +152,11 @@ async def _latest(call: Call) -> list[Key]:
 
 async def _namespaces(call: Call) -> list[str]:
     """The namespaces with a LocalQueue or jobs, as far as the person may read these."""
-    found: set[str] = set()
+    spaces: set[str] = set()
     for kind in (LOCAL_QUEUE, FOURNOS_JOB):
         listed = await or_error(call.viewer.source.list(kind))
-        found |= set() if isinstance(listed, KubeError) else namespaces(listed.items)
-    return sorted(found)
+        spaces |= set() if isinstance(listed, KubeError) else namespaces(listed.items)
+    return sorted(spaces)
 
 
 async def _namespace(call: Call, form: Mapping[str, str]) -> str:
@@ -175,15 +175,15 @@ def _client(call: Call, namespace: str) -> AsyncClient:
     return AsyncClient(api=own.api, namespace=namespace, owner=own.owner, patience=0)
 
 
-async def act(call: Call, form: Mapping[str, str]) -> Done | Shown:
+async def act(call: Call, form: Mapping[str, str]) -> Done | ShownPage:
     origin = await _origin(call, form)
     base = origin.manifest if origin else {}
     # A hundred jobs of a form as large as one may be take a second.
     asked = await asyncio.to_thread(wanted, form, base, await _namespace(call, form))
     if asked.wrong:
-        return Shown(PAGE, await _data(call, form, origin, asked), status=422)
+        return ShownPage(PAGE, await _data(call, form, origin, asked), status=422)
     if form.get("do") != "submit":
-        return Shown(PAGE, await _data(call, form, origin, asked, await _start(call, asked)))
+        return ShownPage(PAGE, await _data(call, form, origin, asked, await _start(call, asked)))
     client = _client(call, str(asked.manifest["metadata"]["namespace"]))
     as_before = _as_before(origin, asked)
     if not asked.axes:
@@ -191,7 +191,7 @@ async def act(call: Call, form: Mapping[str, str]) -> Done | Shown:
             job = await client.submit(asked.manifest, owner="")
         except (RefusedError, ConflictError) as error:
             found = replace(asked, wrong=(_refusal(error),))
-            return Shown(PAGE, await _data(call, form, origin, found), status=error.cause.status)
+            return ShownPage(PAGE, await _data(call, form, origin, found), status=error.cause.status)
         wrote = Written(FOURNOS_JOB, job.raw)
         return Done(address(job.namespace, job.name), f"{job.name} is submitted{as_before}.", wrote)
     jobs = await client.submit_matrix(asked.manifest, asked.axes)
@@ -199,7 +199,7 @@ async def act(call: Call, form: Mapping[str, str]) -> Done | Shown:
     return Done("/jobs", notice, Written(FOURNOS_JOB, jobs[-1].raw))
 
 
-def _as_before(origin: Origin | None, asked: Wanted) -> str:
+def _as_before(origin: Origin | None, asked: AskedJobs) -> str:
     if origin is None:
         return ""
     changed = ", ".join(one.path for one in changes(origin, asked))
@@ -214,7 +214,7 @@ def _refusal(error: RefusedError | ConflictError) -> Violation:
     return Violation(field[0] if field else "", error.message, _SERVER)
 
 
-async def _start(call: Call, asked: Wanted) -> str:
+async def _start(call: Call, asked: AskedJobs) -> str:
     """Whether the first job would start now; "" without an answer of a history."""
     job = asked.jobs[0]
     found = await of_spec(call, job["spec"], str(job["metadata"]["namespace"]))

@@ -20,17 +20,17 @@ async def gather(call: Call) -> Mapping[str, Any]:
     namespace, name = call.path["namespace"], call.path["name"]
     kpi, may = call.query.get("kpi", "").strip()[:200], call.viewer.rights.may
     history = call.viewer.client.history
-    found, pins, unpins, acknowledges, withdraws = await asyncio.gather(
+    trends, pins, unpins, acknowledges, withdraws = await asyncio.gather(
         history.trends(name, kpi=kpi, runs=RUNS, namespace=namespace),
         may("update", _RUN, namespace, subresource="baseline"),
         may("delete", _RUN, namespace, subresource="baseline"),
         may("create", _RUN, namespace, subresource="acknowledgements"),
         may("delete", _RUN, namespace, subresource="acknowledgements"),
     )
-    rows, more = trend_rows(found)
-    run = found.run
+    rows, more = trend_rows(trends)
+    run = trends.run
     return {
-        "found": found,
+        "found": trends,
         "run": run,
         "namespace": namespace,
         "link": address(namespace, run.name, uid=run.identity.uid),
@@ -38,7 +38,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "kpi": kpi,
         "rows": rows,
         "more": more,
-        "pinned": found.baseline is not None and found.baseline.run.identity == run.identity,
+        "pinned": trends.baseline is not None and trends.baseline.run.identity == run.identity,
         "pins": pins,
         "unpins": unpins,
         "acknowledges": acknowledges,
@@ -68,10 +68,10 @@ async def acknowledge(call: Call, form: Mapping[str, str]) -> Done:
     reason, run = form.get("reason", "").strip(), form.get("run", "")
     if not reason:
         raise PageError(422, "A reason is needed", "It is shown with the change.", "Go back and write one.")
-    found = await call.viewer.client.history.acknowledge(
+    acknowledged = await call.viewer.client.history.acknowledge(
         run, reason[:1024], kpi=form.get("kpi", ""), namespace=call.path["namespace"]
     )
-    return Done(_here(call), f"Acknowledged: {len(found)} changed KPIs.")
+    return Done(_here(call), f"Acknowledged: {len(acknowledged)} changed KPIs.")
 
 
 async def withdraw(call: Call, form: Mapping[str, str]) -> Done:

@@ -26,7 +26,7 @@ _FRESH: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class UsageRead:
     usage: Usage
     stored: bool
     """It comes from the history; else only jobs that are not deleted are counted."""
@@ -39,21 +39,21 @@ async def gather(call: Call) -> Mapping[str, Any]:
     name, _, days = next((one for one in PERIODS if one[0] == wanted), PERIODS[1])
     since = call.now - timedelta(days=days)
 
-    async def read() -> Read:
+    async def read() -> UsageRead:
         try:
             return await _stored(call, since)
         except (NoHistoryError, NotAllowedError):
             jobs = await everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace)
-            return Read(usage(filter(None, map(of_job, jobs)), since, call.now), stored=False)
+            return UsageRead(usage(filter(None, map(of_job, jobs)), since, call.now), stored=False)
 
-    found = await call.site.memo.get(("usage", call.viewer.csrf, name), _FRESH, read)
+    read_usage = await call.site.memo.get(("usage", call.viewer.csrf, name), _FRESH, read)
     site = call.site
     now = await fleet.read(call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now, most=0)
-    total = found.usage
+    total = read_usage.usage
     return {
         "periods": PERIODS,
         "period": name,
-        "found": found,
+        "found": read_usage,
         "usage": total,
         "gpus_total": sum(gpu.total for card in now.clusters for gpu in card.gpus),
         "days": days,
@@ -64,18 +64,18 @@ async def gather(call: Call) -> Mapping[str, Any]:
             ("GPU type", total.gpu_types),
         ),
         "idle": fleet.idle_locks(now.clusters),
-        "command": _command(*found.namespaces, since) if len(found.namespaces) == 1 else "",
+        "command": _command(*read_usage.namespaces, since) if len(read_usage.namespaces) == 1 else "",
     }
 
 
-async def _stored(call: Call, since: datetime) -> Read:
+async def _stored(call: Call, since: datetime) -> UsageRead:
     history = call.viewer.client.history
     namespaces = tuple(await recorded_namespaces(call, RESOURCE))
-    found = [
+    rows = [
         await history.usage(since=since, everywhere=not namespace, namespace=namespace or None)
         for namespace in namespaces
     ]
-    return Read(together(found), stored=True, namespaces=namespaces)
+    return UsageRead(together(rows), stored=True, namespaces=namespaces)
 
 
 def _command(namespace: str, since: datetime) -> str:

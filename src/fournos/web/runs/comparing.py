@@ -11,7 +11,7 @@ from fournos.client.errors import FournosError
 from fournos.history.compare.cells import change
 from fournos.history.compare.comparison import Comparison, Row, Verdict
 from fournos.history.plots import number
-from fournos.web.charts.plot import Line, Plot
+from fournos.web.charts.plot import Plot, PlotLine
 
 MOST: Final = 12
 """Runs that are compared."""
@@ -67,14 +67,14 @@ class KpiRow:
     cells: Sequence[Value]
 
 
-def kpi_rows(found: Comparison) -> list[KpiRow]:
+def kpi_rows(comparison: Comparison) -> list[KpiRow]:
     """The KPIs, those that changed first."""
     weight = {Verdict.WORSE: 0, Verdict.BETTER: 1, Verdict.CHANGED: 2}
 
     def order(row: Row) -> int:
         return min((weight.get(cell.verdict, 3) for cell in row.cells), default=3)
 
-    return [_kpi_row(row) for row in sorted(found.rows, key=order)]
+    return [_kpi_row(row) for row in sorted(comparison.rows, key=order)]
 
 
 def _kpi_row(row: Row) -> KpiRow:
@@ -92,14 +92,16 @@ def _kpi_row(row: Row) -> KpiRow:
     )
 
 
-def curves(found: Comparison) -> list[Plot]:
+def curves(comparison: Comparison) -> list[Plot]:
     """One plot for each KPI that is a curve, with the curves of all runs."""
     plots = []
-    for row in found.rows:
+    for row in comparison.rows:
         if not any(row.curves):
             continue
         y_unit, _, x_unit = row.unit.partition(" / ")
-        lines = [Line(name, curve) for name, curve in zip(_names(found.names), row.curves, strict=True)]
+        lines = [
+            PlotLine(name, curve) for name, curve in zip(_names(comparison.names), row.curves, strict=True)
+        ]
         plots.append(Plot(str(row.key), lines, x_unit, y_unit))
     return plots
 

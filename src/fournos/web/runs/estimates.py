@@ -13,7 +13,7 @@ from fournos.client.errors import FournosError, RefusedError
 from fournos.history.estimates.text import answer, sentence
 from fournos.insight.values import phase_of
 from fournos.web.routes import Call
-from fournos.web.runs.subject import Subject
+from fournos.web.runs.subject import JobSubject
 
 _PATIENCE: Final = 2.0
 """Seconds that a page waits for an estimate."""
@@ -29,13 +29,13 @@ async def of_spec(call: Call, spec: Mapping[str, Any], namespace: str) -> str:
     client = call.viewer.client
     asked = client.history.would_start(spec, queue=client.queue_name, namespace=namespace)
     try:
-        found = await _soon(asked)
+        start = await _soon(asked)
     except RefusedError as error:
         return f"No estimate: {error.message}"
-    return answer(found, call.now) if found else ""
+    return answer(start, call.now) if start else ""
 
 
-async def of_job(call: Call, about: Subject) -> str:
+async def of_job(call: Call, about: JobSubject) -> str:
     """When a waiting job starts and ends; "" if it does not wait, or without an answer of a history."""
     if not about.live or phase_of(about.raw) != Phase.PENDING:
         return ""

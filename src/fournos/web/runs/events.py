@@ -21,23 +21,23 @@ class Event:
     count: int
 
 
-def live_events(found: Iterable[Obj]) -> list[Event]:
+def live_events(objs: Iterable[Obj]) -> list[Event]:
     """Events of the API events.k8s.io/v1, the newest first."""
     rows = []
-    for one in found:
-        series, about = one.get("series") or {}, one.get("regarding") or {}
-        at = series.get("lastObservedTime") or one.get("eventTime") or one.get("deprecatedLastTimestamp")
+    for event in objs:
+        series, about = event.get("series") or {}, event.get("regarding") or {}
+        at = series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp")
         rows.append(
             Event(
-                _time(at or one["metadata"].get("creationTimestamp")),
-                str(one.get("type") or ""),
-                str(one.get("reason") or ""),
+                _time(at or event["metadata"].get("creationTimestamp")),
+                str(event.get("type") or ""),
+                str(event.get("reason") or ""),
                 f"{about.get('kind')} {about.get('name')}",
-                one_line(one.get("note")),
-                int(series.get("count") or one.get("deprecatedCount") or 1),
+                one_line(event.get("note")),
+                int(series.get("count") or event.get("deprecatedCount") or 1),
             )
         )
-    return sorted(rows, key=lambda one: one.at, reverse=True)
+    return sorted(rows, key=lambda event: event.at, reverse=True)
 
 
 def recorded_events(document: Any) -> list[Event]:

@@ -20,7 +20,7 @@ from fournos.web.routes import Call
 from fournos.web.runs.lines import plain
 from fournos.web.runs.parts import part
 from fournos.web.runs.reading import Parts
-from fournos.web.runs.subject import Subject
+from fournos.web.runs.subject import JobSubject
 
 _TAIL: Final = 300
 """The last lines of each container that are searched where the history has no log."""
@@ -32,7 +32,7 @@ _KEPT: Final = "first error"
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptLine:
     """The line as a live stream has read it."""
 
     version: str
@@ -41,31 +41,31 @@ class _Kept:
     line: str
 
 
-def failed(job: Obj, found: Parts) -> Failure | None:
+def failed(job: Obj, parts: Parts) -> Failure | None:
     """The first error of a job that failed; None for any other job."""
     if phase_of(job) != "Failed":
         return None
-    run = found.recorded.value.run if found.recorded.value else None
-    if run and run.failure in set(Category) and not (found.children.value and found.children.value.runs):
+    run = parts.recorded.value.run if parts.recorded.value else None
+    if run and run.failure in set(Category) and not (parts.children.value and parts.children.value.runs):
         # What the recorder found while the dependents existed.
         return Failure(Category(run.failure), one_line(run.message))
-    return failure(job, found.children.value) if found.children.value is not None else None
+    return failure(job, parts.children.value) if parts.children.value is not None else None
 
 
-async def error_line(call: Call, about: Subject, first: Failure | None) -> str:
+async def error_line(call: Call, about: JobSubject, first: Failure | None) -> str:
     """The line of the log that shows why a benchmark failed; "" for other failures, or if it has none."""
     if first is None or first.category is not Category.BENCHMARK:
         return ""
     version = str(about.raw["metadata"].get("resourceVersion"))
-    kept: _Kept | None = call.kept.get(_KEPT)
+    kept: _KeptLine | None = call.kept.get(_KEPT)
     if kept and kept.version == version and (kept.line or call.now - kept.at < _FRESH):
         return kept.line
     line = plain((await part(_read(call, about, first.task), patience=_WAITED)).value or "")
-    call.kept[_KEPT] = _Kept(version, call.now, line)
+    call.kept[_KEPT] = _KeptLine(version, call.now, line)
     return line
 
 
-async def _read(call: Call, about: Subject, task: str) -> str:
+async def _read(call: Call, about: JobSubject, task: str) -> str:
     """Raises FournosError and KubeError."""
     history = call.viewer.client.history
     try:

@@ -19,6 +19,16 @@ from fournos.insight.values import NEW, created, display_name, moment, name_of
 
 PHASES: Final = ("active", NEW, *(phase.value for phase in Phase))
 """The choices of the form; "active" means all phases that are not terminal."""
+_FIELDS: Final = {
+    "text": "",
+    "phase": "--phase",
+    "owner": "--owner",
+    "cluster": "--cluster",
+    "label": "-l",
+    "since": "",
+    "until": "",
+}
+"""The fields of the form, each with the option of `fournos list`; "" where there is none."""
 _DAY: Final = 10
 """Characters of a date without a time."""
 _TITLES: Final = {"phase": "Phase", "label": "Labels", "since": "From", "until": "To"}
@@ -57,8 +67,7 @@ class Filters:
     @property
     def fields(self) -> dict[str, str]:
         """The fields of the form that are not empty."""
-        names = ("text", "phase", "owner", "cluster", "label", "since", "until")
-        return {name: value for name in names if (value := str(getattr(self, name)))}
+        return {name: value for name in _FIELDS if (value := str(getattr(self, name)))}
 
     def address(self, **more: str) -> str:
         """The address of the list with these filters."""
@@ -70,16 +79,12 @@ class Filters:
         """The command line that lists the same; "" for what it cannot filter."""
         if self.text or self.begin or self.end or self.wrong:
             return ""
-        options = (
-            ("--phase", self.phase),
-            ("--owner", self.owner),
-            ("--cluster", self.cluster),
-            ("-l", self.label),
-        )
+        words = ["fournos", "list", "--all-time"]
+        for name, option in _FIELDS.items():
+            if option and (value := self.fields.get(name)):
+                words += [option, value]
         # People copy it, and who made the address chose the values.
-        return shlex.join(
-            ["fournos", "list", "--all-time", *(word for option in options if option[1] for word in option)]
-        )
+        return shlex.join(words)
 
     def match(self, job: Obj, text: str) -> bool:
         """True if a live job matches all filters; `text` are its `names`."""
@@ -105,10 +110,7 @@ def names(job: Obj) -> str:
 
 def read(query: MultiMapping[str] | Mapping[str, str]) -> Filters:
     """Reads the fields of the form; a value that is not valid filters nothing, and is in `wrong`."""
-    given: dict[str, Any] = {
-        name: query.get(name, "").strip()
-        for name in ("phase", "owner", "cluster", "label", "text", "since", "until")
-    }
+    given: dict[str, Any] = {name: query.get(name, "").strip() for name in _FIELDS}
     wrong: dict[str, str] = {}
 
     def valid(name: str, reading: Callable[[str], T], otherwise: T) -> T:
@@ -160,8 +162,8 @@ def _time(text: str) -> datetime | None:
 
 def _end(text: str) -> datetime | None:
     """The time before which jobs were submitted: a date includes its whole day."""
-    found = _time(text)
-    if found is None or len(text) != _DAY:
-        return found
+    time = _time(text)
+    if time is None or len(text) != _DAY:
+        return time
     # After the last day that there is nothing follows.
-    return found + timedelta(days=1) if found.date() < date.max else None
+    return time + timedelta(days=1) if time.date() < date.max else None

@@ -1,4 +1,4 @@
-"""Reads the part of the list of jobs that only the history has."""
+"""Reads the runs of the list of jobs that only the history has."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.history import AsyncHistory
 from fournos.history.records import Run
 from fournos.web.runs.filters import Filters
-from fournos.web.runs.rows import Place, follows, is_enough, second
+from fournos.web.runs.rows import RowPlace, follows, is_enough, second
 
 _MORE: Final = 8
-"""The number of rows that are read in addition to a page, because the history has the live jobs, too."""
+"""Rows that are read in addition to a page: the history has the live jobs too, which are left out."""
 _MOST: Final = 5_000
-"""Rows of the history that are read for one page at most."""
+"""The maximum number of rows of the history that are read for one page."""
 SEARCHES: Final = 8
-"""Pages of the history that end early before this one does: each has searched some thousand runs."""
+"""The maximum number of pages of the history that end early, after a search of some thousand runs each."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """The runs of a page."""
+class RecordedRuns:
+    """The runs of a page, and back to which time they are all there."""
 
     runs: Sequence[Run] = ()
     complete_from: str = ""
-    """No run is missing that was submitted at or after this time, of metav1.Time; "": none is missing."""
+    """The time, in the form of metav1.Time, from which on no run is missing; "" if none is missing at all."""
 
 
 async def recorded(
@@ -36,16 +36,17 @@ async def recorded(
     filters: Filters,
     *,
     namespace: str,
-    after: Place | None,
+    after: RowPlace | None,
     live: Collection[str],
     oldest: datetime | None,
     most: int,
     searches: int,
-) -> Recorded:
-    """Returns the runs of a page.  `live` are the UIDs of all live jobs, which are left out.
+) -> RecordedRuns:
+    """Returns the runs of a page, `most` of them at most.
 
-    `namespace` "" means all; `oldest` is the time before which the page needs no run; `searches` is the
-    number of the history's pages that may end early.  Raises FournosError.
+    `namespace` is "" for all namespaces, `after` the last row of the page before.  `live` are the UIDs of all
+    live jobs, whose runs are left out.  `oldest` is the time before which the page needs no run.  `searches`
+    is the number of the history's pages that may end early.  Raises FournosError.
     """
     begins = [one for one in (filters.begin, oldest) if one is not None]
     ends = [one for one in (filters.end, after.after if after else None) if one is not None]
@@ -63,12 +64,12 @@ async def recorded(
         until=min(ends, default=None),
     )
     runs: list[Run] = []
-    found: list[Run] = []
+    rows: list[Run] = []
     async with aclosing(cast(Any, pages)) as read:
         async for page in read:
             runs += page.runs
-            found = follows(runs, after, live)
-            if not page.cursor or is_enough(runs, found, most):
+            rows = follows(runs, after, live)
+            if not page.cursor or is_enough(runs, rows, most):
                 break
             searches -= page.searched_until is not None
             until = page.searched_until if searches <= 0 else None
@@ -76,5 +77,5 @@ async def recorded(
                 until = runs[-1].submitted_at + timedelta(microseconds=1)
             # The next page begins at `until`: it must be earlier than the beginning of this page.
             if until and (after is None or second(until) < after.submitted):
-                return Recorded(found[:most], second(until))
-    return Recorded(found[:most])
+                return RecordedRuns(rows[:most], second(until))
+    return RecordedRuns(rows[:most])

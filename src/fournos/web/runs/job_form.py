@@ -13,13 +13,13 @@ from fournos.client.submission import axes_of, combinations, varied
 from fournos.engine.api.crd import schema
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Obj
-from fournos.insight.differences import Difference, differences
+from fournos.insight.differences import SpecDifference, differences
 from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import assign, check, field_path, place, rename, skeleton
 from fournos.insight.submit_command import matrix_command, resubmit_command, submit_command
 from fournos.insight.values import name_of, spec_of
-from fournos.web.forms import LARGEST, Field, Kind, fields, text_of, value_of, values_of
-from fournos.web.runs.subject import Subject
+from fournos.web.forms import LARGEST, Field, InputKind, fields, text_of, value_of, values_of
+from fournos.web.runs.subject import JobSubject
 
 MOST: Final = 100
 """Jobs of one matrix."""
@@ -46,7 +46,7 @@ _CHANGED: Final = (
     "env",
 )
 """The fields that are changed from one run to the next; those of an earlier job that stay are folded away."""
-LABELS: Final = Field("labels", "Labels of the job, to find it by.", Kind.PAIRS)
+LABELS: Final = Field("labels", "Labels of the job, to find it by.", InputKind.PAIRS)
 PRESETS: Final = (
     ("Any cluster with GPUs", "exclusive=false&hardware.gpuCount=1"),
     ("Hold a cluster", "lockOnly=true"),
@@ -86,7 +86,7 @@ def input_of(path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AskedJobs:
     """The jobs that a filled-in form makes."""
 
     manifest: dict[str, Any]
@@ -102,7 +102,7 @@ class Wanted:
         return [varied(self.manifest, values) for values in combinations(self.axes)]
 
 
-def wanted(form: Mapping[str, str], base: Obj, namespace: str) -> Wanted:
+def wanted(form: Mapping[str, str], base: Obj, namespace: str) -> AskedJobs:
     """Returns the jobs of a filled-in form.  Metadata of `base` are kept where the form has none."""
     values, wrong = values_of(inputs(), form)
     manifest = skeleton()
@@ -130,24 +130,24 @@ def wanted(form: Mapping[str, str], base: Obj, namespace: str) -> Wanted:
         wrong.append(Violation("matrix", error.message, "form"))
     rename(manifest, name=form.get("name", "").strip() or None, generate_name=None)
     place(manifest, asked=None, otherwise=namespace)
-    found = Wanted(manifest, axes, ())
+    asked = AskedJobs(manifest, axes, ())
     if not wrong:
         try:
-            wrong = [one for job in found.jobs for one in check(job)]
+            wrong = [one for job in asked.jobs for one in check(job)]
         except ManifestError as error:
             wrong = [Violation("matrix", error.message, "form")]
-    return replace(found, wrong=tuple(dict.fromkeys(wrong)))
+    return replace(asked, wrong=tuple(dict.fromkeys(wrong)))
 
 
 def filled(manifest: Obj) -> dict[str, str]:
     """Returns the inputs of a form for a manifest."""
-    found = {LABELS.path: text_of(LABELS, (manifest.get("metadata") or {}).get("labels") or None)}
+    form = {LABELS.path: text_of(LABELS, (manifest.get("metadata") or {}).get("labels") or None)}
     for field in inputs():
         value: Any = spec_of(manifest)
         for part in field.path.split("."):
             value = (value or {}).get(part)
-        found[field.path] = text_of(field, value)
-    return found
+        form[field.path] = text_of(field, value)
+    return form
 
 
 # --- what differs from an earlier job --------------------------------------------------------------
@@ -157,26 +157,26 @@ def filled(manifest: Obj) -> dict[str, str]:
 class Origin:
     """The job that a form was filled in from."""
 
-    about: Subject
+    about: JobSubject
     manifest: Obj
     """What repeats it without a change."""
 
 
-def changes(origin: Origin, asked: Wanted) -> list[Difference]:
+def changes(origin: Origin, asked: AskedJobs) -> list[SpecDifference]:
     """How the wanted jobs differ from the earlier one.  The values of an axis stand for one job each.
 
     An empty field means its default, so a default that the API server has written is no difference.
     """
     old, new = _compared(origin.manifest), _compared(asked.manifest)
     axes = {_path(path): list(values) for path, values in asked.axes.items()}
-    found = [
+    differing = [
         one
         for one in differences(old, new)
         if _meaning(one.path, one.first) != _meaning(one.path, one.second)
         and not any(one.path == path or one.path.startswith(f"{path}.") for path in axes)
     ]
-    found += [Difference(path, _value(old, path), values) for path, values in axes.items()]
-    return sorted(found, key=lambda one: one.path)
+    differing += [SpecDifference(path, _value(old, path), values) for path, values in axes.items()]
+    return sorted(differing, key=lambda one: one.path)
 
 
 def _compared(manifest: Obj) -> Obj:
@@ -195,7 +195,7 @@ def _meaning(path: str, value: Any) -> Any:
 
 
 def _path(given: str) -> str:
-    """The path of an axis in the form of `Difference.path`."""
+    """The path of an axis in the form of `SpecDifference.path`."""
     parts = field_path(given)
     return _joined(parts[1:] if parts[:1] == ["spec"] else parts)
 
@@ -211,12 +211,12 @@ def _value(compared: Obj, path: str) -> Any:
     return value
 
 
-def varies(asked: Wanted, path: str) -> bool:
+def varies(asked: AskedJobs, path: str) -> bool:
     """True if a path of `changes` is an axis: each of its values is that of another job."""
     return path in map(_path, asked.axes)
 
 
-def command(asked: Wanted, origin: Origin | None) -> str:
+def command(asked: AskedJobs, origin: Origin | None) -> str:
     """The command line that submits the same."""
     namespace = str(asked.manifest["metadata"]["namespace"])
     if asked.axes:

@@ -20,7 +20,7 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ShownLine:
     number: int
     """From 1; 0 for a notice, which is no part of the log."""
     source: str
@@ -29,10 +29,10 @@ class Line:
 
 def plain(text: str) -> str:
     """The text without terminal sequences; other control characters are visible, long lines are cut."""
-    found = escaped_line(_COLOUR.sub("", text).replace("\t", "    ").rstrip("\r"))
-    if len(found) <= LONGEST:
-        return found
-    return f"{found[:LONGEST]}… ({len(found) - LONGEST} characters more: download the log)"
+    line = escaped_line(_COLOUR.sub("", text).replace("\t", "    ").rstrip("\r"))
+    if len(line) <= LONGEST:
+        return line
+    return f"{line[:LONGEST]}… ({len(line) - LONGEST} characters more: download the log)"
 
 
 @dataclass(slots=True)
@@ -46,15 +46,15 @@ class Window:
     total: int = 0
     failed: bool = False
     """True for the log of a job that has failed."""
-    matches: list[Line] = field(default_factory=list)
+    matches: list[ShownLine] = field(default_factory=list)
     more_matches: int = 0
-    kept: deque[Line] = field(default_factory=deque)
+    kept: deque[ShownLine] = field(default_factory=deque)
     sources: dict[str, None] = field(default_factory=dict)
     _scanner: FailureScanner = field(default_factory=FailureScanner)
 
     def feed(self, line: LogLine) -> None:
         if line.notice:
-            self._keep(Line(0, line.source, plain(line.text)))
+            self._keep(ShownLine(0, line.source, plain(line.text)))
             return
         self.total += 1
         self.sources[line.source] = None
@@ -63,7 +63,7 @@ class Window:
         if self.search and self.search.lower() in line.text.lower():
             self._match(line)
         if not self.first or self.first <= self.total < self.first + self.most:
-            self._keep(Line(self.total, line.source, plain(line.text)))
+            self._keep(ShownLine(self.total, line.source, plain(line.text)))
 
     @property
     def error(self) -> int:
@@ -73,11 +73,11 @@ class Window:
 
     def _match(self, line: LogLine) -> None:
         if len(self.matches) < MATCHES:
-            self.matches.append(Line(self.total, line.source, plain(line.text)))
+            self.matches.append(ShownLine(self.total, line.source, plain(line.text)))
         else:
             self.more_matches += 1
 
-    def _keep(self, line: Line) -> None:
+    def _keep(self, line: ShownLine) -> None:
         self.kept.append(line)
         if len(self.kept) > self.most:
             self.kept.popleft() if not self.first else self.kept.pop()
@@ -93,6 +93,6 @@ class Window:
         return next((line.number for line in reversed(self.kept) if line.number), 0)
 
 
-def as_text(line: Line) -> bytes:
+def as_text(line: ShownLine) -> bytes:
     """A line of the stream: number, source and text, with tabs between them."""
     return f"{line.number}\t{line.source}\t{line.text}\n".encode("utf-8", "replace")

@@ -8,7 +8,7 @@ from typing import Final
 
 from fournos.history.plots import number
 from fournos.history.results.models import Kpi, ResultRecord
-from fournos.web.charts.plot import Line, Plot
+from fournos.web.charts.plot import Plot, PlotLine
 
 MOST: Final = 50
 """Tests that are shown; further ones are counted."""
@@ -71,5 +71,5 @@ def _scalar(kpi: Kpi) -> Scalar:
 
 def _curve(kpi: Kpi) -> Curve:
     title = kpi.name or kpi.kpi_id
-    plot = Plot(title, [Line(title, kpi.values)], x_title=kpi.x_unit or kpi.x_help, y_title=kpi.y_unit)
+    plot = Plot(title, [PlotLine(title, kpi.values)], x_title=kpi.x_unit or kpi.x_help, y_title=kpi.y_unit)
     return Curve(title, plot, [(number(x), number(y)) for x, y in kpi.values])

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from fournos.engine.kube.resource import is_terminating
 from fournos.insight.values import is_terminal, name_of, spec_of
-from fournos.web.runs.subject import Subject
+from fournos.web.runs.subject import JobSubject
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class EstimateOffer:
     """An action: a button that opens a question with a form.  It works without scripts, too."""
 
     name: str
@@ -27,18 +27,18 @@ class Offer:
     """The label of a text that may be given; its field is `reason`."""
 
 
-def offers(about: Subject, allowed: Set[str]) -> list[Offer]:
+def offers(about: JobSubject, allowed: Set[str]) -> list[EstimateOffer]:
     """The actions that make sense now; `allowed` has the names of those that the person may do."""
     return [one for one in _all(about) if one.name in allowed]
 
 
-def _all(about: Subject) -> Iterator[Offer]:
+def _all(about: JobSubject) -> Iterator[EstimateOffer]:
     job, name = about.raw, name_of(about.raw)
     words = f"-n {shlex.quote(about.namespace)} {shlex.quote(name)}"
     ended, going = is_terminal(job), is_terminating(job)
     if about.live and not ended and not going:
         if spec_of(job).get("shutdown") not in ("Stop", "Terminate"):
-            yield Offer(
+            yield EstimateOffer(
                 "stop",
                 "Stop",
                 "Its run is stopped, its finally tasks run, and its quota is given back.",
@@ -46,7 +46,7 @@ def _all(about: Subject) -> Iterator[Offer]:
                 f"fournos stop {words}",
             )
         if spec_of(job).get("shutdown") != "Terminate":
-            yield Offer(
+            yield EstimateOffer(
                 "stop",
                 "Stop now",
                 "Its run is ended at once; its finally tasks do not run.",
@@ -56,14 +56,14 @@ def _all(about: Subject) -> Iterator[Offer]:
                 fields={"now": "yes"},
             )
     if ended:
-        yield Offer(
+        yield EstimateOffer(
             "retry",
             "Retry",
             "The same spec is submitted as a new job. The Pipeline and images with tags are resolved again.",
             f"Retry {name}",
             f"fournos retry {words}",
         )
-    yield Offer(
+    yield EstimateOffer(
         "keep",
         "Keep",
         "The history never lets this run expire, with its logs, results and artifacts.",
@@ -71,9 +71,9 @@ def _all(about: Subject) -> Iterator[Offer]:
         "",
         asks="Reason",
     )
-    yield Offer("release", "Let expire", "A mark of Keep is taken away.", f"Let {name} expire", "")
+    yield EstimateOffer("release", "Let expire", "A mark of Keep is taken away.", f"Let {name} expire", "")
     if about.live and not going:
-        yield Offer(
+        yield EstimateOffer(
             "delete",
             "Delete",
             "The job and everything made for it are deleted; what runs is stopped first. "
@@ -83,7 +83,7 @@ def _all(about: Subject) -> Iterator[Offer]:
             danger=True,
         )
     if not about.live:
-        yield Offer(
+        yield EstimateOffer(
             "forget",
             "Delete from the history",
             "The run is deleted for ever, with its logs, results and artifacts.",

@@ -20,7 +20,7 @@ U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[T]):
+class PagePart(Generic[T]):
     """What was read, or why it was not: a missing right is not an absent object."""
 
     value: T | None = None
@@ -38,19 +38,19 @@ class Part(Generic[T]):
         """Why it cannot be shown; None if it was read, or if there is no such thing."""
         return None if self.absent else self.error
 
-    def map(self, change: Callable[[T], U]) -> Part[U]:
+    def map(self, change: Callable[[T], U]) -> PagePart[U]:
         """The same part with a changed value."""
         value = None if self.value is None else change(self.value)
-        return Part(value, self.error, self.no_history)
+        return PagePart(value, self.error, self.no_history)
 
 
-async def part(reading: Awaitable[T], *, patience: float = PATIENCE) -> Part[T]:
+async def part(reading: Awaitable[T], *, patience: float = PATIENCE) -> PagePart[T]:
     """Awaits the reading of one part."""
     try:
         async with asyncio.timeout(patience):
-            return Part(await reading)
+            return PagePart(await reading)
     except TimeoutError:
         late = f"it was not read within {patience:g} seconds"
-        return Part(error=PageError(504, "Too late", late, "Load the page again to try once more."))
+        return PagePart(error=PageError(504, "Too late", late, "Load the page again to try once more."))
     except (KubeError, FournosError, PageError) as error:
-        return Part(error=page_error(error), no_history=isinstance(error, NoHistoryError))
+        return PagePart(error=page_error(error), no_history=isinstance(error, NoHistoryError))

@@ -20,9 +20,9 @@ from fournos.systems.jobs.kinds import TASK_RUN
 from fournos.web.live.following import Watched
 from fournos.web.routes import Call
 from fournos.web.runs.events import Event, live_events, recorded_events
-from fournos.web.runs.parts import Part, part
+from fournos.web.runs.parts import PagePart, part
 from fournos.web.runs.spans import live_tasks, recorded_tasks
-from fournos.web.runs.subject import Subject
+from fournos.web.runs.subject import JobSubject
 
 if TYPE_CHECKING:
     from fournos.history.api.models import RunDetail
@@ -38,48 +38,48 @@ _KEPT: Final = "parts"
 class Parts:
     """What a job's page shows besides the job."""
 
-    children: Part[Children]
+    children: PagePart[Children]
     forbidden: Sequence[Resource]
     """Kinds of dependents that the person may not read."""
-    tasks: Part[Mapping[str, Sequence[Task]]]
+    tasks: PagePart[Mapping[str, Sequence[Task]]]
     """By PipelineRun."""
-    events: Part[Sequence[Event]]
-    recorded: Part[RunDetail]
+    events: PagePart[Sequence[Event]]
+    recorded: PagePart[RunDetail]
     """The job in the history."""
-    results: Part[Sequence[ResultRecord]]
-    artifacts: Part[Sequence[Artifact]]
-    provenance: Part[Mapping[str, Any]]
+    results: PagePart[Sequence[ResultRecord]]
+    artifacts: PagePart[Sequence[Artifact]]
+    provenance: PagePart[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptParts:
     """The parts as a live stream has read them."""
 
     version: str
     """The resourceVersion of the job."""
     changes: int
-    """`Following.changes`."""
+    """`PageWatches.changes`."""
     at: datetime
     parts: Parts
 
 
-async def parts(call: Call, about: Subject) -> Parts:
+async def parts(call: Call, about: JobSubject) -> Parts:
     """Reads all parts; an open tab keeps those that have not changed for a while."""
     version = str(about.raw["metadata"].get("resourceVersion"))
     changes = call.following.changes if call.following else 0
-    kept: _Kept | None = call.kept.get(_KEPT)
-    if kept and kept.version == version and call.now - kept.at < _FRESH:
-        if kept.changes == changes:
-            return kept.parts
-        found = replace(kept.parts, **await _current(call, about))
-        call.kept[_KEPT] = replace(kept, changes=changes, parts=found)
-        return found
-    found = await (_live(call, about) if about.live else _gone(call, about))
-    call.kept[_KEPT] = _Kept(version, changes, call.now, found)
-    return found
+    earlier: _KeptParts | None = call.kept.get(_KEPT)
+    if earlier and earlier.version == version and call.now - earlier.at < _FRESH:
+        if earlier.changes == changes:
+            return earlier.parts
+        read = replace(earlier.parts, **await _current(call, about))
+        call.kept[_KEPT] = replace(earlier, changes=changes, parts=read)
+        return read
+    read = await (_live(call, about) if about.live else _gone(call, about))
+    call.kept[_KEPT] = _KeptParts(version, changes, call.now, read)
+    return read
 
 
-async def follow(call: Call, about: Subject) -> None:
+async def follow(call: Call, about: JobSubject) -> None:
     """Has an open tab of a job that runs watch the job's TaskRuns, if the person may.
 
     Those of a dispatched job are on its worker.
@@ -92,12 +92,12 @@ async def follow(call: Call, about: Subject) -> None:
     call.following.want(call.viewer.client.api, [tasks] if watched else [])
 
 
-async def _live(call: Call, about: Subject) -> Parts:
+async def _live(call: Call, about: JobSubject) -> Parts:
     current, stored = await asyncio.gather(_current(call, about), _stored(call, about))
     return Parts(**current, **stored)
 
 
-async def _current(call: Call, about: Subject) -> dict[str, Any]:
+async def _current(call: Call, about: JobSubject) -> dict[str, Any]:
     """The parts that change while the job runs."""
     api = call.viewer.client.api
     listing = api.list(EVENT, namespace=about.namespace, fields=f"regarding.uid={about.uid}")
@@ -110,14 +110,14 @@ async def _current(call: Call, about: Subject) -> dict[str, Any]:
     }
 
 
-async def _gone(call: Call, about: Subject) -> Parts:
+async def _gone(call: Call, about: JobSubject) -> Parts:
     tasks, events, stored = await asyncio.gather(
         part(_document(call, about, Document.TASKS)),
         part(_document(call, about, Document.EVENTS)),
         _stored(call, about),
     )
     return Parts(
-        children=Part(Children()),
+        children=PagePart(Children()),
         forbidden=(),
         tasks=tasks.map(recorded_tasks),
         events=events.map(recorded_events),
@@ -125,7 +125,7 @@ async def _gone(call: Call, about: Subject) -> Parts:
     )
 
 
-async def _stored(call: Call, about: Subject) -> dict[str, Any]:
+async def _stored(call: Call, about: JobSubject) -> dict[str, Any]:
     """The parts that only the history has."""
     history, where = call.viewer.client.history, about.namespace
     recorded, results, artifacts, provenance = await asyncio.gather(
@@ -137,7 +137,7 @@ async def _stored(call: Call, about: Subject) -> dict[str, Any]:
     return {"recorded": recorded, "results": results, "artifacts": artifacts, "provenance": provenance}
 
 
-async def _document(call: Call, about: Subject, document: Document) -> Any:
+async def _document(call: Call, about: JobSubject, document: Document) -> Any:
     history = call.viewer.client.history
     run = about.run or (await history.run(about.uid, namespace=about.namespace)).run
     return await history.document(run, document)

@@ -21,7 +21,7 @@ from fournos.web.errors import PageError
 from fournos.web.runs.filters import Filters, names
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """The place of a job in the list, which is sorted by it, the largest first."""
 
     submitted: str
@@ -37,25 +37,25 @@ class Place(NamedTuple):
         return parse_time(self.submitted) + timedelta(seconds=1)
 
 
-def place_of(text: str) -> Place | None:
+def place_of(text: str) -> RowPlace | None:
     """Reads the place after which a page begins; None for the first page.  Raises PageError."""
     if not text:
         return None
     submitted, _, uid = text.partition("~")
     try:
-        return Place(format_time(parse_time(submitted)), uid)
+        return RowPlace(format_time(parse_time(submitted)), uid)
     except ValueError:
         raise PageError(422, "Not a page", "The address names no page of the list.", "See /jobs.") from None
 
 
-class Row(JobRow):
+class ListRow(JobRow):
     """A job in the list of the page."""
 
     __slots__ = ()
 
     @property
-    def place(self) -> Place:
-        return Place(self.submitted, self.uid)
+    def place(self) -> RowPlace:
+        return RowPlace(self.submitted, self.uid)
 
     @property
     def path(self) -> str:
@@ -64,18 +64,18 @@ class Row(JobRow):
         return path if self.live else f"{path}?uid={quote(self.uid, safe='')}"
 
 
-def place(job: Obj) -> Place:
-    return Place(created(job), uid_of(job))
+def place(job: Obj) -> RowPlace:
+    return RowPlace(created(job), uid_of(job))
 
 
-def recorded_place(run: Run) -> Place:
-    return Place(format_time(run.submitted_at.astimezone(UTC)), run.identity.uid)
+def recorded_place(run: Run) -> RowPlace:
+    return RowPlace(format_time(run.submitted_at.astimezone(UTC)), run.identity.uid)
 
 
 _PLACED: Final = Lines(lambda _: True, place, lambda job: (job, names(job)))
 
 
-def newest(jobs: Iterable[Obj], filters: Filters, after: Place | None, most: int) -> list[Obj]:
+def newest(jobs: Iterable[Obj], filters: Filters, after: RowPlace | None, most: int) -> list[Obj]:
     """The first `most` live jobs that match, of a page that begins after this place."""
     if (line := valued(jobs, _PLACED).get(True)) is None:
         return []
@@ -84,22 +84,23 @@ def newest(jobs: Iterable[Obj], filters: Filters, after: Place | None, most: int
     return list(islice(matching, most))
 
 
-def follows(runs: Iterable[Run], after: Place | None, live: Collection[str]) -> list[Run]:
+def follows(runs: Iterable[Run], after: RowPlace | None, live: Collection[str]) -> list[Run]:
     """The runs of a page that begins after this place, without those that are live, in the list's order."""
-    found = [
+    following = [
         run for run in runs if run.identity.uid not in live and (after is None or recorded_place(run) < after)
     ]
-    return sorted(found, key=recorded_place, reverse=True)
+    return sorted(following, key=recorded_place, reverse=True)
 
 
-def is_enough(runs: Sequence[Run], found: Sequence[Run], most: int) -> bool:
+def is_enough(runs: Sequence[Run], following: Sequence[Run], most: int) -> bool:
     """True if no further run of the history belongs to a page of `most` rows.
 
-    `runs` are the first of the history, and `found` those that the page may show.  The history orders the
+    `runs` are the first of the history, and `following` those that the page may show.  The history orders the
     runs of one second otherwise, so that second must be complete.
     """
     return (
-        len(found) >= most and recorded_place(found[most - 1]).submitted > recorded_place(runs[-1]).submitted
+        len(following) >= most
+        and recorded_place(following[most - 1]).submitted > recorded_place(runs[-1]).submitted
     )
 
 
@@ -111,15 +112,15 @@ def second(at: datetime) -> str:
 
 def merged(
     jobs: Iterable[Obj], runs: Iterable[Run], most: int, complete_from: str = ""
-) -> tuple[list[Row], Place | None]:
+) -> tuple[list[ListRow], RowPlace | None]:
     """The rows of a page, and the place after which the next one begins; None if this is the last one.
 
     Of what was submitted before `complete_from` some runs are not known: these rows are of the next page.
     """
-    found = (*map(Row.of, jobs), *(recorded_row(Row, run) for run in runs))
+    found = (*map(ListRow.of, jobs), *(recorded_row(ListRow, run) for run in runs))
     rows = sorted(found, key=lambda row: row.place, reverse=True)
     known = [row for row in rows if row.submitted >= complete_from]
     shown = known[:most]
     if len(known) > most:
         return shown, shown[-1].place
-    return shown, Place(complete_from, "") if complete_from else None
+    return shown, RowPlace(complete_from, "") if complete_from else None

@@ -13,13 +13,13 @@ from fournos.insight.children import Children
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.timeline import timeline
 from fournos.insight.values import is_terminal, moment, name_of, one_line, short, status_of
-from fournos.web.charts.gantt import Bar, Lane
+from fournos.web.charts.gantt import GanttBar, Lane
 
 _FIELDS: Final = ("name", "state", "started", "finished", "message", "pod")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AttemptSpans:
     """An attempt of a job with its tasks."""
 
     number: int
@@ -32,22 +32,22 @@ class Attempt:
     message: str = ""
 
 
-def attempts(job: Obj, by_run: Mapping[str, Sequence[Task]]) -> list[Attempt]:
+def attempts(job: Obj, by_run: Mapping[str, Sequence[Task]]) -> list[AttemptSpans]:
     """The attempts of a job; `by_run` has the tasks of each PipelineRun that is known."""
-    found = []
-    for one in status_of(job).get("attempts") or ():
-        found.append(
-            Attempt(
-                int(one.get("number") or 0),
-                tuple(by_run.get(str(one.get("pipelineRun")), ())),
-                str(one.get("cluster") or ""),
-                moment(one.get("startedAt")),
-                moment(one.get("finishedAt")),
-                str(one.get("outcome") or ""),
-                one_line(one.get("message")),
+    spans = []
+    for attempt in status_of(job).get("attempts") or ():
+        spans.append(
+            AttemptSpans(
+                int(attempt.get("number") or 0),
+                tuple(by_run.get(str(attempt.get("pipelineRun")), ())),
+                str(attempt.get("cluster") or ""),
+                moment(attempt.get("startedAt")),
+                moment(attempt.get("finishedAt")),
+                str(attempt.get("outcome") or ""),
+                one_line(attempt.get("message")),
             )
         )
-    return found
+    return spans
 
 
 def live_tasks(found: Children) -> dict[str, list[Task]]:
@@ -66,7 +66,7 @@ def recorded_tasks(document: Any) -> dict[str, list[Task]]:
     }
 
 
-def lanes(job: Obj, found: Iterable[Attempt], now: datetime) -> list[Lane]:
+def lanes(job: Obj, found: Iterable[AttemptSpans], now: datetime) -> list[Lane]:
     """Phases first, then each attempt with its tasks, the oldest first."""
     return [*_phases(job, now), *(lane for one in found for lane in _attempt(one, over=is_terminal(job)))]
 
@@ -77,21 +77,28 @@ def _phases(job: Obj, now: datetime) -> Iterator[Lane]:
         yield Lane(
             entry.phase,
             entry.phase,
-            (Bar(entry.phase, entry.start, end, _text(entry.phase, entry.start, end)),),
+            (GanttBar(entry.phase, entry.start, end, _text(entry.phase, entry.start, end)),),
         )
 
 
-def _attempt(one: Attempt, *, over: bool) -> Iterator[Lane]:
-    state = one.outcome or "Running"
-    bars: tuple[Bar, ...] = ()
-    if one.start and (one.end or not over):
-        bars = (Bar(state, one.start, one.end, _text(f"attempt {one.number}", one.start, one.end)),)
-    where = f"on {one.cluster}" if one.cluster else ""
-    yield Lane(f"Attempt {one.number}", state, bars, " · ".join(filter(None, (where, one.message))))
-    for task in one.tasks:
+def _attempt(attempt: AttemptSpans, *, over: bool) -> Iterator[Lane]:
+    state = attempt.outcome or "Running"
+    bars: tuple[GanttBar, ...] = ()
+    if attempt.start and (attempt.end or not over):
+        bars = (
+            GanttBar(
+                state,
+                attempt.start,
+                attempt.end,
+                _text(f"attempt {attempt.number}", attempt.start, attempt.end),
+            ),
+        )
+    where = f"on {attempt.cluster}" if attempt.cluster else ""
+    yield Lane(f"Attempt {attempt.number}", state, bars, " · ".join(filter(None, (where, attempt.message))))
+    for task in attempt.tasks:
         start, end = moment(task.started), moment(task.finished)
         drawn = (
-            (Bar(task.state, start, end, _text(task.name, start, end)),)
+            (GanttBar(task.state, start, end, _text(task.name, start, end)),)
             if start and (end or not over)
             else ()
         )
@@ -115,16 +122,17 @@ class Wait:
     """"" while it lasts."""
 
 
-def waits(found: Iterable[Interval]) -> list[Wait]:
+def waits(ledger: Iterable[Interval]) -> list[Wait]:
     return [
         Wait(one.cause.value, one_line(one.text), one.start, short(one.end - one.start) if one.end else "")
-        for one in found
+        for one in ledger
     ]
 
 
-def waiting_lane(found: Iterable[Interval]) -> list[Lane]:
+def waiting_lane(ledger: Iterable[Interval]) -> list[Lane]:
     """One lane with the whole ledger; none without entries."""
     bars = tuple(
-        Bar(one.cause.value, one.start, one.end, f"{one.cause.value}: {one_line(one.text)}") for one in found
+        GanttBar(one.cause.value, one.start, one.end, f"{one.cause.value}: {one_line(one.text)}")
+        for one in ledger
     )
     return [Lane("Waited for", "Waiting", bars)] if bars else []

@@ -18,7 +18,7 @@ from fournos.web.routes import Call
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class JobSubject:
     """The job of a page."""
 
     raw: Obj
@@ -53,7 +53,7 @@ def address(namespace: str, name: str, page: str = "", **query: str) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-async def subject(call: Call, *, source: Source | None = None) -> Subject:
+async def subject(call: Call, *, source: Source | None = None) -> JobSubject:
     """Finds the job of the path; the query's `uid` names one of several that had this name.
 
     `source` is read in place of the watched objects.  Raises FournosError and KubeError.
@@ -63,16 +63,18 @@ async def subject(call: Call, *, source: Source | None = None) -> Subject:
     try:
         found = await (source or call.viewer.source).get(FOURNOS_JOB, key)
         if uid in ("", uid_of(found)):
-            return Subject(found, live=True)
+            return JobSubject(found, live=True)
         first = NotFoundError(f"the job {key.name} ({uid}) is gone", status=404)
     except (NotFoundError, ForbiddenError) as error:
         first = error
     return await _recorded(call, key, uid, first)
 
 
-async def _recorded(call: Call, key: Key, uid: str, first: KubeError) -> Subject:
+async def _recorded(call: Call, key: Key, uid: str, first: KubeError) -> JobSubject:
     try:
-        found = await read_recorded_job(call.viewer.client.history, uid or key.name, namespace=key.namespace)
+        recorded = await read_recorded_job(
+            call.viewer.client.history, uid or key.name, namespace=key.namespace
+        )
     except NoHistoryError:
         fix = "The cluster has no history, which would show jobs that are gone."
         raise PageError(
@@ -84,7 +86,7 @@ async def _recorded(call: Call, key: Key, uid: str, first: KubeError) -> Subject
         if isinstance(first, ForbiddenError):
             raise first from None
         raise error
-    run = found.run.run
+    run = recorded.run.run
     if key.name not in (run.name, run.identity.uid):
         raise PageError(404, "Not here", f"{uid} is not the job {key.name}.", "See the list of all jobs.")
-    return Subject(found.job, live=False, run=run)
+    return JobSubject(recorded.job, live=False, run=run)

@@ -13,14 +13,14 @@ from fournos.history.regressions.group import size
 from fournos.history.regressions.robust import band
 from fournos.history.regressions.series import Finding, Kind, Series, labels_text
 from fournos.insight.values import count
-from fournos.web.charts.plot import Band, Line, Mark, Plot
+from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark
 
 MOST: Final = 40
 """Series that are shown; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TrendChange:
     """A change of a KPI, with what is known about it."""
 
     finding: Finding
@@ -54,55 +54,55 @@ class Trend:
     state: str
     """Steady, or its open change; and why its newest run has no verdict."""
     plot: Plot
-    changes: Sequence[Change]
+    changes: Sequence[TrendChange]
 
 
-def trend_rows(found: Trends) -> tuple[list[Trend], int]:
+def trend_rows(trends: Trends) -> tuple[list[Trend], int]:
     """The series, those with changes first, and how many more there are."""
-    changes = [_change(one, found) for one in found.report.findings]
+    changes = [_change(one, trends) for one in trends.report.findings]
     rows = [
-        _trend(one, [change for change in changes if change.finding.series == one.id], found.state_of(one))
-        for one in found.series
+        _trend(one, [change for change in changes if change.finding.series == one.id], trends.state_of(one))
+        for one in trends.series
         if one.points
     ]
     rows.sort(key=lambda row: (_weight(row.changes), row.kpi, row.labels))
     return rows[:MOST], max(0, len(rows) - MOST)
 
 
-def _weight(changes: Sequence[Change]) -> int:
+def _weight(changes: Sequence[TrendChange]) -> int:
     """Open regressions first, then other changes."""
     if any(one.is_open for one in changes):
         return 0
     return 1 if changes else 2
 
 
-def _change(finding: Finding, found: Trends) -> Change:
+def _change(finding: Finding, trends: Trends) -> TrendChange:
     text = f"{number(finding.before)} → {number(finding.after)} {finding.unit}".strip()
-    return Change(
+    return TrendChange(
         finding,
-        found.names.get(finding.run, ""),
+        trends.names.get(finding.run, ""),
         finding.run.rpartition("/")[2],
         f"{finding.kind} {finding.state.lower()} ({finding.basis}): {size(finding)}, {text}",
-        found.acknowledged.get(finding.id),
-        found.names.get(finding.recovered, "a later run") if finding.recovered else "",
+        trends.acknowledged.get(finding.id),
+        trends.names.get(finding.recovered, "a later run") if finding.recovered else "",
     )
 
 
-def _trend(series: Series, changes: Sequence[Change], state: str) -> Trend:
+def _trend(series: Series, changes: Sequence[TrendChange], state: str) -> Trend:
     points = series.points
     places = {point.run: place for place, point in enumerate(points)}
-    known = [one for one in changes if one.finding.run in places]
-    since = max((places[one.finding.run] for one in known), default=0)
+    placed = [one for one in changes if one.finding.run in places]
+    since = max((places[one.finding.run] for one in placed), default=0)
     level = [point.value for point in points[since:]]
     noise = band(level)
     better = {True: "higher is better", False: "lower is better", None: ""}[series.higher_is_better]
     labels = labels_text(series.labels)
     plot = Plot(
         f"{series.kpi_id} of {count(len(points), 'run')}, times in UTC",
-        [Line(series.kpi_id, [(float(place), point.value) for place, point in enumerate(points)])],
+        [PlotLine(series.kpi_id, [(float(place), point.value) for place, point in enumerate(points)])],
         y_title=series.unit,
-        band=Band(noise.low, noise.high) if noise else None,
-        marks=[Mark(float(places[one.finding.run]), one.kind, one.text) for one in known],
+        band=PlotBand(noise.low, noise.high) if noise else None,
+        marks=[PlotMark(float(places[one.finding.run]), one.kind, one.text) for one in placed],
         labels=[f"{point.at:%Y-%m-%d %H:%M}" for point in points],
     )
     return Trend(series.kpi_id, labels, better, number(points[-1].value), series.unit, state, plot, changes)

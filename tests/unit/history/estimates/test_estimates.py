@@ -16,7 +16,7 @@ from fournos.history.estimates.durations import Durations, Past, Work, closest, 
 from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, capacity_of
 from fournos.history.estimates.simulate import estimate, estimates, remaining, would_start
 from fournos.history.records import Identity, Run
-from fournos.insight.quota import Line, Quota
+from fournos.insight.quota import Quota, QuotaLine
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = Durations((3600.0,) * 5, "5 runs")
@@ -169,7 +169,7 @@ def test_would_it_start_now() -> None:
 
 def test_quota_of_insight() -> None:
     lines = tuple(
-        Line("a", name, Decimal(asks), Decimal(0), Decimal(nominal), Decimal(nominal))
+        QuotaLine("a", name, Decimal(asks), Decimal(0), Decimal(nominal), Decimal(nominal))
         for name, asks, nominal in (("gpu", 2, 8), ("slot", 1, 100))
     )
     quota = Quota(lines, (), ())

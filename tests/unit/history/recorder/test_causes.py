@@ -15,7 +15,7 @@ from fournos.history.recorder.context import Observed
 from fournos.history.recorder.decide import decide
 from fournos.history.settings import HistorySettings
 from fournos.insight import appwrapper_reasons, reasons
-from fournos.insight.appwrapper_reasons import Members
+from fournos.insight.appwrapper_reasons import WrapperMembers
 from fournos.insight.causes import Cause
 from fournos.insight.children import Children
 from fournos.insight.facts import Facts
@@ -68,7 +68,7 @@ def test_a_reason_of_kueue_is_booked_as_it_is_explained(reason: str) -> None:
 def explained(facts: Facts) -> Cause | None:
     if facts.job["kind"] == "FournosJob":
         return reasons.explain(facts, NOW).cause
-    return appwrapper_reasons.explain(facts.job, Members(facts.found.workloads), facts, NOW).cause
+    return appwrapper_reasons.explain(facts.job, WrapperMembers(facts.found.workloads), facts, NOW).cause
 
 
 def test_a_finished_workload_is_not_the_one_that_waits() -> None:

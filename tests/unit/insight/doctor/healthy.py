@@ -18,12 +18,12 @@ from fournos import __version__
 from fournos.engine.api.crd import crd
 from fournos.engine.kube.resource import Key
 from fournos.insight.crds import KINDS
-from fournos.insight.doctor.facts import Facts, Place
-from fournos.insight.doctor.finding import Finding, Level
+from fournos.insight.doctor.facts import DoctorFacts, ExaminedNamespaces
+from fournos.insight.doctor.finding import DoctorFinding, Level
 from fournos.insight.doctor.needs import NEEDS
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
-PLACE = Place("bench", "hearth", "fournos-queue")
+PLACE = ExaminedNamespaces("bench", "hearth", "fournos-queue")
 SERVICE = Key("bench", "fournos-webhooks")
 
 
@@ -81,12 +81,12 @@ def webhooks(bundle: str, *, policy: str = "Fail", url: str = "") -> dict[str, A
     return {**obj("fournos-jobs"), "webhooks": [webhook]}
 
 
-def facts(**changes: Any) -> Facts:
+def facts(**changes: Any) -> DoctorFacts:
     """Of a healthy cluster, with `changes`."""
     covered = ["fournos/cluster-slot", "fournos/gpu-a100"]
     groups = [{"coveredResources": covered, "flavors": [{"name": "cluster-1"}]}]
     selector = {"matchLabels": {"fournos.dev/queue-access": "true"}}
-    healthy = Facts(
+    healthy = DoctorFacts(
         PLACE,
         "v1.34.4",
         {"fournos.dev": ("v1",), "kueue.x-k8s.io": ("v1beta2", "v1beta1"), "tekton.dev": ("v1",)},
@@ -113,7 +113,7 @@ def facts(**changes: Any) -> Facts:
     return replace(healthy, **changes)
 
 
-def bad(findings: list[Finding]) -> list[tuple[str, Level]]:
+def bad(findings: list[DoctorFinding]) -> list[tuple[str, Level]]:
     """What is a fault or warning; each of them has a fix, which a reader can follow."""
     found = [one for one in findings if one.level in (Level.FAULT, Level.WARNING)]
     assert all(one.fix and one.text for one in found), found

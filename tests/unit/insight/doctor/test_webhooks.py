@@ -12,7 +12,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.doctor.finding import Level
-from fournos.insight.doctor.needs import NEEDS, Right, check_rights
+from fournos.insight.doctor.needs import NEEDS, Permission, check_rights
 from fournos.insight.doctor.webhooks import check_webhooks
 from tests.unit.insight.doctor.healthy import NOW, PLACE, SERVICE, authority, bad, facts, obj, webhooks
 
@@ -102,7 +102,7 @@ def test_configurations_that_cannot_be_read_are_unknown() -> None:
 # --- rights ------------------------------------------------------------------------------------------
 
 
-def rights(**changes: Any) -> dict[Right, Any]:
+def rights(**changes: Any) -> dict[Permission, Any]:
     """`changes`: verb and plural, such as create_fournosjobs."""
     found = dict(facts().rights)
     for right in found:
@@ -110,7 +110,7 @@ def rights(**changes: Any) -> dict[Right, Any]:
     return found
 
 
-def checked(found: dict[Right, Any]) -> Any:
+def checked(found: dict[Permission, Any]) -> Any:
     return check_rights(found, namespace=PLACE.namespace, clusters=PLACE.clusters)
 
 

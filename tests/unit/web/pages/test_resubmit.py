@@ -16,12 +16,12 @@ from fournos.client.repeat import repeat
 from fournos.engine.api.crd import schema
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
-from fournos.insight.differences import Difference
+from fournos.insight.differences import SpecDifference
 from fournos.web.errors import PageError
 from fournos.web.pages import submit
-from fournos.web.routes import Done, Shown
+from fournos.web.routes import Done, ShownPage
 from fournos.web.runs.job_form import Origin, changes, command, filled, groups, inputs, wanted
-from fournos.web.runs.subject import Subject
+from fournos.web.runs.subject import JobSubject
 from tests.history import a_run, ended
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS, job
@@ -51,7 +51,7 @@ async def form_of(api: Api, **query: str) -> dict[str, str]:
 
 async def preview(api: Api, form: dict[str, str]) -> tuple[int, str]:
     found = await submit.act(call(api), form)
-    assert isinstance(found, Shown) and not api.writes
+    assert isinstance(found, ShownPage) and not api.writes
     return found.status, render(found.page, found.data)
 
 
@@ -172,7 +172,7 @@ async def test_a_job_that_is_gone_is_filled_in_from_the_history() -> None:
 def origin(spec: dict[str, Any], *, live: bool = True) -> Origin:
     raw = job("old", "Failed", spec=spec, labels={"team": "x"})
     raw["spec"] = spec
-    return Origin(Subject(raw, live), repeat(raw, {})[0])
+    return Origin(JobSubject(raw, live), repeat(raw, {})[0])
 
 
 BASE: dict[str, Any] = {
@@ -214,7 +214,7 @@ def test_changes_of_the_form(change: dict[str, str], differs: list[tuple[str, An
     base = origin(BASE)
     form = {**filled(base.manifest), **change}
     found = changes(base, wanted(form, base.manifest, form.get("namespace", NS)))
-    assert found == [Difference(*one) for one in differs]
+    assert found == [SpecDifference(*one) for one in differs]
 
 
 @pytest.mark.parametrize("change", [one for one, _ in CHANGES if "matrix" not in one])

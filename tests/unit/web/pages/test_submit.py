@@ -12,7 +12,7 @@ from fournos.client.submission import MATRIX_LABEL
 from fournos.engine.kube.errors import AlreadyExistsError, InvalidError, KubeError
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.web.pages import submit
-from fournos.web.routes import Done, Shown
+from fournos.web.routes import Done, ShownPage
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS
 from tests.unit.insight.test_overview import cluster
@@ -30,7 +30,7 @@ FORM = {
 
 async def preview(api: Api, form: dict[str, str]) -> tuple[int, str]:
     found = await submit.act(call(api), form)
-    assert isinstance(found, Shown) and not api.writes
+    assert isinstance(found, ShownPage) and not api.writes
     return found.status, render(found.page, found.data)
 
 
@@ -54,7 +54,7 @@ async def test_where_all_namespaces_are_shown_the_form_has_one() -> None:
     html = await shown(submit.PAGE, everywhere)
     assert 'name="namespace" value="alpha"' in html and '<option value="beta">' in html
     found = await submit.act(everywhere, {**FORM, "namespace": "beta"})
-    assert isinstance(found, Shown) and "namespace: beta" in render(found.page, found.data)
+    assert isinstance(found, ShownPage) and "namespace: beta" in render(found.page, found.data)
 
 
 async def test_who_may_not_create_jobs_sees_no_button() -> None:

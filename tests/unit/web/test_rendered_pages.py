@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fournos.web.live.pieces import Piece
-from fournos.web.live.shared import Rendered, Shared
+from fournos.web.memo import Rendered, RenderedPages
 
 
 class Rendering:
@@ -25,7 +25,7 @@ class Rendering:
 
 
 async def test_requests_at_the_same_time_wait_for_one_rendering() -> None:
-    shared, render = Shared(), Rendering()
+    shared, render = RenderedPages(), Rendering()
     asked = [asyncio.create_task(shared.get("page", 1, render)) for _ in range(5)]
     await asyncio.sleep(0)
     asked[0].cancel()
@@ -35,7 +35,7 @@ async def test_requests_at_the_same_time_wait_for_one_rendering() -> None:
 
 
 async def test_a_change_or_another_key_is_rendered_anew() -> None:
-    shared, render = Shared(), Rendering()
+    shared, render = RenderedPages(), Rendering()
     render.go.set()
     for key, revision in (("a", 1), ("a", 1), ("b", 1), ("a", 2), ("a", 2)):
         await shared.get(key, revision, render)
@@ -43,7 +43,7 @@ async def test_a_change_or_another_key_is_rendered_anew() -> None:
 
 
 async def test_an_error_is_not_kept() -> None:
-    shared, render = Shared(), Rendering()
+    shared, render = RenderedPages(), Rendering()
     render.go.set()
     render.error = ValueError("away")
     with pytest.raises(ValueError, match="away"):
@@ -53,7 +53,7 @@ async def test_an_error_is_not_kept() -> None:
 
 
 async def test_many_addresses_do_not_fill_the_memory() -> None:
-    shared, render = Shared(most=2), Rendering()
+    shared, render = RenderedPages(most=2), Rendering()
     render.go.set()
     for key in ("a", "b", "a", "c", "a", "b"):
         await shared.get(key, 1, render)
