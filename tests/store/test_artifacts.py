@@ -153,7 +153,7 @@ async def test_they_go_with_their_run(stage: Stage) -> None:
 
 async def test_they_expire_with_their_run(stage: Stage) -> None:
     await stage.send("log.txt", b"one")
-    (run,) = [one async for one in stage.store.open_runs("here", "FournosJob")]
+    (run,) = [one.run async for one in stage.store.open_records("here", "FournosJob")]
     await stage.store.record(Record(ended(run)))
     assert await expire(stage.store, stage.blobs, Retention(runs=0), at(10_000)) == 1
     assert not await stage.files()

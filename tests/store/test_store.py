@@ -142,22 +142,24 @@ async def test_open_runs_are_those_whose_end_is_not_known(store: Store) -> None:
     runs[3] = replace(runs[3], identity=Identity("another", "bench", "uid-3"))
     for run in runs:
         await store.record(Record(run))
-    assert [run async for run in store.open_runs(CLUSTER, "FournosJob")] == [runs[0]]
+    assert [one.run async for one in store.open_records(CLUSTER, "FournosJob")] == [runs[0]]
+
+
+async def test_open_runs_come_with_their_ledgers(store: Store) -> None:
+    lock, quota = Interval(at(0), at(5), Cause.LOCK, "held"), Interval(at(5), None, Cause.QUOTA, "none")
+    ledgers = {"job-0": (lock, quota), "job-1": (), "job-2": (quota,)}
+    for number, waits in enumerate(ledgers.values()):
+        await store.record(Record(a_run(number), waits))
+    opened = [one async for one in store.open_records(CLUSTER, "FournosJob")]
+    assert {one.run.name: one.waits for one in opened} == ledgers
 
 
 async def test_iterations_go_beyond_one_batch(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fournos.history.store.store._BATCH", 2)
     for number in range(5):
         await store.record(Record(a_run(number)))
-    assert len([run async for run in store.open_runs(CLUSTER, "FournosJob")]) == 5
-    for number in range(5):
-        # Two of them end in the same second.
-        await store.record(Record(ended(a_run(number), after=60 - number // 2 * 2)))
-    found = [run async for run in store.ended(at(60))]
-    assert [run.ended_at for run in found] == sorted(run.ended_at for run in found if run.ended_at)
-    assert {run.name for run in found} == {"job-0", "job-1", "job-2", "job-3", "job-4"}
-    assert [run.name async for run in store.ended(at(61))] == ["job-1", "job-3"]
-    assert [run async for run in store.ended(at(0), kind="MiniCluster")] == []
+    opened = [one.run.name async for one in store.open_records(CLUSTER, "FournosJob")]
+    assert sorted(opened) == ["job-0", "job-1", "job-2", "job-3", "job-4"]
 
 
 async def test_pages_hold_every_run_once_newest_first(store: Store) -> None:

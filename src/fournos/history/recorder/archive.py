@@ -34,7 +34,9 @@ class Archive(Protocol):
         """True if the results of this run are suspected to be a regression, compared with earlier runs."""
         ...
 
-    def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]: ...
+    def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
+        """Yields the runs of a kind that have not ended, with their ledgers."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,8 @@ def executors(
         async with loading:
             if journal.since is not None:
                 return
-            found = [
-                (run, await archive.waits(run.identity))
-                async for run in archive.open_runs(step.cluster, step.kind)
-            ]
-            journal.opened(found, clock.now())
+            records = [record async for record in archive.open_records(step.cluster, step.kind)]
+            journal.opened(records, clock.now())
 
     async def load(step: Load, api: Api) -> None:
         run = await archive.get(step.identity)

@@ -61,12 +61,12 @@ class DatabaseArchive:
         with _translated():
             return await suspects_regression(await self._opened(), identity)
 
-    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
+    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
         with _translated():
             store = await self._opened()
             self._records.set()
-            async for run in store.open_runs(cluster, kind):
-                yield run
+            async for record in store.open_records(cluster, kind):
+                yield record
 
     async def recording(self) -> Store:
         """Returns the store once this replica records; a standby waits."""

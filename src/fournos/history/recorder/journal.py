@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fournos.engine.kube.resource import Key
-from fournos.history.records import Ending, Identity, Interval, Run
+from fournos.history.records import Ending, Identity, Interval, Record, Run
 
 SIGN_OF_LIFE: Final = timedelta(seconds=60)
 """Without other writes a run is written again after this time: the gap in the ledger of a later process
@@ -51,11 +51,12 @@ class Journal:
         self._suspected: dict[str, bool] = {}
         self._by_key: dict[Key, dict[str, None]] = {}
 
-    def opened(self, found: Iterable[tuple[Run, tuple[Interval, ...]]], now: datetime) -> None:
+    def opened(self, records: Iterable[Record], now: datetime) -> None:
         """Takes over the open runs of earlier processes."""
-        for run, waits in found:
+        for record in records:
+            run = record.run
             if run.identity.uid not in self._runs:
-                self.put(Stored(run, waits, resumed=True))
+                self.put(Stored(run, record.waits, resumed=True))
             self.alive_until = max(self.alive_until or run.observed_at, run.observed_at)
         self.since = now
 

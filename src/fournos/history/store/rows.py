@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import ColumnElement, Row, Text, and_, cast, func, or_, select, type_coerce
+from sqlalchemy import ColumnElement, Row, Text, cast, func, select, type_coerce
 
 from fournos.history.records import Ending, Identity, Interval, Run
 from fournos.history.store.schema import labels, runs
@@ -106,8 +106,3 @@ def wait_rows(waits: Iterable[Interval]) -> list[dict[str, Any]]:
 def interval_of(row: Row[Any]) -> Interval:
     found = row._mapping
     return Interval(found["start_at"], found["end_at"], Cause(found["cause"]), found["text"])
-
-
-def after(ended_at: datetime, number: int) -> ColumnElement[bool]:
-    """Returns the condition of the runs after this one, in order of their end."""
-    return or_(runs.c.ended_at > ended_at, and_(runs.c.ended_at == ended_at, runs.c.id > number))

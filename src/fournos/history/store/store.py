@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, delete, insert, select, union_all
+from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Record, Run
@@ -103,40 +103,17 @@ class Store:
 
         return await self.database.read(read)
 
-    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
-        """Yields the runs of a kind whose end is not known, in no particular order."""
-        wanted = (runs.c.cluster == indexed(cluster), runs.c.kind == kind, runs.c.closed_at.is_(None))
-        async for run in self._all(wanted, (runs.c.id,), lambda row: runs.c.id > row.id):
-            yield run
-
-    async def ended(self, since: datetime, kind: str = "") -> AsyncIterator[Run]:
-        """Yields the runs that ended at or after a time, the first end first."""
-        wanted = (runs.c.closed_at.is_not(None), *((runs.c.kind == kind,) if kind else ()))
-        order = (runs.c.ended_at, runs.c.id)
-        async for run in self._all(
-            wanted, order, lambda row: rows.after(row.ended_at, row.id), runs.c.ended_at >= since
-        ):
-            yield run
-
-    async def _all(
-        self,
-        wanted: Sequence[ColumnElement[bool]],
-        order: Sequence[Any],
-        after: Callable[[Row[Any]], ColumnElement[bool]],
-        first: ColumnElement[bool] | None = None,
-    ) -> AsyncIterator[Run]:
-        """Yields all runs that meet the conditions, batch by batch; `after` is the condition of the next."""
-        begin = () if first is None else (first,)
+    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
+        """Yields the runs of a kind whose end is not known, with their ledgers, in no particular order."""
+        last = 0
         while True:
-            conditions = (*wanted, *begin)
-            found, batch = await self.database.read(
-                partial(reads.batch, conditions=conditions, order=order, limit=_BATCH)
-            )
-            for run in batch:
-                yield run
-            if len(found) < _BATCH:
+            read = partial(reads.open_records, cluster=cluster, kind=kind, after=last, limit=_BATCH)
+            batch = await self.database.read(read)
+            for _, record in batch:
+                yield record
+            if len(batch) < _BATCH:
                 return
-            begin = (after(found[-1]),)
+            last, _ = batch[-1]
 
     async def keep(self, identity: Identity, on: bool, *, by: str, reason: str, now: datetime) -> bool:
         """Marks a run as one that never expires, or takes the mark away.  False: there is no such run."""

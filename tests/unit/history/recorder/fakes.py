@@ -69,11 +69,11 @@ class FakeArchive:
         self._answer()
         return self.ledgers.get(identity, ())
 
-    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
+    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
         self._answer()
         for run in tuple(self.runs.values()):
             if (run.identity.cluster, run.kind, run.ending) == (cluster, kind, Ending.OPEN):
-                yield run
+                yield Record(run, self.ledgers.get(run.identity, ()))
 
 
 class Archives:
@@ -103,9 +103,9 @@ class Archives:
     async def waits(self, identity: Identity) -> tuple[Interval, ...]:
         return await self.current.waits(identity)
 
-    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
-        async for run in self.current.open_runs(cluster, kind):
-            yield run
+    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
+        async for record in self.current.open_records(cluster, kind):
+            yield record
 
 
 class FakeLogs:

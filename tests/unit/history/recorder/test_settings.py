@@ -66,7 +66,7 @@ async def test_the_database_is_that_of_the_url(monkeypatch: pytest.MonkeyPatch, 
     assert await archive.record(Record(a_run()))
     assert file.exists()
     assert (await archive.get(a_run().identity)) == a_run()
-    assert [run.identity.uid async for run in archive.open_runs("c", "AppWrapper")] == ["u1"]
+    assert [one.run.identity.uid async for one in archive.open_records("c", "AppWrapper")] == ["u1"]
     second = DatabaseArchive(HistorySettings().database_url)
     with pytest.raises(ServerError, match="another process"):
         await second.get(a_run().identity)
@@ -109,7 +109,7 @@ async def test_the_replica_that_records_deletes_at_its_interval(
     task = asyncio.create_task(started.background["history-retention"]())  # type: ignore[arg-type]
     await archive.record(Record(a_run()))
     assert not intervals, "a standby deletes nothing"
-    assert [run async for run in archive.open_runs("c", "AppWrapper")] == [a_run()]
+    assert [one.run async for one in archive.open_records("c", "AppWrapper")] == [a_run()]
     await task
     assert intervals == [5400.0]
     await archive.close()
