@@ -24,7 +24,7 @@ from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import Blobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
-from fournos.history.logs.models import Container
+from fournos.history.logs.models import Container, Log, Put
 from fournos.history.records import Identity, Record
 from fournos.history.store import Store
 from fournos.history.store.logs import LogRows
@@ -298,3 +298,14 @@ async def test_logs_wait_for_a_bucket_that_is_gone(stage: Stage, s3_server: S3Se
     stage.kubelet.print(FETCH, "after")
     await stage.end(FETCH)
     assert await stage.texts() == ["before", "meanwhile", "after"]
+
+
+async def test_a_log_continues_only_lines_that_are_stored(store: Store) -> None:
+    """A run that was deleted and recorded anew has none of the lines that a stream stored before."""
+    rows, log = LogRows(store), Log(FETCH, lines=5)
+    await store.record(Record(a_run(1, identity=IDENTITY)))
+    assert await rows.put_log(IDENTITY, log, None, after=2) is Put.BEHIND
+    assert await rows.put_log(IDENTITY, replace(log, lines=2), None, after=0) is Put.STORED
+    assert await rows.put_log(IDENTITY, log, None, after=2) is Put.STORED
+    assert await rows.put_log(IDENTITY, log, None, after=2) is Put.BEHIND
+    assert [stored.lines for stored in await rows.logs(IDENTITY)] == [5]

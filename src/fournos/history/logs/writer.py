@@ -145,6 +145,10 @@ class LogWriter:
         if self._unsure:
             found, self._last = await self._rows.log(self._identity, self.log.container)
             number = found.lines - self.log.lines
+            if number < 0:
+                # The run was deleted and recorded anew, or the database was restored: nothing that waits is
+                # stored.  The chunks from before may be waiting for their deletion.
+                number, self._mine = 0, secrets.token_hex(4)
             self._ahead += max(0, number - len(self._pending))
             self._stored(number)
             self.log, self._unsure = replace(found, container=self.log.container), False

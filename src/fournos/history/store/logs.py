@@ -16,6 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
     delete,
     select,
+    update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -101,13 +102,20 @@ class LogRows:
             return Put.STORED
 
     async def _upsert(self, connection: AsyncConnection, run: int, log: Log, after: int) -> int | None:
+        """Returns the number of the row of the log; None if it has not `after` lines, as when it is gone."""
         row = _row(log)
-        statement = INSERT[self._store.database.dialect](logs).values(run_id=run, **row)
-        statement = statement.on_conflict_do_update(
-            index_elements=["run_id", "pod_uid", "container"], set_=row, where=logs.c.lines == after
-        )
-        found: int | None = await connection.scalar(statement.returning(logs.c.id))
-        return found
+        same = logs.c.lines == after
+        statement: Any
+        if after:
+            this = (logs.c.run_id == run, *(logs.c[name] == row[name] for name in ("pod_uid", "container")))
+            statement = update(logs).where(*this, same).values(row)
+        else:
+            statement = INSERT[self._store.database.dialect](logs).values(run_id=run, **row)
+            statement = statement.on_conflict_do_update(
+                index_elements=["run_id", "pod_uid", "container"], set_=row, where=same
+            )
+        number: int | None = await connection.scalar(statement.returning(logs.c.id))
+        return number
 
     async def _put_chunk(self, connection: AsyncConnection, log: int, chunk: Chunk) -> None:
         changed = {

@@ -154,7 +154,7 @@ class MemoryRows:
         self.writes += 1
         if identity not in self.runs:
             return Put.NO_RUN
-        if (earlier := self.stored.get(log.container.id)) and earlier.lines != after:
+        if self.stored.get(log.container.id, Log(log.container)).lines != after:
             return Put.BEHIND
         self.stored[log.container.id] = log
         if chunk is not None:
