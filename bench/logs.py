@@ -50,15 +50,6 @@ SETTLED = 15.0
 """Seconds in which the first line of each stream is stored."""
 
 
-class Backend:
-    """The rows and the reading interface in one."""
-
-    def __init__(self, store: Store) -> None:
-        self._rows = LogRows(store)
-        self.logs = self._rows.logs
-        self.log_chunks = self._rows.chunks
-
-
 def _container(name: str) -> Container:
     return Container(Key("bench", name), f"uid-{name}", "step-run", "run", 1, 0, datetime.now(UTC))
 
@@ -186,7 +177,7 @@ class _Bench:
         for _ in range(_READS):
             first = random.randrange(1, number)  # noqa: S311 - any line
             at = time.perf_counter()
-            rows = Backend(self.store)
+            rows = LogRows(self.store)
             reader = LogReader(rows, self.blobs, _RUN.identity, await rows.logs(_RUN.identity), over=False)
             page = await reader.page(first, 100)
             taken.append((time.perf_counter() - at) * 1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from devcluster.postgres import Postgres
 from fournos.history.blobs import Blobs, S3Location, open_blobs
 from fournos.history.store import Store
+from fournos.history.store.artifacts import ArtifactRows
 from tests.store.s3_server import WRITER, S3Server, credentials
 
 
@@ -103,3 +104,12 @@ def blobs(place: Path | S3Location) -> Blobs:
 async def keys_of(blobs: Blobs) -> list[str]:
     """Returns the keys of all blobs."""
     return sorted([one.key async for page in blobs.pages() for one in page])
+
+
+def artifact_rows(store: Store) -> Callable[[], Awaitable[ArtifactRows]]:
+    """What `Artifacts` asks for the rows of an open store."""
+
+    async def rows() -> ArtifactRows:
+        return ArtifactRows(store)
+
+    return rows

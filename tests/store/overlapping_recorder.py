@@ -27,11 +27,11 @@ from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
 from fournos.history.records import Identity, Record
 from fournos.history.store import Store
-from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.logs import LogRows
 from fournos.history.store.patrol import standings
 from fournos.history.store.retention import Limits, expire
 from tests.history import a_run, at
+from tests.store.conftest import artifact_rows
 from tests.unit.history.logs.kubelet import Kubelet, container
 from tests.unit.history.logs.kubelet import ended as over
 from tests.waiting import until
@@ -96,7 +96,7 @@ async def record(store: Store) -> None:
 
 
 async def files(store: Store, blobs: Blobs) -> None:
-    artifacts = Artifacts(ArtifactRows(store), blobs, ArtifactLimits())
+    artifacts = Artifacts(artifact_rows(store), blobs, ArtifactLimits())
     for version in range(6):
         for path, contents in FILES.items():
             await send(artifacts, path, contents[version])

@@ -17,7 +17,6 @@ from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import Blobs
 from fournos.history.records import Identity, Record
 from fournos.history.store import Store
-from fournos.history.store.namespaces import namespaces
 from fournos.history.store.retention import Limits as Retention
 from fournos.history.store.retention import expire
 from tests.history import a_run, at, ended
@@ -160,11 +159,11 @@ async def test_they_expire_with_their_run(stage: Stage) -> None:
 
 
 async def test_each_namespace_with_runs_is_found_once(store: Store) -> None:
-    assert await namespaces(store) == []
+    assert await store.namespaces() == []
     for number, (name, uid) in enumerate([("a", "1"), ("b", "2"), ("a", "1"), ("a", "3")]):
         identity = Identity("here", name, f"uid-{number}")
         await store.record(Record(a_run(number, identity=identity, namespace_uid=uid)))
-    assert sorted(await namespaces(store)) == [("a", "1"), ("a", "3"), ("b", "2")]
+    assert sorted(await store.namespaces()) == [("a", "1"), ("a", "3"), ("b", "2")]
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

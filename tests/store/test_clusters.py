@@ -23,6 +23,7 @@ from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.results.check import check
 from fournos.history.store import Store
+from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.results import Results
 from fournos.history.store.retention import Limits, expire, largest
 from fournos.history.store.schema import metadata, runs
@@ -215,5 +216,5 @@ async def test_each_cluster_deletes_what_is_beyond_its_own_limits(stage: Stage) 
 
 async def test_the_largest_namespaces_are_those_of_the_cluster(stage: Stage) -> None:
     for cluster in (HERE, FAR):
-        await stage.store.claim_blob(identity(cluster, 1), f"{cluster}/log", 3)
+        await BlobRows(stage.store).claim_blob(identity(cluster, 1), f"{cluster}/log", 3)
     assert await largest(stage.store, HERE) == {"perf": 3}

@@ -15,6 +15,7 @@ from fournos.history.blobs import Blobs
 from fournos.history.records import Record
 from fournos.history.store import Store
 from fournos.history.store.artifacts import ArtifactRows
+from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.orphans import AGE, Orphans, sweep_orphans
 from fournos.history.store.retention import erase
 from tests.history import a_run, at
@@ -30,7 +31,10 @@ class Replica:
 
     def __init__(self, store: Store, blobs: Blobs) -> None:
         self.rows = ArtifactRows(store)
-        self.artifacts = Artifacts(self.rows, blobs, Limits())
+        self.artifacts = Artifacts(self._opened, blobs, Limits())
+
+    async def _opened(self) -> ArtifactRows:
+        return self.rows
 
     async def send(self, path: str, content: bytes = CONTENT, *, sent: bytes | None = None) -> Artifact:
         async def pieces() -> AsyncIterator[bytes]:
@@ -63,10 +67,10 @@ async def test_what_a_killed_upload_left_is_swept_after_a_day(
 ) -> None:
     await replica.send("kept.txt")
     unfinished = f"{IDENTITY.uid}/artifacts/{'a' * 64}-00000000/000000"
-    assert await store.claim_blob(IDENTITY, unfinished, 3)
+    assert await BlobRows(store).claim_blob(IDENTITY, unfinished, 3)
     await blobs.write(unfinished, b"abc")
     log_chunk = f"{IDENTITY.uid}/logs/pod/step-run/000000"
-    assert await store.claim_blob(IDENTITY, log_chunk, 3)
+    assert await BlobRows(store).claim_blob(IDENTITY, log_chunk, 3)
     await blobs.write(log_chunk, b"log")
     before = await keys_of(blobs)
     assert await sweep_orphans(store, blobs, datetime.now(UTC)) == Orphans(), "it may go on"
@@ -171,7 +175,7 @@ async def test_content_of_a_version_without_uploads_is_read_and_shared(
 ) -> None:
     digest = hashlib.sha256(CONTENT).hexdigest()
     key = f"{IDENTITY.uid}/artifacts/{digest}/000000"
-    assert await store.claim_blob(IDENTITY, key, len(CONTENT))
+    assert await BlobRows(store).claim_blob(IDENTITY, key, len(CONTENT))
     await blobs.write(key, CONTENT)
     await replica.rows.put_artifact(
         IDENTITY, StoredArtifact(Artifact("old", len(CONTENT), digest, at(0)), "")

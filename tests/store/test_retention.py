@@ -20,6 +20,7 @@ from fournos.history.blobs import DirectoryBlobs
 from fournos.history.metrics import METRICS
 from fournos.history.records import Document, KeepMark, Record, Run
 from fournos.history.store import Store, maintenance, schema
+from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.retention import Limits, erasable, erase, expire, patrol, report
 from tests.history import CLUSTER, a_run, at, ended, everything
 
@@ -70,7 +71,7 @@ async def test_by_size_in_each_namespace(store: Store, files: DirectoryBlobs) ->
     for number in range(4):
         run = ended(a_run(number))
         await record(store, run)
-        assert await store.claim_blob(run.identity, f"run-{number}/log", 1000)
+        assert await BlobRows(store).claim_blob(run.identity, f"run-{number}/log", 1000)
     # The newest has a document besides.
     await store.record(Record(ended(a_run(3)), documents={Document.OBJECT: {"a": "b"}}))
     assert await expire(store, files, Limits(bytes=3000), at(DAY)) == 2
@@ -120,7 +121,7 @@ async def test_everything_of_a_run_goes_with_it(store: Store, files: DirectoryBl
     for each in (run, other):
         await store.record(Record(each, documents={Document.OBJECT: {}}))
         key = f"{each.identity.uid}/log/0"
-        assert await store.claim_blob(each.identity, key, 3)
+        assert await BlobRows(store).claim_blob(each.identity, key, 3)
         await files.write(key, b"log")
     assert await erase(store, files, [run.identity], at(0)) == 1
     async with store.reading() as connection:
@@ -151,7 +152,7 @@ async def test_files_are_found_again_after_a_crash(
 ) -> None:
     run = ended(a_run(1))
     await record(store, run)
-    await store.claim_blob(run.identity, "run-1/log", 3)
+    await BlobRows(store).claim_blob(run.identity, "run-1/log", 3)
     await files.write("run-1/log", b"log")
     with pytest.raises(ConnectionAbortedError):
         await erase(store, FailingBlobs(tmp_path / "blobs"), [run.identity], at(0))
@@ -162,7 +163,7 @@ async def test_files_are_found_again_after_a_crash(
 
 
 async def test_no_blob_is_claimed_for_a_run_that_is_gone(store: Store) -> None:
-    assert not await store.claim_blob(a_run().identity, "a", 1)
+    assert not await BlobRows(store).claim_blob(a_run().identity, "a", 1)
 
 
 async def test_a_number_is_not_given_again(store: Store, files: DirectoryBlobs) -> None:
@@ -197,7 +198,7 @@ async def test_the_patrol_goes_on_after_a_failure(
 ) -> None:
     metrics = Metrics([*RUNTIME, *METRICS])
     await record(store, ended(a_run(1)))
-    await store.claim_blob(a_run(1).identity, "run-1/log", 3)
+    await BlobRows(store).claim_blob(a_run(1).identity, "run-1/log", 3)
     files = RefusingBlobs(tmp_path / "blobs")
     patrolling = asyncio.create_task(
         patrol(
@@ -249,7 +250,7 @@ async def test_sizes_are_metrics(store: Store, files: DirectoryBlobs) -> None:
     metrics = Metrics([*RUNTIME, *METRICS])
     for index in range(2):
         await store.record(Record(ended(a_run(index)), documents={Document.OBJECT: {"a": 1}}))
-    await store.claim_blob(a_run(0).identity, "a", 100)
+    await BlobRows(store).claim_blob(a_run(0).identity, "a", 100)
     await report(store, metrics, expired=3)
     found = {
         sample.name: sample.value

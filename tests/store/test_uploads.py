@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from fournos.engine.runtime.clock import SystemClock
 from fournos.history.api.bodies import Bodies
-from fournos.history.api.service import Backend
 from fournos.history.artifacts import archive
 from fournos.history.artifacts.archive import AT_ONCE, Artifacts
 from fournos.history.artifacts.rules import Limits
@@ -22,6 +20,7 @@ from fournos.history.blobs import DirectoryBlobs, Room
 from fournos.history.records import Identity, Record
 from fournos.history.store import Store
 from tests.history import a_run, at
+from tests.store.conftest import artifact_rows
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews
 from tests.waiting import until
@@ -148,13 +147,9 @@ async def test_what_has_come_of_a_file_counts_once(
         yield b"b" * 200
 
     async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
-
-        async def reading() -> Store:
-            return store
-
         for run in (first, second):
             await store.record(Record(run))
-        artifacts = Artifacts(Backend(reading, volume, SystemClock()), volume, Limits(share=0.5))
+        artifacts = Artifacts(artifact_rows(store), volume, Limits(share=0.5))
 
         async def receive(run: Identity, content: AsyncIterator[bytes], whole: bytes) -> None:
             digest = hashlib.sha256(whole).hexdigest()

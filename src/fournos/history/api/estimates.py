@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
 from fournos.api.fournosjob import FournosJobSpec
-from fournos.history.api.authorization import Access, Scope
+from fournos.history.api.authorization import Access
 from fournos.history.api.errors import InvalidError, NotFoundError, UnavailableError
 from fournos.history.api.routes import Call, Route
-from fournos.history.estimates.accuracy import Accuracy, Prediction, accuracy
+from fournos.history.estimates.accuracy import Accuracy, accuracy
 from fournos.history.estimates.estimator import Estimator, NotReadyError
 from fournos.history.estimates.live import CannotEstimateError
 from fournos.history.estimates.models import Estimates, NewJob
 from fournos.history.estimates.simulate import WouldStart
 
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
+
 EVENTS: Final = ("start", "end")
 
 
-class Store(Protocol):
-    """What of the store is needed here."""
-
-    async def predictions(self, scope: Scope) -> list[Prediction]: ...
-
-
-class Service(Protocol):
-    """What the handlers of this module use."""
-
-    @property
-    def store(self) -> Store: ...
-
-    @property
-    def estimator(self) -> Estimator | None: ...
-
-
-async def list_estimates(service: Service, call: Call) -> Estimates:
+async def list_estimates(service: HistoryService, call: Call) -> Estimates:
     try:
         found = await _estimator(service).waiting(call.namespace)
     except NotReadyError as error:
@@ -43,7 +30,7 @@ async def list_estimates(service: Service, call: Call) -> Estimates:
     return Estimates(tuple(found), await _accuracy(service, call))
 
 
-async def get_estimate(service: Service, call: Call) -> Estimates:
+async def get_estimate(service: HistoryService, call: Call) -> Estimates:
     asked = call.path["run"]
     try:
         found = await _estimator(service).one(call.namespace, asked)
@@ -54,7 +41,7 @@ async def get_estimate(service: Service, call: Call) -> Estimates:
     return Estimates((found,), await _accuracy(service, call))
 
 
-async def would_start(service: Service, call: Call) -> WouldStart:
+async def would_start(service: HistoryService, call: Call) -> WouldStart:
     job: NewJob = call.body
     try:
         spec = FournosJobSpec.model_validate(job.spec)
@@ -68,14 +55,15 @@ async def would_start(service: Service, call: Call) -> WouldStart:
         raise UnavailableError(str(error), retry_after=2) from error
 
 
-def _estimator(service: Service) -> Estimator:
+def _estimator(service: HistoryService) -> Estimator:
     if service.estimator is None:
         raise UnavailableError("this process does not read the queues", retry_after=5)
     return service.estimator
 
 
-async def _accuracy(service: Service, call: Call) -> tuple[Accuracy, ...]:
-    made = await service.store.predictions(call.scope)
+async def _accuracy(service: HistoryService, call: Call) -> tuple[Accuracy, ...]:
+    verdicts = await service.verdicts()
+    made = await verdicts.predictions(call.scope.namespaces, cluster=call.scope.cluster)
     return tuple(found for event in EVENTS if (found := accuracy(event, made)) is not None)
 
 

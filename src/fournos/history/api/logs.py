@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from aiohttp import web
@@ -17,6 +17,9 @@ from fournos.history.api.runs import found
 from fournos.history.logs.models import LogPage
 from fournos.history.logs.pages import LogReader, Selection
 from fournos.history.records import Ending
+
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 LINES: Final = 1000
 _OVER: Final = timedelta(minutes=30)
@@ -43,14 +46,15 @@ class LogFilter(Scoped):
         return Selection(self.task, self.container, self.attempt, self.resolver)
 
 
-async def get_logs(service: Any, call: Call) -> LogPage | web.StreamResponse:
+async def get_logs(service: HistoryService, call: Call) -> LogPage | web.StreamResponse:
     run, asked = await found(service, call), call.parameters
     await service.flush_logs(run.identity)
-    stored = await service.store.logs(run.identity)
+    rows = await service.log_rows()
+    stored = await rows.logs(run.identity)
     logs, ended = asked.selection.of(stored), run.ending is not Ending.OPEN
     over = ended and service.now() - run.observed_at > _OVER
     later = not ended and asked.selection.is_newest(stored)
-    reader = LogReader(service.store, service.blobs, run.identity, logs, over=over, later=later)
+    reader = LogReader(rows, service.blobs, run.identity, logs, over=over, later=later)
     first = asked.from_line if asked.tail is None else max(1, reader.total - asked.tail + 1)
     if not asked.download:
         return await reader.page(first, asked.limit if asked.tail is None else asked.tail)

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from aiohttp import web
@@ -38,6 +38,9 @@ from fournos.history.api.parameters import Scoped, read
 from fournos.history.api.routes import LARGEST, Call, Route
 from fournos.history.api.wire import adapter, body, etag
 from fournos.history.blobs import BlobsFullError, BlobsUnavailableError
+
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 log = logging.getLogger(__name__)
 audit = logging.getLogger(f"{__name__}.audit")
@@ -82,7 +85,7 @@ class HistoryServer:
     def __init__(
         self,
         routes: Iterable[Route],
-        service: Any,
+        service: HistoryService,
         api: Api,
         authenticator: Authenticator,
         authorizer: Authorizer,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
@@ -21,6 +21,9 @@ from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import Report, judge
 from fournos.history.regressions.series import Finding, Kind, Series
 from fournos.history.regressions.summary import lines, state_of
+
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 NEWEST: Final = 100
 """Runs of each series that are judged by default."""
@@ -75,23 +78,27 @@ class TrendFilter(Scoped):
     runs: int = Field(NEWEST, ge=1, le=1000, description="The newest runs of each series.")
 
 
-async def get_trends(service: Any, call: Call) -> Trends:
+async def get_trends(service: HistoryService, call: Call) -> Trends:
     asked: TrendFilter = call.parameters
     run = await found(service, call)
     return await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)
 
 
-async def trends_of(service: Any, run: Run, scope: Scope, *, kpi: str = "", runs: int = NEWEST) -> Trends:
+async def trends_of(
+    service: HistoryService, run: Run, scope: Scope, *, kpi: str = "", runs: int = NEWEST
+) -> Trends:
     """Judges the series of a run's fingerprint, as far as the caller may read them."""
-    verdicts = await service.store.verdicts()
-    series = await service.store.series(run.fingerprint, scope, kpi_id=kpi, newest=runs)
+    results, verdicts = await service.results(), await service.verdicts()
+    series = await results.series(
+        run.fingerprint, scope.namespaces, cluster=scope.cluster, kpi_id=kpi, newest=runs
+    )
     pinned = await verdicts.baseline(run.namespace_uid, run.fingerprint)
-    records = await service.store.results(pinned.run.identity) if pinned else ()
+    records = await results.of(pinned.run.identity) if pinned else ()
     values = baseline_values(run.fingerprint, records)
     report = await asyncio.to_thread(judge, series, values)
     known = await verdicts.acknowledged([one.id for one in series], scope.namespaces, cluster=scope.cluster)
     covered = _covered(report, series, known, pinned.at if pinned else None)
-    names = await service.store.run_names(
+    names = await results.names(
         {run for finding in report.findings for run in (finding.run, finding.recovered) if run}
     )
     groups = group(report.findings, runs_in_order(series))

@@ -10,15 +10,18 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.history.artifacts.rules import Artifact, ArtifactError, Limits, checked_path, checked_sha256
 from fournos.history.blobs import Blobs
 from fournos.history.records import Identity
+
+if TYPE_CHECKING:
+    from fournos.history.store.artifacts import ArtifactRows
 
 CHUNK: Final = 4 * 2**20
 """Bytes of a chunk, and so the memory of one upload or download."""
@@ -52,7 +55,7 @@ class _Upload:
 
     artifact: Artifact
     claimed: int = 0
-    """Bytes of it that `Rows.blob_bytes` counts already."""
+    """Bytes of it that `ArtifactRows.blob_bytes` counts already."""
 
 
 @dataclass(slots=True)
@@ -60,17 +63,6 @@ class _Used:
     """What a namespace has, apart from files that are being received."""
 
     bytes: int
-
-
-class Rows(Protocol):
-    """What of the store is needed here."""
-
-    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool: ...
-    async def unclaim_blobs(self, keys: list[str]) -> None: ...
-    async def blob_bytes(self, identity: Identity) -> int: ...
-    async def stored_artifacts(self, identity: Identity) -> list[StoredArtifact]: ...
-    async def put_artifact(self, identity: Identity, stored: StoredArtifact) -> StoredArtifact | None: ...
-    async def release_artifact(self, identity: Identity, stored: StoredArtifact) -> list[str]: ...
 
 
 class NoRunError(Exception):
@@ -88,7 +80,8 @@ class BusyError(Exception):
 class Artifacts:
     """The artifacts of all runs."""
 
-    def __init__(self, rows: Rows, blobs: Blobs, limits: Limits) -> None:
+    def __init__(self, rows: Callable[[], Awaitable[ArtifactRows]], blobs: Blobs, limits: Limits) -> None:
+        """`rows()` returns the rows of the open store."""
         self._rows = rows
         self._blobs = blobs
         self._limits = limits
@@ -129,7 +122,7 @@ class Artifacts:
     async def _receive(
         self, identity: Identity, upload: _Upload, receiving: list[_Upload], content: AsyncIterator[bytes]
     ) -> Artifact:
-        wanted, present = upload.artifact, await self._rows.stored_artifacts(identity)
+        wanted, present = upload.artifact, await (await self._rows()).stored_artifacts(identity)
         self._limits.check([*_artifacts(present), *_artifacts(receiving)], wanted.path, wanted.size)
         same = [one for one in present if one.artifact.sha256 == wanted.sha256]
         for one in same:
@@ -140,11 +133,11 @@ class Artifacts:
             await self._check_room(identity, wanted.size)
             await self._store(identity, stored, upload, content)
         try:
-            replaced = await self._rows.put_artifact(identity, stored)
+            replaced = await (await self._rows()).put_artifact(identity, stored)
         except ContentGoneError:
             raise BusyError(f"{wanted.path}: its content is being replaced; send it again later") from None
         if replaced is not None:
-            await self._forget(await self._rows.release_artifact(identity, replaced))
+            await self._forget(await (await self._rows()).release_artifact(identity, replaced))
         if not same and (used := self._used.get(_space(identity))) is not None:
             used.bytes += wanted.size
         return wanted
@@ -156,7 +149,7 @@ class Artifacts:
             return
         space = _space(identity)
         if (used := self._used.get(space)) is None:
-            stored = await self._rows.blob_bytes(identity)
+            stored = await (await self._rows()).blob_bytes(identity)
             claimed = sum(upload.claimed for upload in self._coming(space))
             used = self._used.put(space, _Used(stored - claimed), _USED)
         mine = sum(upload.artifact.size for upload in self._coming(space))
@@ -180,7 +173,7 @@ class Artifacts:
                     break
                 digest.update(chunk)
                 key = _key(identity.uid, wanted.sha256, stored.upload, len(keys))
-                if not await self._rows.claim_blob(identity, key, len(chunk)):
+                if not await (await self._rows()).claim_blob(identity, key, len(chunk)):
                     raise NoRunError
                 keys.append(key)
                 upload.claimed = written
@@ -195,7 +188,7 @@ class Artifacts:
 
     async def find(self, identity: Identity, path: str) -> StoredArtifact | None:
         """Returns the artifact of this path."""
-        found = await self._rows.stored_artifacts(identity)
+        found = await (await self._rows()).stored_artifacts(identity)
         return next((one for one in found if one.artifact.path == path), None)
 
     async def read(self, identity: Identity, stored: StoredArtifact) -> AsyncIterator[bytes]:
@@ -209,7 +202,7 @@ class Artifacts:
     async def _forget(self, keys: list[str]) -> None:
         if keys:
             await self._blobs.delete(keys)
-            await self._rows.unclaim_blobs(keys)
+            await (await self._rows()).unclaim_blobs(keys)
 
 
 def _space(run: Identity) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """What every store of blobs does, and what a key is.
 
-The database names each blob of a run before it is written (`Store.claim_blob`), so that none is left over.
+The database names each blob of a run before it is written (`BlobRows.claim_blob`), so that none is left over.
 Keys are the same in every store: a plain copy of one is the other.
 """
 

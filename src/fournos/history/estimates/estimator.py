@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
@@ -44,8 +44,7 @@ FRESH: Final = 5.0
 """Seconds for which the queues and their estimates are kept."""
 
 
-class PastReader(Protocol):
-    async def __call__(self, works: Iterable[tuple[str, Work]]) -> PastByNamespace: ...
+PastReader: TypeAlias = Callable[[Iterable[tuple[str, Work]]], Awaitable[PastByNamespace]]
 
 
 class NotReadyError(Exception):

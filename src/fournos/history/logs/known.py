@@ -1,13 +1,11 @@
-"""What the recorder asks of the log collector, and what it decides of it.  Pure, apart from the step."""
+"""The containers whose logs are stored, as the recorder decides on them.  Pure, apart from the step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from fournos.engine.kube.resource import Key, Obj
-from fournos.engine.kube.store import Store
+from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.steps import Custom
 from fournos.history.logs.models import Container
 from fournos.history.records import Identity
@@ -20,25 +18,6 @@ class Known:
     ended: bool
     done: bool
     """True if nothing more will be stored."""
-
-
-class Logs(Protocol):
-    """The collector; `fournos.history.logs.collector` has it."""
-
-    def watch(self, pods: Store) -> None:
-        """Takes the cache of the pods, which shows whether a pod still exists."""
-
-    def known(self, uid: str) -> Mapping[tuple[str, str], Known]:
-        """Returns the containers of a run that are followed, by `Container.id`."""
-
-    def behind(self, pod: Obj) -> bool:
-        """True if the pod shows a start or an end that the collector does not know."""
-
-    def follow(self, key: Key, identity: Identity, containers: Iterable[Container], server: Any) -> None:
-        """Follows these containers; what is known of one is brought up to date."""
-
-    def forget(self, uid: str) -> None:
-        """Drops a run whose object is gone, as soon as its streams have ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
 from fournos.engine.kube.limiter import Backoff
-from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import Clock
 from fournos.history.blobs import Blobs
 from fournos.history.logs.limits import TAIL, Budget, Cut, Memory
@@ -21,9 +21,12 @@ from fournos.history.logs.lines import LineSplitter, Resumption, text_of, writte
 from fournos.history.logs.masking import Masking
 from fournos.history.logs.models import Container
 from fournos.history.logs.slots import Slots
-from fournos.history.logs.writer import CHUNK, LogWriter, Rows, RunGoneError, size_of
+from fournos.history.logs.writer import CHUNK, LogWriter, RunGoneError, size_of
 from fournos.history.records import Identity
 from fournos.history.store.errors import StoreUnavailableError, StoreUsageError
+
+if TYPE_CHECKING:
+    from fournos.history.store.logs import LogRows
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -37,19 +40,11 @@ _TRIES: Final = 5
 """How often the log of an ended container is asked for that the API server cannot read."""
 
 
-class Server(Protocol):
-    """What of `fournos.engine.kube.client.Client` is needed here."""
-
-    async def log_stream(
-        self, pod: Key, *, container: str, follow: bool = True, since: str = "", tail: int | None = None
-    ) -> AsyncGenerator[bytes, None]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What all streams share."""
 
-    rows: Callable[[], Awaitable[Rows]]
+    rows: Callable[[], Awaitable[LogRows]]
     blobs: Blobs
     slots: Slots
     memory: Memory
@@ -73,7 +68,7 @@ class ContainerStream:
     """Reads and stores the log of one container.  Call `tell` with each new state of the container."""
 
     def __init__(
-        self, container: Container, identity: Identity, shared: Shared, server: Server, budget: Budget
+        self, container: Container, identity: Identity, shared: Shared, server: Client, budget: Budget
     ) -> None:
         self.container = container
         self.done = False

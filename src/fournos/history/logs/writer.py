@@ -14,7 +14,7 @@ import secrets
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fournos.history.blobs import Blobs
 from fournos.history.logs.first_failure import FailureScanner
@@ -23,22 +23,15 @@ from fournos.history.logs.lines import advance, text_of
 from fournos.history.logs.models import Chunk, Container, Log, Position, Put
 from fournos.history.records import Identity
 
+if TYPE_CHECKING:
+    from fournos.history.store.logs import LogRows
+
 CHUNK: Final = 256 * 1024
 """Bytes of a chunk before compression, about: one is read to show any line of it."""
 _LEVEL: Final = 6
 _SHORT: Final = 32 * 1024
 """Bytes that are compressed without a thread: starting one takes longer."""
 T = TypeVar("T")
-
-
-class Rows(Protocol):
-    """What of the store is needed here.  Raises its errors."""
-
-    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool: ...
-    async def unclaim_blobs(self, keys: list[str]) -> None: ...
-    async def log(self, identity: Identity, container: Container) -> tuple[Log, Chunk | None]: ...
-    async def put_log(self, identity: Identity, log: Log, chunk: Chunk | None, *, after: int) -> Put: ...
-    async def chunks(self, identity: Identity, log: Log, first: int, last: int) -> list[Chunk]: ...
 
 
 class RunGoneError(Exception):
@@ -49,7 +42,7 @@ class LogWriter:
     """Writes one log.  `log` is what is stored of it."""
 
     def __init__(
-        self, rows: Rows, blobs: Blobs, identity: Identity, log: Log, last: Chunk | None, memory: Memory
+        self, rows: LogRows, blobs: Blobs, identity: Identity, log: Log, last: Chunk | None, memory: Memory
     ) -> None:
         self._rows = rows
         self._blobs = blobs

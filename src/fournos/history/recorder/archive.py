@@ -1,42 +1,24 @@
-"""The store as the recorder needs it, and the steps that write to it."""
+"""The steps of the recorder that read and write the store."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
 from fournos.engine.kube.api import Api
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Executor
 from fournos.engine.runtime.steps import Custom
-from fournos.history.logs.known import FollowLogs, Logs
+from fournos.history.logs.known import FollowLogs
 from fournos.history.recorder.journal import Journal, Stored
-from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
+from fournos.history.records import Document, Ending, Identity, Interval, Record
 
-
-class Archive(Protocol):
-    """What the recorder asks of the store.
-
-    Raises ServerError while the database does not answer, so that the runtime retries with backoff.
-    """
-
-    async def record(self, record: Record) -> bool:
-        """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
-        ...
-
-    async def get(self, identity: Identity) -> Run | None: ...
-
-    async def waits(self, identity: Identity) -> tuple[Interval, ...]: ...
-
-    async def suspected(self, identity: Identity) -> bool:
-        """True if the results of this run are suspected to be a regression, compared with earlier runs."""
-        ...
-
-    def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
-        """Yields the runs of a kind that have not ended, with their ledgers."""
-        ...
+if TYPE_CHECKING:
+    from fournos.engine.kube.client import Client
+    from fournos.history.logs.collector import LogCollector
+    from fournos.history.recorder.database import DatabaseArchive
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +71,11 @@ class Forget(Custom):
 
 
 def executors(
-    archive: Archive,
+    archive: DatabaseArchive,
     journal: Journal,
     clock: Clock,
     wrote: Callable[[Record, bool], None],
-    logs: Logs | None = None,
+    logs: LogCollector | None = None,
 ) -> Mapping[type[Custom], Executor]:
     """Returns the executors; `wrote` is called with each record and whether the store took it."""
     loading = asyncio.Lock()
@@ -138,7 +120,8 @@ def executors(
 
     async def follow_logs(step: FollowLogs, api: Api) -> None:
         assert logs is not None
-        logs.follow(step.key, step.identity, step.containers, api)
+        # `Api` has no logs; the client that it is has.
+        logs.follow(step.key, step.identity, step.containers, cast("Client", api))
 
     found: dict[type[Custom], Callable[..., Awaitable[None]]] = {
         LoadOpen: load_open,

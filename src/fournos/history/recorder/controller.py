@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
-from fournos.history.logs.known import Logs
-from fournos.history.recorder.archive import Archive, executors
+from fournos.history.recorder.archive import executors
 from fournos.history.recorder.context import SWEEP, SWEEP_OBJECT, Observed
 from fournos.history.recorder.decide import decide
 from fournos.history.recorder.journal import Journal
 from fournos.history.recorder.observe import Observer, watches
 from fournos.history.records import Record
 from fournos.history.settings import HistorySettings
+
+if TYPE_CHECKING:
+    from fournos.history.logs.collector import LogCollector
+    from fournos.history.recorder.database import DatabaseArchive
 
 
 def name_of(resource: Resource) -> str:
@@ -27,12 +31,12 @@ def name_of(resource: Resource) -> str:
 def recorder(
     settings: HistorySettings,
     resource: Resource,
-    archive: Archive,
+    archive: DatabaseArchive,
     journal: Journal,
     clock: Clock,
     *,
     wrote: Callable[[Record, bool], None] = lambda record, taken: None,
-    logs: Logs | None = None,
+    logs: LogCollector | None = None,
 ) -> Controller[Observed]:
     """Returns the controller that records the objects of this kind.
 

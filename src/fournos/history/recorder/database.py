@@ -28,7 +28,7 @@ _CLOSED: Final = "this replica has not opened the history's database"
 
 
 class DatabaseArchive:
-    """An `Archive` in the database of a URL.
+    """The store of a URL.  Raises ServerError while it does not answer: the runtime retries with backoff.
 
     It is opened with the first use and not at start: a standby must not hold the lock of a SQLite database.
     """
@@ -46,6 +46,7 @@ class DatabaseArchive:
         return [f"history: {self._problem}"] if self._problem else []
 
     async def record(self, record: Record) -> bool:
+        """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
         with _translated():
             return await (await self._opened()).record(record)
 
@@ -58,10 +59,12 @@ class DatabaseArchive:
             return await (await self._opened()).waits(identity)
 
     async def suspected(self, identity: Identity) -> bool:
+        """True if the results of this run are suspected to be a regression, compared with earlier runs."""
         with _translated():
             return await suspects_regression(await self._opened(), identity)
 
     async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
+        """Yields the runs of a kind that have not ended, with their ledgers."""
         with _translated():
             store = await self._opened()
             self._records.set()

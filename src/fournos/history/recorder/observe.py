@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.times import creation_time
@@ -23,7 +23,7 @@ from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import no_keys, own_key, project_metadata
 from fournos.history.logs.containers import containers_of
-from fournos.history.logs.known import Known, Logs
+from fournos.history.logs.known import Known
 from fournos.history.logs.models import Container
 from fournos.history.recorder.context import SWEEP, Observed
 from fournos.history.recorder.journal import Journal, Stored
@@ -49,6 +49,9 @@ from fournos.insight.values import is_terminal, phase_of, spec_of, status_of
 from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.names import JOB_NAME_LABEL
 
+if TYPE_CHECKING:
+    from fournos.history.logs.collector import LogCollector
+
 OWNER: Final = "owner"
 HELD: Final = "held"
 ABOUT: Final = "about"
@@ -59,7 +62,9 @@ _LINE_AGE: Final = timedelta(seconds=5)
 """How long the order of a queue counts as known: sorting thousands of Workloads in each pass is too slow."""
 
 
-def watches(settings: HistorySettings, resource: Resource, logs: Logs | None = None) -> tuple[Watch, ...]:
+def watches(
+    settings: HistorySettings, resource: Resource, logs: LogCollector | None = None
+) -> tuple[Watch, ...]:
     """Returns the watches of the controller that records this kind."""
     namespace = settings.jobs_namespace
     shared = (
@@ -128,7 +133,7 @@ class Observer:
         resource: Resource,
         journal: Journal,
         now: Callable[[], datetime],
-        logs: Logs | None = None,
+        logs: LogCollector | None = None,
     ) -> None:
         self._settings = settings
         self._resource = resource
@@ -311,7 +316,7 @@ def _until_started(obj: Obj, caches: Caches) -> Iterable[Key]:
     return () if has_started(obj) else _labelled(obj, caches)
 
 
-def _until_followed(logs: Logs) -> Callable[[Obj, Caches], Iterable[Key]]:
+def _until_followed(logs: LogCollector) -> Callable[[Obj, Caches], Iterable[Key]]:
     """As `_until_started`, and with each start and end of a container that the collector does not know."""
 
     def keys(obj: Obj, caches: Caches) -> Iterable[Key]:

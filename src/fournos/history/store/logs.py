@@ -14,7 +14,6 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    delete,
     select,
     update,
 )
@@ -23,9 +22,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from fournos.engine.kube.resource import Key
 from fournos.history.logs.models import Chunk, Container, Log, Position, Put
 from fournos.history.records import Identity
+from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.database import INSERT
-from fournos.history.store.schema import ID, Time, blobs, metadata, of_run
-from fournos.history.store.store import Store, number_of
+from fournos.history.store.schema import ID, Time, metadata, of_run
+from fournos.history.store.store import number_of
 from fournos.history.store.text import indexed, message
 
 logs: Final = Table(
@@ -67,11 +67,8 @@ log_chunks: Final = Table(
 _ORDER: Final = (logs.c.attempt, logs.c.started_at, logs.c.task, logs.c.pod, logs.c.position)
 
 
-class LogRows:
-    """Implements `fournos.history.logs.writer.Rows`.  Raises the errors of the store."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class LogRows(BlobRows):
+    """The logs in a store.  Raises its errors."""
 
     async def log(self, identity: Identity, container: Container) -> tuple[Log, Chunk | None]:
         """Returns what is stored of a container's log, and its last chunk."""
@@ -152,15 +149,6 @@ class LogRows:
         async with self._store.reading() as connection:
             rows = (await connection.execute(statement.order_by(log_chunks.c.number))).all()
         return [_chunk(row) for row in rows]
-
-    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
-        """Notes a blob before it is written.  False: there is no such run."""
-        return await self._store.claim_blob(identity, key, size)
-
-    async def unclaim_blobs(self, keys: list[str]) -> None:
-        """Removes the notes of deleted blobs."""
-        async with self._store.writing() as connection:
-            await connection.execute(delete(blobs).where(blobs.c.key.in_(keys)))
 
 
 def _row(log: Log) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from fournos.history.records import Document, Identity, Interval, KeepMark, Record, Run
 from fournos.history.store import rows
@@ -32,6 +32,21 @@ def get(connection: Connection, identity: Identity) -> Run | None:
     statement = select(*rows.columns(connection.dialect.name)).where(*IDENTITY)
     row = connection.execute(statement, rows.identity_columns(identity)).first()
     return None if row is None else rows.run_of(row)
+
+
+def namespaces(connection: Connection) -> list[tuple[str, str]]:
+    """Returns the name and the UID of each namespace that has runs, without reading the runs.
+
+    Each step asks the index for the next UID, so the number of namespaces counts and not that of the runs.
+    """
+    first = select(func.min(runs.c.namespace_uid).label("uid")).cte("uids", recursive=True)
+    following = select(
+        select(func.min(runs.c.namespace_uid)).where(runs.c.namespace_uid > first.c.uid).scalar_subquery()
+    ).where(first.c.uid.is_not(None))
+    uids = first.union_all(following)
+    name = select(runs.c.namespace).where(runs.c.namespace_uid == uids.c.uid).limit(1).scalar_subquery()
+    pairs = connection.execute(select(name, uids.c.uid).where(uids.c.uid.is_not(None)))
+    return [(row[0], row[1]) for row in pairs]
 
 
 def number_of(connection: Connection, identity: Identity) -> int | None:

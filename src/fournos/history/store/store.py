@@ -13,9 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Record, Run
 from fournos.history.store import reads, rows, writes
-from fournos.history.store.database import BUSY_SECONDS, INSERT, Database, open_database
+from fournos.history.store.database import BUSY_SECONDS, Database, open_database
 from fournos.history.store.results_schema import baselines
-from fournos.history.store.schema import blobs, keeps, runs
+from fournos.history.store.schema import keeps, runs
 from fournos.history.store.search import Search
 from fournos.history.store.text import indexed, message
 
@@ -86,6 +86,10 @@ class Store:
         """Returns the newest run that matches, with its waiting ledger and these documents, in one read."""
         return await self.database.read(lambda connection: self.search.detail(connection, query, documents))
 
+    async def namespaces(self) -> list[tuple[str, str]]:
+        """Returns the name and the UID of each namespace that has runs."""
+        return await self.database.read(reads.namespaces)
+
     async def waits(self, identity: Identity) -> tuple[Interval, ...]:
         """Returns the waiting ledger of a run, oldest first."""
 
@@ -137,20 +141,6 @@ class Store:
         async with self.reading() as connection:
             found = [tuple(row) for row in await connection.execute(names)]
         return {by_columns[row] for row in found if row in by_columns}
-
-    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
-        """Notes a blob of a run before it is written: it goes with the run.  False: there is no such run."""
-        async with self.writing() as connection:
-            number = await connection.scalar(select(number_of(identity)))
-            if number is None:
-                return False
-            statement = INSERT[self.database.dialect](blobs)
-            row = {"key": key, "run_id": number, "size": size}
-            changed = {"run_id": number, "size": size}
-            await connection.execute(
-                statement.values(row).on_conflict_do_update(index_elements=["key"], set_=changed)
-            )
-            return True
 
 
 def number_of(identity: Identity) -> Any:

@@ -174,8 +174,6 @@ class MemoryRows:
     async def logs(self, identity: Identity) -> list[Log]:
         return list(self.stored.values())
 
-    log_chunks = chunks
-
 
 class MemoryBlobs:
     def __init__(self) -> None:
