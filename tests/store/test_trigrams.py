@@ -12,11 +12,11 @@ from sqlalchemy import text
 
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.records import Query, Record, Run
-from fournos.history.store import Store, reach, trigrams
+from fournos.history.store import Store, query_plan, trigrams
 from fournos.history.store.backup import backup, restore
 from fournos.history.store.database import _engine, _parsed
 from fournos.history.store.pages import page_statement
-from fournos.history.store.reach import Reach
+from fournos.history.store.query_plan import QueryPlan
 from fournos.history.store.retention import erase
 from tests.history import a_run, at, ended, everything
 from tests.store.test_filters import all_pages, bound
@@ -107,7 +107,7 @@ async def test_it_finds_what_a_comparison_with_all_names_finds(
 
 
 async def leading(store: Store, query: Query) -> str:
-    found = await store.database.read(lambda each: store.search.reach(each, query))
+    found = await store.database.read(lambda each: store.search.plan(each, query))
     return found.leading
 
 
@@ -119,7 +119,7 @@ async def test_a_text_that_fills_a_page_at_once_is_compared(store: Store) -> Non
 
 
 async def test_a_text_that_many_have_is_compared(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "FOUND", 5)
+    monkeypatch.setattr(query_plan, "MAX_WITH_TRIGRAMS", 5)
     for number in range(10):
         await store.record(Record(a_run(number, name=f"odd-{number}" if number % 2 else f"even-{number}")))
     for number in (1, 3):
@@ -131,7 +131,7 @@ async def test_a_text_that_many_have_is_compared(store: Store, monkeypatch: pyte
 async def test_trigrams_that_many_have_lead_where_few_have_all_of_them(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach, "FOUND", 5)
+    monkeypatch.setattr(query_plan, "MAX_WITH_TRIGRAMS", 5)
     for number in range(14):
         name = "abcxyz" if number < 2 else "abc" if number % 2 else "xyz"
         await store.record(Record(a_run(number, name=name)))
@@ -159,8 +159,8 @@ async def test_the_index_is_asked_for_what_few_names_have(
     monkeypatch.setattr(trigrams, "RARE", 3)
     for number in range(4):
         await store.record(Record(a_run(number, name=f"common{'xyz' if number < 2 else ''}")))
-    found = await store.database.read(lambda each: store.search.reach(each, everything(text="MONXYZ")))
-    assert found == Reach("trigrams", rare=("nxy", "onx", "xyz"))
+    found = await store.database.read(lambda each: store.search.plan(each, everything(text="MONXYZ")))
+    assert found == QueryPlan("trigrams", rare=("nxy", "onx", "xyz"))
 
 
 @pytest.mark.parametrize("other", [{}, {"owners": ("a",)}], ids=["alone", "with an owner"])
@@ -169,7 +169,7 @@ async def test_a_page_is_read_by_the_index(store: Store, other: dict[str, tuple[
     await store.record(Record(a_run(1)))
     cursor = (await store.find(everything(limit=1))).cursor
     for query in (everything(text="seldom", **other), everything(text="seldom", cursor=cursor, **other)):
-        statement = page_statement(query, dialect, Reach("trigrams", rare=("sel", "dom")))
+        statement = page_statement(query, dialect, QueryPlan("trigrams", rare=("sel", "dom")))
         async with store.reading() as connection:
             if dialect == "postgresql":
                 await connection.execute(text("SET LOCAL enable_seqscan = off"))
