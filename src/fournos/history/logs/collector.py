@@ -14,7 +14,7 @@ from fournos.engine.kube.store import Store
 from fournos.engine.runtime.clock import Clock
 from fournos.history.blobs import Blobs
 from fournos.history.logs.containers import states
-from fournos.history.logs.known import Known
+from fournos.history.logs.followed import FollowedLog
 from fournos.history.logs.limits import Budget, LogLimits, Memory
 from fournos.history.logs.models import Container
 from fournos.history.logs.slots import Slots
@@ -92,12 +92,12 @@ class LogCollector:
         """Takes the cache of the pods, which shows whether a pod still exists."""
         self._pods = pods
 
-    def known(self, uid: str) -> Mapping[tuple[str, str], Known]:
+    def known(self, uid: str) -> Mapping[tuple[str, str], FollowedLog]:
         """Returns the containers of a run that are followed, by `Container.id`."""
         run = self._runs.get(uid)
         if run is None:
             return {}
-        return {one: Known(stream.container.ended, stream.done) for one, stream in run.streams.items()}
+        return {one: FollowedLog(stream.container.ended, stream.done) for one, stream in run.streams.items()}
 
     def behind(self, pod: Obj) -> bool:
         """True if the pod shows a start or an end that was not reported by `follow`."""

@@ -11,8 +11,8 @@ from fournos.engine.kube.api import Api
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Executor
 from fournos.engine.runtime.steps import Custom
-from fournos.history.logs.known import FollowLogs
-from fournos.history.recorder.journal import Journal, Stored
+from fournos.history.logs.followed import FollowLogs
+from fournos.history.recorder.journal import Journal, StoredRun
 from fournos.history.records import Document, Ending, Identity, Interval, Record
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def executors(
     async def load(step: Load, api: Api) -> None:
         run = await archive.get(step.identity)
         if run is not None:
-            journal.put(Stored(run, await archive.waits(step.identity), resumed=run.ending is Ending.OPEN))
+            journal.put(StoredRun(run, await archive.waits(step.identity), resumed=run.ending is Ending.OPEN))
         else:
             journal.missing(step.identity)
 
@@ -102,7 +102,7 @@ def executors(
             forget_run(step.record.run.identity)
         else:
             quota = step.record.documents.get(Document.QUOTA) or {}
-            journal.put(Stored(step.record.run, step.record.waits, step.digest, step.versions, quota))
+            journal.put(StoredRun(step.record.run, step.record.waits, step.digest, step.versions, quota))
 
     async def compare(step: Compare, api: Api) -> None:
         journal.compared(step.identity, await archive.suspected(step.identity))
@@ -123,7 +123,7 @@ def executors(
         # `Api` has no logs; the client that it is has.
         logs.follow(step.key, step.identity, step.containers, cast("Client", api))
 
-    found: dict[type[Custom], Callable[..., Awaitable[None]]] = {
+    made: dict[type[Custom], Callable[..., Awaitable[None]]] = {
         LoadOpen: load_open,
         Load: load,
         Write: write,
@@ -132,4 +132,4 @@ def executors(
         Forget: forget,
         FollowLogs: follow_logs,
     }
-    return found
+    return made

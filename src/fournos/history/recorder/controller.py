@@ -11,7 +11,7 @@ from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
 from fournos.history.recorder.archive import executors
-from fournos.history.recorder.context import SWEEP, SWEEP_OBJECT, Observed
+from fournos.history.recorder.context import SWEEP, NotReady, Observed, ObservedObject
 from fournos.history.recorder.decide import decide
 from fournos.history.recorder.journal import Journal
 from fournos.history.recorder.observe import Observer, watches
@@ -55,12 +55,8 @@ def recorder(
     )
 
 
-def _primary(seen: Observed) -> Obj:
-    if seen.obj is not None:
-        return seen.obj
-    key = seen.key
-    return (
-        SWEEP_OBJECT
-        if key == SWEEP
-        else {"metadata": {"namespace": key.namespace, "name": key.name, "uid": ""}}
-    )
+def _primary(observed: Observed) -> Obj:
+    if isinstance(observed, ObservedObject | NotReady) and observed.obj is not None:
+        return observed.obj
+    key = observed.key
+    return {"metadata": {"namespace": key.namespace, "name": key.name, "uid": ""}}

@@ -10,7 +10,7 @@ from fournos.engine.kube.kinds import NAMESPACE, POD
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.kube.store import Store
 from fournos.history.logs.containers import states
-from fournos.history.logs.known import Known
+from fournos.history.logs.followed import FollowedLog
 from fournos.history.logs.models import Container
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
 from fournos.history.results.models import ResultRecord
@@ -127,11 +127,11 @@ class FakeLogs:
     def watch(self, pods: Store) -> None:
         pass
 
-    def known(self, uid: str) -> dict[tuple[str, str], Known]:
+    def known(self, uid: str) -> dict[tuple[str, str], FollowedLog]:
         return {one: self._known(self.followed[one]) for one in self.runs.get(uid, ())}
 
-    def _known(self, one: Container) -> Known:
-        return Known(one.ended, one.ended and not self.stuck)
+    def _known(self, one: Container) -> FollowedLog:
+        return FollowedLog(one.ended, one.ended and not self.stuck)
 
     def behind(self, pod: Obj) -> bool:
         for name, _, ended in states(pod):

@@ -12,10 +12,11 @@ from fournos.history.records import Identity
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What the collector knows of a container."""
+class FollowedLog:
+    """The log of a container that the collector follows."""
 
     ended: bool
+    """True if the collector was told that the container has ended."""
     done: bool
     """True if nothing more will be stored."""
 
@@ -29,13 +30,15 @@ class FollowLogs(Custom):
     containers: tuple[Container, ...]
 
 
-def news(containers: Iterable[Container], known: Mapping[tuple[str, str], Known]) -> tuple[Container, ...]:
+def news(
+    containers: Iterable[Container], followed: Mapping[tuple[str, str], FollowedLog]
+) -> tuple[Container, ...]:
     """Returns the containers that have started or ended without the collector knowing."""
     return tuple(
-        one for one in containers if (found := known.get(one.id)) is None or (one.ended and not found.ended)
+        one for one in containers if (log := followed.get(one.id)) is None or (one.ended and not log.ended)
     )
 
 
-def pending(containers: Iterable[Container], known: Mapping[tuple[str, str], Known]) -> bool:
+def pending(containers: Iterable[Container], followed: Mapping[tuple[str, str], FollowedLog]) -> bool:
     """True if lines of a started container are still to be stored."""
-    return any((found := known.get(one.id)) is None or not found.done for one in containers)
+    return any((log := followed.get(one.id)) is None or not log.done for one in containers)
