@@ -37,7 +37,7 @@ from fournos.engine.runtime.clock import SystemClock
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
-from fournos.history.logs.models import Container
+from fournos.history.logs.models import StartedContainer
 from fournos.history.logs.pages import LogReader
 from fournos.history.records import Record
 from fournos.history.store import Store
@@ -50,8 +50,8 @@ SETTLED = 15.0
 """Seconds in which the first line of each stream is stored."""
 
 
-def _container(name: str) -> Container:
-    return Container(Key("bench", name), f"uid-{name}", "step-run", "run", 1, 0, datetime.now(UTC))
+def _container(name: str) -> StartedContainer:
+    return StartedContainer(Key("bench", name), f"uid-{name}", "step-run", "run", 1, 0, datetime.now(UTC))
 
 
 async def _log(request: web.Request) -> web.StreamResponse:

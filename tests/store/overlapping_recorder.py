@@ -19,9 +19,9 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.due import News
-from fournos.history.alerts.receiver import Context, Outcome
-from fournos.history.artifacts.archive import Artifacts, BusyError
-from fournos.history.artifacts.rules import Limits as ArtifactLimits
+from fournos.history.alerts.receiver import NewsContext, SendOutcome
+from fournos.history.artifacts.archive import Artifacts, UploadBusyError
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs, S3Location, open_blobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
@@ -29,7 +29,7 @@ from fournos.history.records import Identity, Record
 from fournos.history.store import Store
 from fournos.history.store.logs import LogRows
 from fournos.history.store.patrol import standings
-from fournos.history.store.retention import Limits, expire
+from fournos.history.store.retention import RetentionLimits, expire
 from tests.history import a_run, at
 from tests.store.conftest import artifact_rows
 from tests.unit.history.logs.kubelet import Kubelet, container
@@ -55,11 +55,11 @@ class FileReceiver:
     def takes(self, news: News) -> bool:
         return True
 
-    async def send(self, news: News, context: Context) -> Outcome:
+    async def send(self, news: News, context: NewsContext) -> SendOutcome:
         await asyncio.sleep(0.3)
         with self._sent.open("a") as file:
             file.write(f"{news.id} {news.run} {os.getpid()}\n")
-        return Outcome()
+        return SendOutcome()
 
 
 class Clock:
@@ -119,13 +119,13 @@ async def send(artifacts: Artifacts, path: str, content: bytes) -> None:
                 now=at(1),
             )
             return
-        except BusyError:
+        except UploadBusyError:
             await asyncio.sleep(0.01)
 
 
 async def retention(store: Store, blobs: Blobs) -> None:
     for _ in range(20):
-        await expire(store, blobs, Limits(age=timedelta(days=30)), at(60))
+        await expire(store, blobs, RetentionLimits(age=timedelta(days=30)), at(60))
         await asyncio.sleep(0.05)
 
 

@@ -11,10 +11,10 @@ from aiohttp.test_utils import TestClient, TestServer
 from fournos.engine.runtime.clock import SystemClock
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authentication import Authenticator
-from fournos.history.api.authorization import Authorizer
+from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs, BlobsUnavailableError
 from fournos.history.estimates.estimator import Estimator
 from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
@@ -26,7 +26,7 @@ async def served(
     store: Store,
     blobs: Blobs,
     reviews: Reviews,
-    limits: Limits,
+    limits: ArtifactLimits,
     *,
     estimator: Estimator | None = None,
     flush_logs: Callable[[str], Awaitable[None]] | None = None,
@@ -51,7 +51,7 @@ async def served(
         service,
         api,
         Authenticator(api, monotonic=lambda: 0.0),
-        Authorizer(api, service.store, cluster=service.cluster, monotonic=lambda: 0.0),
+        HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=lambda: 0.0),
         version="1",
         unavailable=(StoreUnavailableError, BlobsUnavailableError),
         refused=(StoreQueryError,),

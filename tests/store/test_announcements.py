@@ -18,7 +18,7 @@ from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.body import body
 from fournos.history.alerts.due import UNDER_WAY, Delivery, News
 from fournos.history.alerts.events import Events
-from fournos.history.alerts.receiver import Context, Outcome
+from fournos.history.alerts.receiver import NewsContext, SendOutcome
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.store import Store
 from fournos.history.store.announcements import KEPT, Announcements
@@ -45,12 +45,12 @@ class Receiver:
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
-        self.outcome: Outcome | BaseException = Outcome()
+        self.outcome: SendOutcome | BaseException = SendOutcome()
 
     def takes(self, news: News) -> bool:
         return True
 
-    async def send(self, news: News, context: Context) -> Outcome:
+    async def send(self, news: News, context: NewsContext) -> SendOutcome:
         self.bodies.append(json.loads(body(news, context)))
         if isinstance(self.outcome, BaseException):
             raise self.outcome
@@ -101,10 +101,10 @@ async def test_what_is_acknowledged_is_not_sent(store: Store) -> None:
 async def test_a_receiver_that_is_down_gets_it_later(store: Store) -> None:
     await drop(store)
     receiver = Receiver()
-    receiver.outcome = Outcome("status 500", down=True)
+    receiver.outcome = SendOutcome("status 500", down=True)
     await look(store, receiver)
     assert await deliveries(store) == [(Delivery.FAILED, 1)]
-    receiver.outcome = Outcome()
+    receiver.outcome = SendOutcome()
     await look(store, receiver)
     await look(store, receiver)
     assert [one["fournos"]["id"] for one in receiver.bodies] == [receiver.bodies[0]["fournos"]["id"]] * 2
@@ -129,7 +129,7 @@ async def test_one_that_another_process_is_sending_is_left_to_it(store: Store) -
     receiver.outcome = ConnectionAbortedError("as if it went on")
     with pytest.raises(ConnectionAbortedError):
         await look(store, receiver)
-    receiver.outcome = Outcome()
+    receiver.outcome = SendOutcome()
     await look(store, receiver, 60 + UNDER_WAY.total_seconds() - 1)
     assert len(receiver.bodies) == 1
     await look(store, receiver, 60 + UNDER_WAY.total_seconds())

@@ -13,12 +13,11 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from fournos.history.artifacts.archive import CHUNK
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.records import Identity, Record
 from fournos.history.store import Store
-from fournos.history.store.retention import Limits as Retention
-from fournos.history.store.retention import expire
+from fournos.history.store.retention import RetentionLimits, expire
 from tests.history import a_run, at, ended
 from tests.store.conftest import keys_of
 from tests.store.s3_server import S3Server
@@ -60,7 +59,7 @@ async def stage(store: Store, blobs: Blobs) -> AsyncIterator[Stage]:
     reviews.may("ann", "delete", "get")
     run = a_run(1, identity=Identity("here", "perf", "uid-1"), namespace_uid="uid-perf")
     await store.record(Record(run))
-    limits = Limits(files=3, bytes=10 * CHUNK)
+    limits = ArtifactLimits(files=3, bytes=10 * CHUNK)
     async with served(store, blobs, reviews, limits) as client:
         yield Stage(client, store, blobs)
 
@@ -154,7 +153,7 @@ async def test_they_expire_with_their_run(stage: Stage) -> None:
     await stage.send("log.txt", b"one")
     (run,) = [one.run async for one in stage.store.open_records("here", "FournosJob")]
     await stage.store.record(Record(ended(run)))
-    assert await expire(stage.store, stage.blobs, Retention(runs=0), at(10_000)) == 1
+    assert await expire(stage.store, stage.blobs, RetentionLimits(runs=0), at(10_000)) == 1
     assert not await stage.files()
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import select
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.parameters import Scoped
 from fournos.history.api.routes import Route
-from fournos.history.artifacts.rules import Limits as ArtifactLimits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.records import Document, Identity, Record
@@ -25,7 +25,7 @@ from fournos.history.results.check import check
 from fournos.history.store import Store
 from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.results import Results
-from fournos.history.store.retention import Limits, expire, largest
+from fournos.history.store.retention import RetentionLimits, expire, largest
 from fournos.history.store.schema import metadata, runs
 from fournos.history.store.verdicts import Verdicts
 from tests.history import a_run, at, ended
@@ -208,7 +208,7 @@ async def test_a_right_in_a_namespace_opens_no_other_cluster(stage: Stage) -> No
 
 async def test_each_cluster_deletes_what_is_beyond_its_own_limits(stage: Stage) -> None:
     before = await stage.rows(FAR)
-    for limits in (Limits(age=timedelta(0)), Limits(runs=0), Limits(bytes=0)):
+    for limits in (RetentionLimits(age=timedelta(0)), RetentionLimits(runs=0), RetentionLimits(bytes=0)):
         await expire(stage.store, stage.blobs, limits, at(10_000), cluster=HERE)
         assert await stage.rows(FAR) == before
     assert [one.uid for one in (await stage.rows(HERE))["runs"]] == [identity(HERE, 1).uid], "the baseline"

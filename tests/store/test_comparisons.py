@@ -13,7 +13,7 @@ from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.compare.comparison import Verdict
 from fournos.history.compare.formats import FORMATS
@@ -69,7 +69,7 @@ def reviews() -> Reviews:
 @pytest.fixture
 async def stage(store: Store, tmp_path: Path, reviews: Reviews) -> AsyncIterator[Stage]:
     blobs = DirectoryBlobs(tmp_path / "blobs")
-    async with served(store, blobs, reviews, Limits()) as client:
+    async with served(store, blobs, reviews, ArtifactLimits()) as client:
         url = str(client.make_url("")).rstrip("/")
         async with Client(Credentials(url, FixedIdentity(Proof(token="t-ann")))) as connection:
             yield Stage(store, AsyncHistory(connection, "perf"))

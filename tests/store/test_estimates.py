@@ -17,9 +17,9 @@ from fournos.client.jobs import AsyncJob
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
-from fournos.history.estimates.durations import MIN_RUNS, Work
+from fournos.history.estimates.durations import MIN_RUNS, WorkProfile
 from fournos.history.estimates.estimator import Estimator, NotReadyError
 from fournos.history.estimates.live import Objects, works_of
 from fournos.history.estimates.predictor import predict
@@ -93,13 +93,13 @@ async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
             raise NotReadyError("the queues are not read yet")
         return objects[-1]
 
-    async def past(works: Iterable[tuple[str, Work]]) -> Any:
+    async def past(works: Iterable[tuple[str, WorkProfile]]) -> Any:
         return await past_runs(store, works)
 
     clock: Any = Clock()
     estimator = Estimator(live, past, clock, gpu_prefix="fournos/gpu-")
     blobs = DirectoryBlobs(tmp_path / "blobs")
-    async with served(store, blobs, reviews, Limits(), estimator=estimator) as client:
+    async with served(store, blobs, reviews, ArtifactLimits(), estimator=estimator) as client:
         yield Stage(store, reviews, objects, estimator, str(client.make_url("")).rstrip("/"))
 
 

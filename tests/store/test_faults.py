@@ -20,7 +20,7 @@ from fournos.history.blobs import DirectoryBlobs
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.records import Document, Record
 from fournos.history.store import Store, StoreFullError, StoreUnavailableError, StoreUsageError, database
-from fournos.history.store.retention import Limits, erase, expire
+from fournos.history.store.retention import RetentionLimits, erase, expire
 from tests.history import a_run, at, ended, everything
 from tests.store.killed_writer import after, before
 
@@ -101,7 +101,9 @@ async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         runs = (await store.find(everything(limit=500))).runs
         assert len(runs) == stored, "what did not fit is not there by half"
         assert await store.document(runs[0].identity, Document.OBJECT) is not None
-        assert await expire(store, DirectoryBlobs(tmp_path), Limits(runs=5), at(10_000)) == stored - 5
+        assert (
+            await expire(store, DirectoryBlobs(tmp_path), RetentionLimits(runs=5), at(10_000)) == stored - 5
+        )
         assert await store.record(Record(a_run(1000), documents={Document.OBJECT: os.urandom(5_000).hex()}))
 
 

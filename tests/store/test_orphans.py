@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fournos.history.artifacts.archive import Artifacts, BusyError, StoredArtifact
-from fournos.history.artifacts.rules import Artifact, ArtifactError, Limits
+from fournos.history.artifacts.archive import Artifacts, StoredArtifact, UploadBusyError
+from fournos.history.artifacts.rules import Artifact, ArtifactError, ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.records import Record
 from fournos.history.store import Store
 from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.blob_rows import BlobRows
-from fournos.history.store.orphans import AGE, Orphans, sweep_orphans
+from fournos.history.store.orphans import AGE, OrphanBlobs, sweep_orphans
 from fournos.history.store.retention import erase
 from tests.history import a_run, at
 from tests.store.conftest import keys_of
@@ -31,7 +31,7 @@ class Replica:
 
     def __init__(self, store: Store, blobs: Blobs) -> None:
         self.rows = ArtifactRows(store)
-        self.artifacts = Artifacts(self._opened, blobs, Limits())
+        self.artifacts = Artifacts(self._opened, blobs, ArtifactLimits())
 
     async def _opened(self) -> ArtifactRows:
         return self.rows
@@ -73,12 +73,12 @@ async def test_what_a_killed_upload_left_is_swept_after_a_day(
     assert await BlobRows(store).claim_blob(IDENTITY, log_chunk, 3)
     await blobs.write(log_chunk, b"log")
     before = await keys_of(blobs)
-    assert await sweep_orphans(store, blobs, datetime.now(UTC)) == Orphans(), "it may go on"
+    assert await sweep_orphans(store, blobs, datetime.now(UTC)) == OrphanBlobs(), "it may go on"
     assert await keys_of(blobs) == before
-    assert await sweep_orphans(store, blobs, later()) == Orphans(deleted=1)
+    assert await sweep_orphans(store, blobs, later()) == OrphanBlobs(deleted=1)
     assert await keys_of(blobs) == [key for key in before if key != unfinished]
     assert await replica.get("kept.txt") == CONTENT
-    assert await sweep_orphans(store, blobs, later()) == Orphans()
+    assert await sweep_orphans(store, blobs, later()) == OrphanBlobs()
 
 
 async def test_what_has_no_run_goes_only_when_a_person_asks(
@@ -92,9 +92,9 @@ async def test_what_has_no_run_goes_only_when_a_person_asks(
     ]
     for key in strange:
         await blobs.write(key, b"x")
-    assert await sweep_orphans(store, blobs, later()) == Orphans(unknown=3)
+    assert await sweep_orphans(store, blobs, later()) == OrphanBlobs(unknown=3)
     assert set(strange) <= set(await keys_of(blobs))
-    assert await sweep_orphans(store, blobs, later(), unknown=True) == Orphans(deleted=3)
+    assert await sweep_orphans(store, blobs, later(), unknown=True) == OrphanBlobs(deleted=3)
     assert await replica.get("kept.txt") == CONTENT
     assert len(await keys_of(blobs)) == 1
 
@@ -163,7 +163,7 @@ async def test_content_that_is_being_deleted_is_not_shared(replica: Replica) -> 
 
     await replica.send("a", b"other")
     replica.rows.stored_artifacts = stale  # type: ignore[method-assign,assignment]
-    with pytest.raises(BusyError, match="its content is being replaced; send it again later"):
+    with pytest.raises(UploadBusyError, match="its content is being replaced; send it again later"):
         await replica.send("b")
     replica.rows.stored_artifacts = find  # type: ignore[method-assign]
     assert await replica.get("b") is None
@@ -182,7 +182,7 @@ async def test_content_of_a_version_without_uploads_is_read_and_shared(
     )
     assert await replica.get("old") == CONTENT
     await replica.send("copy")
-    assert await sweep_orphans(store, blobs, later()) == Orphans()
+    assert await sweep_orphans(store, blobs, later()) == OrphanBlobs()
     await replica.send("old", b"new")
     assert await replica.get("copy") == CONTENT
     assert key in await keys_of(blobs)
@@ -196,7 +196,7 @@ async def test_the_retention_reports_what_stays(
     from fournos.history.store import retention
 
     with caplog.at_level(logging.INFO):
-        retention._tell(Orphans(deleted=2, unknown=3))
-        retention._tell(Orphans())
+        retention._tell(OrphanBlobs(deleted=2, unknown=3))
+        retention._tell(OrphanBlobs())
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     assert "3 files of logs and artifacts have no run" in caplog.text

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, select, text
 
 from fournos.history.compare.comparison import RowKey, Verdict, compare
-from fournos.history.compare.differences import Subject
+from fournos.history.compare.differences import ComparedRun
 from fournos.history.estimates.accuracy import Prediction
 from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.fingerprint import Fingerprint
@@ -19,7 +19,7 @@ from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Basis, Kind, State
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import Store
-from fournos.history.store.result_rows import Stored
+from fournos.history.store.result_rows import PushResult
 from fournos.history.store.results import Results
 from fournos.history.store.results_schema import result_records, scalars
 from fournos.history.store.verdicts import Verdicts
@@ -70,13 +70,13 @@ async def test_records_come_back_as_they_were_pushed(store: Store) -> None:
 async def test_pushing_again_changes_nothing(store: Store) -> None:
     run = await a_run_with(store, 0, FULL)
     results = Results(store)
-    assert await results.put(run.identity, [FULL, FULL], at(99)) == Stored(unchanged=1)
+    assert await results.put(run.identity, [FULL, FULL], at(99)) == PushResult(unchanged=1)
     assert await results.of(run.identity) == (FULL,)
     other = FULL.model_copy(update={"kpis": (kpi(99),)})
-    assert await results.put(run.identity, [other], at(99)) == Stored(replaced=1)
+    assert await results.put(run.identity, [other], at(99)) == PushResult(replaced=1)
     assert await results.of(run.identity) == (other,)
     both = [other, FULL]
-    assert await results.put(run.identity, both, at(99)) == Stored(replaced=1), "the last one counts"
+    assert await results.put(run.identity, both, at(99)) == PushResult(replaced=1), "the last one counts"
     assert await results.of(run.identity) == (FULL,)
     async with store.reading() as connection:
         assert await connection.scalar(select(func.count()).select_from(scalars)) == 2, "old values stayed"
@@ -92,9 +92,9 @@ async def test_a_run_has_a_limit(store: Store) -> None:
     run = await a_run_with(store, 0)
     many = [record(labels={"n": str(number)}) for number in range(7)]
     results = Results(store, max_records=5)
-    assert await results.put(run.identity, many, at(0)) == Stored(added=5, refused=2)
+    assert await results.put(run.identity, many, at(0)) == PushResult(added=5, refused=2)
     again = many[0].model_copy(update={"message": "other"})
-    assert await results.put(run.identity, [again], at(0)) == Stored(replaced=1)
+    assert await results.put(run.identity, [again], at(0)) == PushResult(replaced=1)
 
 
 async def test_results_go_with_their_run(store: Store) -> None:
@@ -177,7 +177,7 @@ async def test_from_the_store_to_a_verdict(store: Store) -> None:
     assert found.basis is Basis.CHANGE_POINT
 
     subjects = [
-        Subject(run.name, Fingerprint(), await results.of(run.identity)) for run in (a_run(0), suspect)
+        ComparedRun(run.name, Fingerprint(), await results.of(run.identity)) for run in (a_run(0), suspect)
     ]
     history = await results.earlier(PRINT, None, without=[a_run(0).identity, suspect.identity])
     assert len(history[RowKey("throughput", (("model_name", "llama"),))]) == 21

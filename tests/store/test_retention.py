@@ -21,11 +21,11 @@ from fournos.history.metrics import METRICS
 from fournos.history.records import Document, KeepMark, Record, Run
 from fournos.history.store import Store, maintenance, schema
 from fournos.history.store.blob_rows import BlobRows
-from fournos.history.store.retention import Limits, erasable, erase, expire, patrol, report
+from fournos.history.store.retention import RetentionLimits, erasable, erase, expire, patrol, report
 from tests.history import CLUSTER, a_run, at, ended, everything
 
 DAY = 86_400
-NEVER = Limits()
+NEVER = RetentionLimits()
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_by_age_of_the_end(store: Store, files: DirectoryBlobs) -> None:
     old, young = ended(a_run(1), after=60), ended(a_run(2), after=5 * DAY)
     still_open = a_run(3)
     await record(store, old, young, still_open)
-    limits = Limits(age=timedelta(days=90))
+    limits = RetentionLimits(age=timedelta(days=90))
     assert await expire(store, files, limits, at(60) + timedelta(days=90)) == 0
     assert await expire(store, files, limits, at(62) + timedelta(days=90)) == 1
     assert await names(store) == {"job-2", "job-3"}
@@ -63,7 +63,7 @@ async def test_by_number_in_each_namespace(store: Store, files: DirectoryBlobs) 
     here = [ended(a_run(number)) for number in range(5)]
     there = [ended(a_run(number, namespace_uid="other")) for number in range(5, 7)]
     await record(store, *here, *there, a_run(8))
-    assert await expire(store, files, Limits(runs=2), at(DAY)) == 3
+    assert await expire(store, files, RetentionLimits(runs=2), at(DAY)) == 3
     assert await names(store) == {"job-3", "job-4", "job-5", "job-6", "job-8"}
 
 
@@ -74,9 +74,9 @@ async def test_by_size_in_each_namespace(store: Store, files: DirectoryBlobs) ->
         assert await BlobRows(store).claim_blob(run.identity, f"run-{number}/log", 1000)
     # The newest has a document besides.
     await store.record(Record(ended(a_run(3)), documents={Document.OBJECT: {"a": "b"}}))
-    assert await expire(store, files, Limits(bytes=3000), at(DAY)) == 2
+    assert await expire(store, files, RetentionLimits(bytes=3000), at(DAY)) == 2
     assert await names(store) == {"job-2", "job-3"}
-    assert await expire(store, files, Limits(bytes=10), at(DAY)) == 2
+    assert await expire(store, files, RetentionLimits(bytes=10), at(DAY)) == 2
 
 
 async def test_a_mark_keeps_a_run(store: Store, files: DirectoryBlobs) -> None:
@@ -86,7 +86,7 @@ async def test_a_mark_keeps_a_run(store: Store, files: DirectoryBlobs) -> None:
     assert await store.keep(run.identity, True, by="bob", reason="again", now=at(1))
     marked = await store.detail(everything(uid=run.identity.uid))
     assert marked is not None and marked.kept == KeepMark("bob", at(1), "again")
-    every = Limits(timedelta(0), 0, 0)
+    every = RetentionLimits(timedelta(0), 0, 0)
     assert await expire(store, files, every, at(1000 * DAY)) == 1
     assert await names(store) == {"job-1"}
     assert await store.keep(run.identity, False, by="bob", reason="", now=at(2))
@@ -98,13 +98,13 @@ async def test_a_mark_keeps_a_run(store: Store, files: DirectoryBlobs) -> None:
 async def test_an_end_in_the_future_expires_by_the_observation(store: Store, files: DirectoryBlobs) -> None:
     run = replace(ended(a_run(1), after=36_500 * DAY), observed_at=at(60))
     await record(store, run)
-    assert await expire(store, files, Limits(age=timedelta(days=90)), at(91 * DAY)) == 1
+    assert await expire(store, files, RetentionLimits(age=timedelta(days=90)), at(91 * DAY)) == 1
 
 
 async def test_what_was_deleted_is_not_recorded_again(store: Store, files: DirectoryBlobs) -> None:
     expired, erased, other = (ended(a_run(number)) for number in range(3))
     await record(store, expired)
-    await expire(store, files, Limits(age=timedelta(0)), at(DAY))
+    await expire(store, files, RetentionLimits(age=timedelta(0)), at(DAY))
     await record(store, erased, other)
     assert await erase(store, files, [erased.identity], at(DAY)) == 1
     assert not await store.record(Record(expired))
@@ -204,7 +204,7 @@ async def test_the_patrol_goes_on_after_a_failure(
         patrol(
             store,
             files,
-            Limits(age=timedelta(0)),
+            RetentionLimits(age=timedelta(0)),
             metrics,
             SystemClock(),
             cluster=lambda: CLUSTER,
@@ -239,7 +239,7 @@ async def test_space_is_given_back(store: Store, files: DirectoryBlobs) -> None:
         await store.record(Record(ended(a_run(index)), documents=noise))
     full = await maintenance.size(store.database)
     assert full > 800_000
-    assert await expire(store, files, Limits(runs=2), at(DAY)) == 38
+    assert await expire(store, files, RetentionLimits(runs=2), at(DAY)) == 38
     await maintenance.vacuum(store.database)
     if store.database.dialect == "sqlite":
         assert await maintenance.size(store.database) < full / 4

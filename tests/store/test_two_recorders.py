@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from devcluster.postgres import Postgres
 from fournos.history.artifacts.archive import Artifacts
-from fournos.history.artifacts.rules import Limits as ArtifactLimits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import open_blobs
 from fournos.history.logs.pages import LogReader
 from fournos.history.records import Identity, Record

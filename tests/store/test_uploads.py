@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient
 from fournos.history.api.bodies import Bodies
 from fournos.history.artifacts import archive
 from fournos.history.artifacts.archive import AT_ONCE, Artifacts
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs, Room
 from fournos.history.records import Identity, Record
 from fournos.history.store import Store
@@ -50,7 +50,7 @@ async def client(tmp_path: Path, volume: Volume) -> AsyncIterator[TestClient[Any
     async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
         run = a_run(1, identity=Identity("here", "perf", "uid-1"), namespace_uid="uid-perf")
         await store.record(Record(run))
-        async with served(store, volume, reviews, Limits(share=0.5)) as client:
+        async with served(store, volume, reviews, ArtifactLimits(share=0.5)) as client:
             yield client
 
 
@@ -149,7 +149,7 @@ async def test_what_has_come_of_a_file_counts_once(
     async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
         for run in (first, second):
             await store.record(Record(run))
-        artifacts = Artifacts(artifact_rows(store), volume, Limits(share=0.5))
+        artifacts = Artifacts(artifact_rows(store), volume, ArtifactLimits(share=0.5))
 
         async def receive(run: Identity, content: AsyncIterator[bytes], whole: bytes) -> None:
             digest = hashlib.sha256(whole).hexdigest()

@@ -16,7 +16,7 @@ from fournos.client.errors import NotAllowedError, RefusedError
 from fournos.client.history import AsyncHistory
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials, FixedIdentity, Proof
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.store import Store
@@ -128,7 +128,7 @@ async def reviews() -> Reviews:
 
 @pytest.fixture
 async def api(store: Store, reviews: Reviews, tmp_path: Path) -> AsyncIterator[str]:
-    async with served(store, DirectoryBlobs(tmp_path / "blobs"), reviews, Limits()) as client:
+    async with served(store, DirectoryBlobs(tmp_path / "blobs"), reviews, ArtifactLimits()) as client:
         yield str(client.make_url("")).rstrip("/")
 
 

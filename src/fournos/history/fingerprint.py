@@ -92,7 +92,7 @@ _PARTS: Final = tuple(one.name for one in fields(Fingerprint))
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FingerprintDifference:
     """A part in which two fingerprints differ."""
 
     part: str
@@ -158,10 +158,10 @@ def cluster_class(cluster: Obj, gpu_type: str = "") -> str:
     return "+".join(models)
 
 
-def differs(first: Fingerprint, second: Fingerprint) -> list[Difference]:
+def differs(first: Fingerprint, second: Fingerprint) -> list[FingerprintDifference]:
     """The parts in which two fingerprints differ, in the order of the fields; [] if they are comparable."""
     return [
-        Difference(one.name, _text(getattr(first, one.name)), _text(getattr(second, one.name)))
+        FingerprintDifference(one.name, _text(getattr(first, one.name)), _text(getattr(second, one.name)))
         for one in fields(Fingerprint)
         if getattr(first, one.name) != getattr(second, one.name)
     ]

@@ -111,11 +111,14 @@ async def _retention(
     shown: Shown,
 ) -> None:
     """Deletes what has expired, until cancelled; first what an earlier start has left unfinished."""
-    from fournos.history.store.retention import Limits, patrol
+    from fournos.history.store.retention import RetentionLimits, patrol
 
     store = await archive.recording()
     await blobs.sweep()
-    limits, interval = Limits.of(settings), parse_duration(settings.retention_interval).total_seconds()
+    limits, interval = (
+        RetentionLimits.of(settings),
+        parse_duration(settings.retention_interval).total_seconds(),
+    )
     await patrol(store, blobs, limits, metrics, clock, cluster=shown.cluster, interval=interval)
 
 
@@ -125,11 +128,11 @@ def _announcers(
     """Returns what announces confirmed changes, one for each receiver."""
     from fournos.history.alerts.announce import Announcer
     from fournos.history.alerts.events import Events
-    from fournos.history.alerts.webhook import Webhook
+    from fournos.history.alerts.webhook import WebhookReceiver
 
     found: list[Announcer] = []
     if settings.webhook_url_file:
-        webhook = Webhook(settings.webhook_url_file, settings.webhook_secret_file, clock)
+        webhook = WebhookReceiver(settings.webhook_url_file, settings.webhook_secret_file, clock)
         found.append(Announcer(webhook, clock, partial(store_metrics.count_message, metrics)))
     if settings.events:
         events = Events(api, shown.cluster, shown.find, clock, socket.gethostname())

@@ -8,7 +8,7 @@ from typing import Final
 
 from fournos.engine.runtime.clock import Clock
 from fournos.history.alerts.due import Delivery, Judged, News, due
-from fournos.history.alerts.receiver import Context, Receiver
+from fournos.history.alerts.receiver import NewsContext, Receiver
 from fournos.history.compare.differences import causes
 from fournos.history.records import Document, Identity
 from fournos.history.store.announcements import Announcements
@@ -60,10 +60,10 @@ class Announcer:
                 break
 
 
-async def _context(store: Store, news: News) -> Context:
+async def _context(store: Store, news: News) -> NewsContext:
     run, before = Identity.of(news.run), Identity.of(news.before)
     documents = [await store.document(one, Document.PROVENANCE) or {} if one else {} for one in (before, run)]
-    return Context(
+    return NewsContext(
         await store.get(run) if run else None,
         await store.get(before) if before else None,
         causes(*documents) if all(documents) else (),

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.history.alerts.due import VERDICTS, News, Verdict
-from fournos.history.alerts.receiver import Context
+from fournos.history.alerts.due import VERDICTS, News, NewsVerdict
+from fournos.history.alerts.receiver import NewsContext
 from fournos.history.regressions.series import Finding
 from fournos.history.store.text import message
 from fournos.insight.values import count
 
 TITLES: Final = {
-    Verdict.CONFIRMED: "Regression confirmed",
-    Verdict.IMPROVED: "Improvement confirmed",
-    Verdict.CHANGED: "Change confirmed",
-    Verdict.SILENT: "Results have stopped",
+    NewsVerdict.CONFIRMED: "Regression confirmed",
+    NewsVerdict.IMPROVED: "Improvement confirmed",
+    NewsVerdict.CHANGED: "Change confirmed",
+    NewsVerdict.SILENT: "Results have stopped",
 }
-_JUDGED: Final = {Verdict.CONFIRMED: "worse", Verdict.IMPROVED: "better"}
+_JUDGED: Final = {NewsVerdict.CONFIRMED: "worse", NewsVerdict.IMPROVED: "better"}
 _LONGEST: Final = 200
 _LABELS: Final = 16
 
 
-def name_of(news: News, context: Context) -> str:
+def name_of(news: News, context: NewsContext) -> str:
     """Returns the name of the run, or its UID when its row has expired."""
     return short(context.run.name if context.run else news.run.split("/", 2)[2])
 
 
-def commands(news: News, context: Context) -> list[str]:
+def commands(news: News, context: NewsContext) -> list[str]:
     """Returns the commands that show the change: compared with the run before, and over all runs."""
     namespace, name = short(news.run.split("/", 2)[1]), name_of(news, context)
     before = [short(context.before.name)] if context.before and not news.silent else []

@@ -65,7 +65,7 @@ class Scope:
         return mine and (self.namespaces is None or run.namespace_uid in self.namespaces)
 
 
-class Authorizer:
+class HistoryAuthorizer:
     """Checks rights by SubjectAccessReviews, whose results are cached."""
 
     def __init__(

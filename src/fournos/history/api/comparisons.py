@@ -10,10 +10,10 @@ from pydantic import Field
 
 from fournos.history.api.authorization import Access
 from fournos.history.api.parameters import Scoped, Text, Texts
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import named
 from fournos.history.compare.comparison import Comparison, compare
-from fournos.history.compare.differences import Subject
+from fournos.history.compare.differences import ComparedRun
 from fournos.history.fingerprint import Fingerprint, fingerprint
 from fournos.history.records import Document, Run
 
@@ -33,7 +33,7 @@ class With(Scoped):
     across: bool = Field(False, description="Judge runs of different fingerprints all the same.")
 
 
-async def compare_runs(service: HistoryService, call: Call) -> Comparison:
+async def compare_runs(service: HistoryService, call: ApiCall) -> Comparison:
     """Compares the run of the path, which is the reference, with the others, all of one namespace.
 
     What differs in their specs and provenance is content of their documents, and takes the right to these.
@@ -51,12 +51,12 @@ async def compare_runs(service: HistoryService, call: Call) -> Comparison:
     return comparison if all(map(call.details.includes, runs)) else comparison.without_documents()
 
 
-async def _subject(service: HistoryService, run: Run) -> Subject:
+async def _subject(service: HistoryService, run: Run) -> ComparedRun:
     store = await service.store()
     job = await store.document(run.identity, Document.OBJECT) or {}
     provenance = dict(await store.document(run.identity, Document.PROVENANCE) or {})
     recorded = provenance.pop(_FINGERPRINT, None)
-    return Subject(
+    return ComparedRun(
         name=run.name,
         fingerprint=_fingerprint(recorded, job),
         records=await (await service.results()).of(run.identity),

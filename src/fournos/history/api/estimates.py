@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import InvalidError, NotFoundError, UnavailableError
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.estimates.accuracy import Accuracy, accuracy
 from fournos.history.estimates.estimator import Estimator, NotReadyError
 from fournos.history.estimates.live import CannotEstimateError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EVENTS: Final = ("start", "end")
 
 
-async def list_estimates(service: HistoryService, call: Call) -> Estimates:
+async def list_estimates(service: HistoryService, call: ApiCall) -> Estimates:
     try:
         found = await _estimator(service).waiting(call.namespace)
     except NotReadyError as error:
@@ -30,7 +30,7 @@ async def list_estimates(service: HistoryService, call: Call) -> Estimates:
     return Estimates(tuple(found), await _accuracy(service, call))
 
 
-async def get_estimate(service: HistoryService, call: Call) -> Estimates:
+async def get_estimate(service: HistoryService, call: ApiCall) -> Estimates:
     asked = call.path["run"]
     try:
         found = await _estimator(service).one(call.namespace, asked)
@@ -41,7 +41,7 @@ async def get_estimate(service: HistoryService, call: Call) -> Estimates:
     return Estimates((found,), await _accuracy(service, call))
 
 
-async def would_start(service: HistoryService, call: Call) -> WouldStart:
+async def would_start(service: HistoryService, call: ApiCall) -> WouldStart:
     job: NewJob = call.body
     try:
         spec = FournosJobSpec.model_validate(job.spec)
@@ -61,7 +61,7 @@ def _estimator(service: HistoryService) -> Estimator:
     return service.estimator
 
 
-async def _accuracy(service: HistoryService, call: Call) -> tuple[Accuracy, ...]:
+async def _accuracy(service: HistoryService, call: ApiCall) -> tuple[Accuracy, ...]:
     verdicts = await service.verdicts()
     made = await verdicts.predictions(call.scope.namespaces, cluster=call.scope.cluster)
     return tuple(found for event in EVENTS if (found := accuracy(event, made)) is not None)

@@ -12,10 +12,10 @@ from pydantic import Field
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import NotFoundError
 from fournos.history.api.parameters import Scoped, Text
-from fournos.history.api.routes import Call, Route, written
+from fournos.history.api.routes import ApiCall, Route, written
 from fournos.history.api.runs import found
 from fournos.history.logs.models import LogPage
-from fournos.history.logs.pages import LogReader, Selection
+from fournos.history.logs.pages import LogReader, LogSelection
 from fournos.history.records import Ending
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class LogFilter(Scoped):
     timestamps: bool = Field(False, description="The text has the times of the lines.")
 
     @property
-    def selection(self) -> Selection:
-        return Selection(self.task, self.container, self.attempt, self.resolver)
+    def selection(self) -> LogSelection:
+        return LogSelection(self.task, self.container, self.attempt, self.resolver)
 
 
-async def get_logs(service: HistoryService, call: Call) -> LogPage | web.StreamResponse:
+async def get_logs(service: HistoryService, call: ApiCall) -> LogPage | web.StreamResponse:
     run, asked = await found(service, call), call.parameters
     await service.flush_logs(run.identity)
     rows = await service.log_rows()

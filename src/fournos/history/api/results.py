@@ -20,10 +20,10 @@ from fournos.history.api.errors import (
     TooManyRequestsError,
 )
 from fournos.history.api.parameters import Parameters, Text
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import Which, found
 from fournos.history.records import WIRE, Identity
-from fournos.history.results.check import Checked, check
+from fournos.history.results.check import CheckedResults, check
 from fournos.history.results.models import ResultRecord
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Checks:
         """Ends the thread with the file that it checks; those that wait are not checked."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def check(self, namespace: str, content: bytes, name: str) -> Checked:
+    async def check(self, namespace: str, content: bytes, name: str) -> CheckedResults:
         """Raises TooManyRequestsError if the files before this one take too long."""
         turn = self._turns.setdefault(namespace, asyncio.Lock())
         try:
@@ -93,18 +93,18 @@ class NamedFile(Which, FileName):
     """A file for a run that is named."""
 
 
-async def put_own(service: HistoryService, call: Call) -> Received:
+async def put_own(service: HistoryService, call: ApiCall) -> Received:
     """Receives a file of results from a pod of the run."""
     assert call.own is not None
     identity = Identity(service.cluster, key_of(call.own).namespace, uid_of(call.own))
     return await _receive(service, call, identity)
 
 
-async def put(service: HistoryService, call: Call) -> Received:
+async def put(service: HistoryService, call: ApiCall) -> Received:
     return await _receive(service, call, (await found(service, call)).identity)
 
 
-async def _receive(service: HistoryService, call: Call, identity: Identity) -> Received:
+async def _receive(service: HistoryService, call: ApiCall, identity: Identity) -> Received:
     """Stores all records of a file, or none: one that is not valid refuses the file."""
     assert call.request is not None
     try:
@@ -129,7 +129,7 @@ async def _receive(service: HistoryService, call: Call, identity: Identity) -> R
     )
 
 
-async def get(service: HistoryService, call: Call) -> tuple[ResultRecord, ...]:
+async def get(service: HistoryService, call: ApiCall) -> tuple[ResultRecord, ...]:
     """Returns the records of a run, in the order in which they came."""
     run = await found(service, call)
     return await (await service.results()).of(run.identity)

@@ -12,7 +12,7 @@ from fournos.history.api.authorization import Access
 from fournos.history.api.errors import NotFoundError
 from fournos.history.api.models import Keep, RunDetail
 from fournos.history.api.parameters import RunFilter, Scoped, Text
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.records import Detail, Document, Page, Query, Run
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ class Which(Scoped):
     kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
 
 
-async def found(service: HistoryService, call: Call) -> Run:
+async def found(service: HistoryService, call: ApiCall) -> Run:
     """Returns the run of the path: by its UID, or the newest of its name.  Raises NotFoundError."""
     return await named(service, call, call.path["run"])
 
 
-async def named(service: HistoryService, call: Call, asked: str) -> Run:
+async def named(service: HistoryService, call: ApiCall, asked: str) -> Run:
     """Returns a run of the call's namespace, by its UID or the newest of its name.  Raises NotFoundError."""
     page = await (await service.store()).find(_query(call, asked))
     if not page.runs:
@@ -40,7 +40,7 @@ async def named(service: HistoryService, call: Call, asked: str) -> Run:
     return page.runs[0]
 
 
-async def _detail(service: HistoryService, call: Call, *documents: Document) -> Detail:
+async def _detail(service: HistoryService, call: ApiCall, *documents: Document) -> Detail:
     """Returns the run of the path with its ledger and these documents, in one read of the store."""
     asked = call.path["run"]
     detail = await (await service.store()).detail(_query(call, asked), documents)
@@ -49,7 +49,7 @@ async def _detail(service: HistoryService, call: Call, *documents: Document) -> 
     return detail
 
 
-def _query(call: Call, asked: str) -> Query:
+def _query(call: ApiCall, asked: str) -> Query:
     query = Query(
         namespaces=call.scope.namespaces,
         in_cluster=call.scope.cluster,
@@ -66,14 +66,14 @@ def _not_found(asked: str) -> NotFoundError:
     return NotFoundError(f'runs.history.fournos.dev "{asked}" not found', name=asked)
 
 
-async def list_runs(service: HistoryService, call: Call) -> Page:
+async def list_runs(service: HistoryService, call: ApiCall) -> Page:
     filters: RunFilter = call.parameters
     scope = call.scope
     query = filters.query(namespaces=scope.namespaces, in_cluster=scope.cluster, namespace=call.namespace)
     return await (await service.store()).find(query)
 
 
-async def get_run(service: HistoryService, call: Call) -> RunDetail:
+async def get_run(service: HistoryService, call: ApiCall) -> RunDetail:
     detail = await _detail(service, call)
     run = detail.run
     here = f"/api/v1/namespaces/{run.identity.namespace}/runs/{run.identity.uid}/documents"
@@ -86,7 +86,7 @@ async def get_run(service: HistoryService, call: Call) -> RunDetail:
     )
 
 
-async def get_document(service: HistoryService, call: Call) -> Any:
+async def get_document(service: HistoryService, call: ApiCall) -> Any:
     name = call.path["document"]
     known = {document.value: document for document in Document}
     wanted = [known[name]] if name in known else []
@@ -99,7 +99,7 @@ async def get_document(service: HistoryService, call: Call) -> Any:
     return value
 
 
-async def keep_run(service: HistoryService, call: Call) -> None:
+async def keep_run(service: HistoryService, call: ApiCall) -> None:
     run = await found(service, call)
     mark: Keep = call.body
     await (await service.store()).keep(
@@ -107,12 +107,12 @@ async def keep_run(service: HistoryService, call: Call) -> None:
     )
 
 
-async def release_run(service: HistoryService, call: Call) -> None:
+async def release_run(service: HistoryService, call: ApiCall) -> None:
     run = await found(service, call)
     await (await service.store()).keep(run.identity, False, by=call.user.name, reason="", now=service.now())
 
 
-async def delete_run(service: HistoryService, call: Call) -> None:
+async def delete_run(service: HistoryService, call: ApiCall) -> None:
     await service.delete((await found(service, call)).identity)
 
 

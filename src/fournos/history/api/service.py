@@ -8,7 +8,7 @@ from datetime import datetime
 from fournos.engine.runtime.clock import Clock
 from fournos.history.api.results import Checks
 from fournos.history.artifacts.archive import Artifacts
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.estimates.estimator import Estimator
 from fournos.history.records import Identity
@@ -29,7 +29,7 @@ class HistoryService:
         blobs: Blobs,
         *,
         clock: Clock,
-        limits: Limits,
+        limits: ArtifactLimits,
         cluster: str = "",
         estimator: Estimator | None = None,
         flush_logs: Callable[[str], Awaitable[None]] | None = None,

@@ -19,7 +19,7 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.serving_certificate import ServingCertificate
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authentication import Authenticator
-from fournos.history.api.authorization import Authorizer
+from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.front_proxy import publish, read_front_proxy
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
@@ -80,7 +80,7 @@ async def _serve(
         service,
         api,
         Authenticator(api, monotonic=clock.monotonic, front_proxy=front_proxy),
-        Authorizer(api, service.store, cluster=service.cluster, monotonic=clock.monotonic),
+        HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=clock.monotonic),
         version=__version__,
         certificate=certificate,
         unavailable=(StoreUnavailableError, StoreUsageError, BlobsUnavailableError),

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from fournos.history.api.authorization import Access, Scope
 from fournos.history.api.parameters import Scoped, Text
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import found
 from fournos.history.records import Run
 from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, is_open
@@ -78,7 +78,7 @@ class TrendFilter(Scoped):
     runs: int = Field(NEWEST, ge=1, le=1000, description="The newest runs of each series.")
 
 
-async def get_trends(service: HistoryService, call: Call) -> Trends:
+async def get_trends(service: HistoryService, call: ApiCall) -> Trends:
     asked: TrendFilter = call.parameters
     run = await found(service, call)
     return await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)

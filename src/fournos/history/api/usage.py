@@ -11,7 +11,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import BadRequestError
 from fournos.history.api.parameters import Scoped, Texts, Time
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.store.usage import used
 from fournos.history.usage import Usage
 
@@ -29,7 +29,7 @@ class Period(Scoped):
     kind: Texts = Field((FOURNOS_JOB.kind,), description="Kind of the object, such as FournosJob.")
 
 
-async def get_usage(service: HistoryService, call: Call) -> Usage:
+async def get_usage(service: HistoryService, call: ApiCall) -> Usage:
     asked: Period = call.parameters
     now = service.now()
     until = min(asked.until or now, now)

@@ -12,7 +12,7 @@ from fournos.history.api.authorization import Access
 from fournos.history.api.errors import InvalidError, NotFoundError
 from fournos.history.api.models import Keep
 from fournos.history.api.parameters import Parameters, Scoped, Text
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import UID, Which, found
 from fournos.history.api.trends import Trends, trends_of
 from fournos.history.records import WIRE
@@ -60,17 +60,17 @@ class Withdrawn:
     """Acknowledgements."""
 
 
-class Kpi(Parameters):
+class KpiFilter(Parameters):
     """Which KPIs are meant."""
 
     kpi: Text = Field("", description="Only this KPI.")
 
 
-class RunKpi(Which, Kpi):
+class RunKpi(Which, KpiFilter):
     """Which run and which of its KPIs are meant."""
 
 
-async def pin(service: HistoryService, call: Call) -> Baseline:
+async def pin(service: HistoryService, call: ApiCall) -> Baseline:
     run, mark = await found(service, call), call.body
     verdicts = await service.verdicts()
     now = service.now()
@@ -79,13 +79,13 @@ async def pin(service: HistoryService, call: Call) -> Baseline:
     return Baseline(run, now, call.user.name, mark.reason)
 
 
-async def unpin(service: HistoryService, call: Call) -> None:
+async def unpin(service: HistoryService, call: ApiCall) -> None:
     run = await found(service, call)
     if not await (await service.verdicts()).unpin(run.identity):
         raise NotFoundError(f"{run.name} is no baseline", name=run.name)
 
 
-async def list_baselines(service: HistoryService, call: Call) -> list[Baseline]:
+async def list_baselines(service: HistoryService, call: ApiCall) -> list[Baseline]:
     verdicts = await service.verdicts()
     pinned: list[Baseline] = await verdicts.pinned(
         call.scope.namespaces, call.namespace, cluster=call.scope.cluster
@@ -93,7 +93,7 @@ async def list_baselines(service: HistoryService, call: Call) -> list[Baseline]:
     return pinned
 
 
-async def acknowledge(service: HistoryService, call: Call) -> tuple[Acknowledged, ...]:
+async def acknowledge(service: HistoryService, call: ApiCall) -> tuple[Acknowledged, ...]:
     """Acknowledges all changes that began with the run, or a run or two from it."""
     given: Acknowledge = call.body
     run = await found(service, call)
@@ -112,7 +112,7 @@ async def acknowledge(service: HistoryService, call: Call) -> tuple[Acknowledged
     return _shown(trends, made)
 
 
-async def list_acknowledgements(service: HistoryService, call: Call) -> tuple[Acknowledged, ...]:
+async def list_acknowledgements(service: HistoryService, call: ApiCall) -> tuple[Acknowledged, ...]:
     run = await found(service, call)
     trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
     verdicts = await service.verdicts()
@@ -123,7 +123,7 @@ async def list_acknowledgements(service: HistoryService, call: Call) -> tuple[Ac
     return _shown(trends, known, names)
 
 
-async def withdraw(service: HistoryService, call: Call) -> Withdrawn:
+async def withdraw(service: HistoryService, call: ApiCall) -> Withdrawn:
     """Withdraws what was acknowledged of a run; by its UID also when its row is gone."""
     asked = call.path["run"]
     uid = asked if UID.fullmatch(asked) else (await found(service, call)).identity.uid

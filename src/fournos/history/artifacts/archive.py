@@ -16,7 +16,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from fournos.engine.runtime.ttl_cache import TtlCache
-from fournos.history.artifacts.rules import Artifact, ArtifactError, Limits, checked_path, checked_sha256
+from fournos.history.artifacts.rules import (
+    Artifact,
+    ArtifactError,
+    ArtifactLimits,
+    checked_path,
+    checked_sha256,
+)
 from fournos.history.blobs import Blobs
 from fournos.history.records import Identity
 
@@ -73,14 +79,16 @@ class ContentGoneError(Exception):
     """The content that an artifact was to share is being deleted."""
 
 
-class BusyError(Exception):
+class UploadBusyError(Exception):
     """The same file, or enough files of the run, are being received already."""
 
 
 class Artifacts:
     """The artifacts of all runs."""
 
-    def __init__(self, rows: Callable[[], Awaitable[ArtifactRows]], blobs: Blobs, limits: Limits) -> None:
+    def __init__(
+        self, rows: Callable[[], Awaitable[ArtifactRows]], blobs: Blobs, limits: ArtifactLimits
+    ) -> None:
         """`rows()` returns the rows of the open store."""
         self._rows = rows
         self._blobs = blobs
@@ -107,9 +115,11 @@ class Artifacts:
         wanted = Artifact(checked_path(path), size, checked_sha256(sha256), now)
         others = self._receiving.setdefault(identity, [])
         if any(wanted.path == one.path or wanted.sha256 == one.sha256 for one in _artifacts(others)):
-            raise BusyError(f"{path}: this file is being received already; send it again later")
+            raise UploadBusyError(f"{path}: this file is being received already; send it again later")
         if len(others) >= AT_ONCE:
-            raise BusyError(f"{path}: {AT_ONCE} files of this run are being received; send it again later")
+            raise UploadBusyError(
+                f"{path}: {AT_ONCE} files of this run are being received; send it again later"
+            )
         upload = _Upload(wanted)
         others.append(upload)
         try:
@@ -135,7 +145,9 @@ class Artifacts:
         try:
             replaced = await (await self._rows()).put_artifact(identity, stored)
         except ContentGoneError:
-            raise BusyError(f"{wanted.path}: its content is being replaced; send it again later") from None
+            raise UploadBusyError(
+                f"{wanted.path}: its content is being replaced; send it again later"
+            ) from None
         if replaced is not None:
             await self._forget(await (await self._rows()).release_artifact(identity, replaced))
         if not same and (used := self._used.get(_space(identity))) is not None:

@@ -60,7 +60,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedBlob:
     """A blob in a listing."""
 
     key: str
@@ -87,7 +87,7 @@ class Blobs(Protocol):
     async def delete(self, keys: Iterable[str]) -> None:
         """Deletes the blobs; keys without one are no error."""
 
-    def pages(self) -> AsyncIterator[Sequence[Listed]]:
+    def pages(self) -> AsyncIterator[Sequence[ListedBlob]]:
         """Yields all blobs, in pages of at most PAGE.  What has no key of a blob is left out."""
 
     async def sweep(self) -> int:

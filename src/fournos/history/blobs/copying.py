@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from fournos.history.blobs.blobs import Blobs, Listed
+from fournos.history.blobs.blobs import Blobs, ListedBlob
 
 _WORKERS: Final = 8
 """Blobs in memory at once; each has a few megabytes."""
@@ -40,7 +40,7 @@ async def copy_blobs(source: Blobs, target: Blobs) -> Copied:
     return Copied(number, size, present)
 
 
-def _differs(source: Listed, target: Listed | None) -> bool:
+def _differs(source: ListedBlob, target: ListedBlob | None) -> bool:
     # The last chunk of a log that goes on is written again, with more lines.
     if target is None or target.size != source.size:
         return True

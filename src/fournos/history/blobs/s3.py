@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from fournos.history.blobs.blobs import KEY, PAGE, BlobsUnavailableError, BlobsUsageError, Listed, checked
+from fournos.history.blobs.blobs import KEY, PAGE, BlobsUnavailableError, BlobsUsageError, ListedBlob, checked
 from fournos.history.blobs.location import S3Location
 from fournos.history.blobs.s3_errors import NO_KEY, code_of, explained
 
@@ -73,7 +73,7 @@ class S3Blobs:
                 for start in range(0, len(wanted), PAGE):
                     await self._store.delete_async(wanted[start : start + PAGE])
 
-    async def pages(self) -> AsyncIterator[Sequence[Listed]]:
+    async def pages(self) -> AsyncIterator[Sequence[ListedBlob]]:
         stream = self._store.list(chunk_size=PAGE)
         while True:
             with self._translated("list"):
@@ -82,7 +82,7 @@ class S3Blobs:
                 except StopAsyncIteration:
                     return
             yield [
-                Listed(one["path"], one["size"], one["last_modified"])
+                ListedBlob(one["path"], one["size"], one["last_modified"])
                 for one in page
                 if KEY.fullmatch(one["path"])
             ]

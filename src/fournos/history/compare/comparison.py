@@ -16,7 +16,7 @@ from statistics import NormalDist, median
 from typing import Final
 
 from fournos.history.compare.curves import common, heights_over, typical
-from fournos.history.compare.differences import Difference, Section, Subject, differences
+from fournos.history.compare.differences import ComparedRun, Difference, Section, differences
 from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, noise, relative
 from fournos.history.results.models import Kpi, series_labels
 
@@ -111,7 +111,7 @@ History = Mapping[RowKey, Sequence[Kpi]]
 """The KPI in earlier comparable runs, one entry a run."""
 
 
-def compare(subjects: Sequence[Subject], history: History, *, across: bool = False) -> Comparison:
+def compare(subjects: Sequence[ComparedRun], history: History, *, across: bool = False) -> Comparison:
     """Compares the runs with the first of them.
 
     Runs of different fingerprints get no verdict unless `across` is set: they measured different things.
@@ -125,7 +125,7 @@ def compare(subjects: Sequence[Subject], history: History, *, across: bool = Fal
     return Comparison(tuple(subject.name for subject in subjects), different, comparable, across, tuple(rows))
 
 
-def _measured(subject: Subject) -> dict[RowKey, tuple[Kpi, ...]]:
+def _measured(subject: ComparedRun) -> dict[RowKey, tuple[Kpi, ...]]:
     """All KPIs of a run; repeats of a test are values of the same KPI.  Failed tests do not count."""
     found: dict[RowKey, tuple[Kpi, ...]] = {}
     for record in subject.records:

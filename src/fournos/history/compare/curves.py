@@ -14,7 +14,7 @@ Curve: TypeAlias = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class CommonCurves:
     """Curves brought to the same x."""
 
     x: tuple[float, ...]
@@ -40,7 +40,7 @@ def single_valued(curve: Iterable[tuple[float, float]]) -> list[tuple[float, flo
     return [(x, fmean(y for _, y in points)) for x, points in groupby(ordered, key=lambda point: point[0])]
 
 
-def common(curves: Sequence[Curve]) -> Common | None:
+def common(curves: Sequence[Curve]) -> CommonCurves | None:
     """Returns the curves on their common x; None if they have no range in common."""
     clean = [single_valued(curve) for curve in curves]
     if not all(clean):
@@ -49,7 +49,7 @@ def common(curves: Sequence[Curve]) -> Common | None:
     xs = sorted({x for one in clean for x, _ in one if low <= x <= high})
     if not xs:
         return None
-    return Common(tuple(xs), tuple(tuple(_at(one, x) for x in xs) for one in clean))
+    return CommonCurves(tuple(xs), tuple(tuple(_at(one, x) for x in xs) for one in clean))
 
 
 def heights_over(curves: Iterable[Curve], low: float, high: float) -> list[float]:

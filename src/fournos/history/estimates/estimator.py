@@ -20,12 +20,12 @@ from fournos.engine.queueing.kinds import (
 )
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
-from fournos.history.estimates.durations import Work, closest
+from fournos.history.estimates.durations import WorkProfile, closest
 from fournos.history.estimates.live import (
     Objects,
     PastByNamespace,
-    Place,
-    Snapshot,
+    QueuedObject,
+    QueueSnapshot,
     candidate,
     snapshot,
     works,
@@ -44,7 +44,7 @@ FRESH: Final = 5.0
 """Seconds for which the queues and their estimates are kept."""
 
 
-PastReader: TypeAlias = Callable[[Iterable[tuple[str, Work]]], Awaitable[PastByNamespace]]
+PastReader: TypeAlias = Callable[[Iterable[tuple[str, WorkProfile]]], Awaitable[PastByNamespace]]
 
 
 class NotReadyError(Exception):
@@ -52,13 +52,13 @@ class NotReadyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedEstimates:
     """What is kept for FRESH seconds."""
 
     until: float
     objects: Objects
     past: PastByNamespace
-    snapshot: Snapshot
+    snapshot: QueueSnapshot
     estimates: dict[str, dict[Any, Estimate]]
     """By ClusterQueue, for the jobs up to DEEPEST; filled on demand."""
 
@@ -79,7 +79,7 @@ class Estimator:
         self._past = past
         self._clock = clock
         self._gpu_prefix = gpu_prefix
-        self._known: _Known | None = None
+        self._known: _CachedEstimates | None = None
         self._turn = asyncio.Lock()
 
     async def waiting(self, namespace: str = "") -> list[JobEstimate]:
@@ -129,15 +129,15 @@ class Estimator:
             queue = known.snapshot.queues[found.cluster_queue].first(DEEPEST)
             return await asyncio.to_thread(would_start, queue, found.job, now, place=found.place)
 
-    async def _current(self) -> _Known:
+    async def _current(self) -> _CachedEstimates:
         if self._known is None or self._clock.monotonic() >= self._known.until:
             objects = await self._objects()
             past = await self._past(works(objects))
             shot = await asyncio.to_thread(snapshot, objects, past, self._clock.now())
-            self._known = _Known(self._clock.monotonic() + FRESH, objects, past, shot, {})
+            self._known = _CachedEstimates(self._clock.monotonic() + FRESH, objects, past, shot, {})
         return self._known
 
-    async def _of(self, known: _Known, place: Place) -> JobEstimate:
+    async def _of(self, known: _CachedEstimates, place: QueuedObject) -> JobEstimate:
         if not place.position:
             found = _running(known.snapshot, place)
         elif place.position > DEEPEST:
@@ -153,7 +153,7 @@ class Estimator:
         return JobEstimate(place.kind, place.name, place.namespace, place.uid, place.position, found)
 
 
-def _running(shot: Snapshot, place: Place) -> Estimate:
+def _running(shot: QueueSnapshot, place: QueuedObject) -> Estimate:
     job = next(one for one in shot.queues[place.cluster_queue].running if one.key == place.workload)
     return remaining(job.durations, job.elapsed, shot.at)
 

@@ -12,8 +12,8 @@ from fournos.api.fournosjob import FournosJobSpec, Hardware
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
-from fournos.history.estimates.durations import Durations, Past, Work, closest
-from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, capacity_of
+from fournos.history.estimates.durations import Durations, Past, WorkProfile, closest
+from fournos.history.estimates.queue import QueueModel, RunningJob, WaitingJob, capacity_of
 from fournos.history.fingerprint import cluster_class, fingerprint
 from fournos.insight.facts import in_line
 from fournos.insight.quota import Quotas
@@ -43,7 +43,7 @@ class Objects:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuedObject:
     """A queued object: where it waits or runs."""
 
     workload: Key
@@ -61,16 +61,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class QueueSnapshot:
     """All queues at one time."""
 
     at: datetime
-    queues: Mapping[str, Queue] = field(default_factory=dict)
+    queues: Mapping[str, QueueModel] = field(default_factory=dict)
     """By the name of the ClusterQueue."""
-    waiting: tuple[Place, ...] = ()
-    running: tuple[Place, ...] = ()
+    waiting: tuple[QueuedObject, ...] = ()
+    running: tuple[QueuedObject, ...] = ()
 
-    def place(self, namespace: str, asked: str) -> Place | None:
+    def place(self, namespace: str, asked: str) -> QueuedObject | None:
         """The object of this name or UID in the namespace; a FournosJob comes before other kinds."""
         found = [
             one
@@ -90,7 +90,7 @@ def works_of(
     resolved: Mapping[str, Any],
     flavors: Iterable[str],
     clusters: Mapping[str, Obj],
-) -> tuple[Work, ...]:
+) -> tuple[WorkProfile, ...]:
     """What a FournosJob may become on each of these flavors, which are clusters.
 
     A lock is no work: a person ends it, so that no earlier run shows how long it lasts.
@@ -98,19 +98,19 @@ def works_of(
     if spec.get("lockOnly"):
         return ()
     gpu_type = str((resolved.get("hardware") or spec.get("hardware") or {}).get("gpuType") or "")
-    found: dict[Work, None] = {}
+    found: dict[WorkProfile, None] = {}
     for flavor in flavors:
         cluster = clusters.get(flavor)
         what = fingerprint(
             spec, resolved, (cluster_class(cluster, gpu_type) if cluster is not None else "") or flavor
         )
-        found[Work(what.id, str(what.pipeline), what.project, what.gpu_type, what.gpu_count)] = None
+        found[WorkProfile(what.id, str(what.pipeline), what.project, what.gpu_type, what.gpu_count)] = None
     return tuple(found)
 
 
-def works(objects: Objects) -> dict[tuple[str, Work], None]:
+def works(objects: Objects) -> dict[tuple[str, WorkProfile], None]:
     """The UID of the namespace and the work of each FournosJob that is queued or runs."""
-    found: dict[tuple[str, Work], None] = {}
+    found: dict[tuple[str, WorkProfile], None] = {}
     names = [name_of(flavor) for flavor in objects.flavors]
     for workload in objects.workloads:
         job = objects.jobs.get(_owner(workload)[2])
@@ -120,19 +120,19 @@ def works(objects: Objects) -> dict[tuple[str, Work], None]:
     return found
 
 
-def _works(job: Obj, flavors: Iterable[str], clusters: Mapping[str, Obj]) -> tuple[Work, ...]:
+def _works(job: Obj, flavors: Iterable[str], clusters: Mapping[str, Obj]) -> tuple[WorkProfile, ...]:
     known = str(status_of(job).get("cluster") or spec_of(job).get("cluster") or "")
     return works_of(
         spec_of(job), status_of(job).get("resolved") or {}, [known] if known else flavors, clusters
     )
 
 
-def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> Snapshot:
+def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> QueueSnapshot:
     """Returns the queues with the jobs that wait in them and that hold their quota."""
-    known = _Known(objects, past)
-    queues: dict[str, Queue] = {}
-    waiting: list[Place] = []
-    running: list[Place] = []
+    known = _LiveDurations(objects, past)
+    queues: dict[str, QueueModel] = {}
+    waiting: list[QueuedObject] = []
+    running: list[QueuedObject] = []
     workloads = {key_of(one): one for one in objects.workloads}
     for cluster_queue in objects.cluster_queues:
         name = name_of(cluster_queue)
@@ -148,7 +148,7 @@ def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> Snapshot
         ]
         holding = [one for one in objects.workloads if _admitted_by(one) == name]
         held = [part for one in holding for part in _running(one, known.of(one), now)]
-        queues[name] = Queue(
+        queues[name] = QueueModel(
             capacity=capacity_of(cluster_queue),
             waiting=tuple(jobs),
             running=(*held, *_unaccounted(cluster_queue, held)),
@@ -157,10 +157,10 @@ def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> Snapshot
         )
         waiting += (_place(workloads[one.key], name, position) for position, one in enumerate(line, start=1))
         running += (_place(one, name, 0) for one in holding)
-    return Snapshot(now, queues, tuple(waiting), tuple(running))
+    return QueueSnapshot(now, queues, tuple(waiting), tuple(running))
 
 
-class _Known:
+class _LiveDurations:
     """The durations of live jobs, looked up once for jobs that are alike."""
 
     def __init__(self, objects: Objects, past: PastByNamespace) -> None:
@@ -187,8 +187,8 @@ def _owner(workload: Obj) -> tuple[str, str, str]:
     )
 
 
-def _place(workload: Obj, cluster_queue: str, position: int) -> Place:
-    return Place(key_of(workload), *_owner(workload), cluster_queue, position)
+def _place(workload: Obj, cluster_queue: str, position: int) -> QueuedObject:
+    return QueuedObject(key_of(workload), *_owner(workload), cluster_queue, position)
 
 
 def _admitted_by(workload: Obj) -> str:

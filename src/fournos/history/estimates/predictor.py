@@ -9,7 +9,7 @@ from typing import Final
 
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
-from fournos.history.estimates.durations import Work
+from fournos.history.estimates.durations import WorkProfile
 from fournos.history.estimates.estimator import Estimator, NotReadyError, read_objects
 from fournos.history.estimates.live import Objects, PastByNamespace
 from fournos.history.records import Identity
@@ -35,7 +35,7 @@ def live_estimator(
             raise NotReadyError("the queues are not read yet")
         return await read_objects(live[0])
 
-    async def past(works: Iterable[tuple[str, Work]]) -> PastByNamespace:
+    async def past(works: Iterable[tuple[str, WorkProfile]]) -> PastByNamespace:
         return await past_runs(await opened(), works)
 
     return Estimator(objects, past, clock, gpu_prefix=gpu_prefix)

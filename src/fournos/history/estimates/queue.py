@@ -49,7 +49,7 @@ class RunningJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueModel:
     """A ClusterQueue.  Quota that can be borrowed does not count: it may be called back."""
 
     capacity: Mapping[str, Amounts]
@@ -62,7 +62,7 @@ class Queue:
     stopped: bool = False
     """True if nothing is admitted until a person changes that."""
 
-    def first(self, positions: int) -> Queue:
+    def first(self, positions: int) -> QueueModel:
         """The queue with only its first waiting jobs."""
         return replace(self, waiting=self.waiting[:positions])
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from fournos.engine.kube.resource import Key
 from fournos.history.estimates.durations import MIN_RUNS, Durations, quantile
-from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, add, fitting
+from fournos.history.estimates.queue import QueueModel, RunningJob, WaitingJob, add, fitting
 from fournos.insight.values import count
 
 PLAYS: Final = 100
@@ -57,12 +57,12 @@ class WouldStart:
     estimate: Estimate
 
 
-def estimate(queue: Queue, key: Key, now: datetime) -> Estimate:
+def estimate(queue: QueueModel, key: Key, now: datetime) -> Estimate:
     """Estimates a waiting job of the queue.  Raises KeyError if it is not in the queue."""
     return estimates(queue, [key], now)[key]
 
 
-def estimates(queue: Queue, keys: Iterable[Key], now: datetime) -> dict[Key, Estimate]:
+def estimates(queue: QueueModel, keys: Iterable[Key], now: datetime) -> dict[Key, Estimate]:
     """Estimates several waiting jobs by the same plays.  Raises KeyError for one that is not in the queue."""
     jobs = {one.key: one for one in queue.waiting}
     wanted = {key: jobs[key] for key in keys}
@@ -99,7 +99,7 @@ def remaining(known: Durations | None, elapsed: float, now: datetime) -> Estimat
     return Estimate(None, _range(left, now), known.basis)
 
 
-def would_start(queue: Queue, job: WaitingJob, now: datetime, *, place: int | None = None) -> WouldStart:
+def would_start(queue: QueueModel, job: WaitingJob, now: datetime, *, place: int | None = None) -> WouldStart:
     """What would happen to a job that is not submitted yet, at its place in the order (None: the last)."""
     order = list(queue.waiting)
     order.insert(len(order) if place is None else place, job)
@@ -109,7 +109,7 @@ def would_start(queue: Queue, job: WaitingJob, now: datetime, *, place: int | No
     return WouldStart(bool(flavor), flavor, estimate(with_it, job.key, now))
 
 
-def _obstacle(queue: Queue, job: WaitingJob) -> str:
+def _obstacle(queue: QueueModel, job: WaitingJob) -> str:
     """Why there is no estimate; "" if there is one."""
     if queue.stopped:
         return "its queue is stopped"
@@ -134,7 +134,7 @@ def _apart(job: WaitingJob, flavors: Iterable[str]) -> bool:
     return not set(job.flavors) & set(flavors)
 
 
-def _shapes(queue: Queue) -> dict[Key, int]:
+def _shapes(queue: QueueModel) -> dict[Key, int]:
     """Numbers what the jobs ask for: jobs of the same shape fit, or do not fit, alike."""
     numbers: dict[tuple[object, ...], int] = {}
     return {
@@ -148,7 +148,7 @@ def _shapes(queue: Queue) -> dict[Key, int]:
 def _admit(
     waiting: Iterable[WaitingJob],
     free: dict[str, dict[str, float]],
-    queue: Queue,
+    queue: QueueModel,
     shapes: Mapping[Key, int],
 ) -> dict[Key, str]:
     """Admits what fits now, in order: job → flavor.  Takes the quota from `free`."""
@@ -171,7 +171,7 @@ def _admit(
 
 
 def _play(
-    queue: Queue, shapes: Mapping[Key, int], targets: frozenset[Key], source: random.Random
+    queue: QueueModel, shapes: Mapping[Key, int], targets: frozenset[Key], source: random.Random
 ) -> dict[Key, float]:
     """Plays the queue until all targets have started: job → seconds.  A job that never does is missing."""
     free = queue.free()

@@ -15,10 +15,10 @@ from fournos.engine.runtime.clock import Clock
 from fournos.history.blobs import Blobs
 from fournos.history.logs.containers import states
 from fournos.history.logs.followed import FollowedLog
-from fournos.history.logs.limits import Budget, LogLimits, Memory
-from fournos.history.logs.models import Container
+from fournos.history.logs.limits import LogBudget, LogLimits, Memory
+from fournos.history.logs.models import StartedContainer
 from fournos.history.logs.slots import Slots
-from fournos.history.logs.stream import ContainerStream, Shared
+from fournos.history.logs.stream import ContainerStream, StreamContext
 from fournos.history.logs.writer import RunGoneError
 from fournos.history.records import Identity
 from fournos.history.store.errors import StoreError
@@ -38,7 +38,7 @@ MEMORY: Final = 8_000_000
 @dataclass(slots=True)
 class _Run:
     key: Key
-    budget: Budget
+    budget: LogBudget
     streams: dict[tuple[str, str], ContainerStream] = field(default_factory=dict)
     gone: bool = False
     """True if the object does not exist any more."""
@@ -69,7 +69,7 @@ class LogCollector:
         self._finished = finished
         self._slots = Slots(streams)
         self._pods: Store | None = None
-        self._shared = Shared(rows, blobs, self._slots, Memory(MEMORY), clock, self._present)
+        self._shared = StreamContext(rows, blobs, self._slots, Memory(MEMORY), clock, self._present)
         self._clock = clock
         self._runs: dict[str, _Run] = {}
         self._reported: dict[str, dict[str, bool]] = {}
@@ -93,7 +93,7 @@ class LogCollector:
         self._pods = pods
 
     def known(self, uid: str) -> Mapping[tuple[str, str], FollowedLog]:
-        """Returns the containers of a run that are followed, by `Container.id`."""
+        """Returns the containers of a run that are followed, by `StartedContainer.id`."""
         run = self._runs.get(uid)
         if run is None:
             return {}
@@ -104,9 +104,11 @@ class LogCollector:
         reported = self._reported.get(uid_of(pod), {})
         return any(reported.get(name) not in (ended, True) for name, _, ended in states(pod))
 
-    def follow(self, key: Key, identity: Identity, containers: Iterable[Container], server: Client) -> None:
+    def follow(
+        self, key: Key, identity: Identity, containers: Iterable[StartedContainer], server: Client
+    ) -> None:
         """Follows these containers of a run; takes the newest state of those that are followed already."""
-        run = self._runs.setdefault(identity.uid, _Run(key, Budget(self._limits)))
+        run = self._runs.setdefault(identity.uid, _Run(key, LogBudget(self._limits)))
         for container in containers:
             self._reported.setdefault(container.pod_uid, {})[container.name] = container.ended
             stream = run.streams.get(container.id)
@@ -143,7 +145,7 @@ class LogCollector:
             for pod_uid, _ in run.streams:
                 self._reported.pop(pod_uid, None)
 
-    def _present(self, container: Container) -> bool:
+    def _present(self, container: StartedContainer) -> bool:
         if self._pods is None:
             return True
         pod = self._pods.get(container.pod)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fournos.engine.kube.resource import Obj, key_of, owner_uids, uid_of
-from fournos.history.logs.models import RESOLVER_ATTEMPT, Container
+from fournos.history.logs.models import RESOLVER_ATTEMPT, StartedContainer
 from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children
 from fournos.insight.log_sources import RESOLVER
 from fournos.insight.values import created, moment, name_of, spec_of, status_of
@@ -15,11 +15,11 @@ from fournos.systems.jobs.names import ATTEMPT_LABEL
 _STATES: Final = ("running", "terminated")
 
 
-def containers_of(found: Children) -> tuple[Container, ...]:
+def containers_of(found: Children) -> tuple[StartedContainer, ...]:
     """Returns the started containers of all attempts and of the resolver."""
     resolvers = frozenset(map(uid_of, found.resolve_jobs))
     attempts = {name_of(run): _label(run, ATTEMPT_LABEL) for run in found.runs}
-    result: list[Container] = []
+    result: list[StartedContainer] = []
     for pod in found.pods:
         if owner_uids(pod) & resolvers:
             result += _started(pod, RESOLVER, RESOLVER_ATTEMPT)
@@ -38,12 +38,12 @@ def states(pod: Obj) -> Iterator[tuple[str, dict[str, Any], bool]]:
             yield str(status["name"]), found or {}, "terminated" in state
 
 
-def _started(pod: Obj, task: str, attempt: int) -> Iterator[Container]:
+def _started(pod: Obj, task: str, attempt: int) -> Iterator[StartedContainer]:
     names = [one["name"] for one in spec_of(pod).get("containers") or ()]
     for name, state, ended in states(pod):
         began = moment(state.get("startedAt")) or moment(created(pod))
         assert began is not None
-        yield Container(
+        yield StartedContainer(
             pod=key_of(pod),
             pod_uid=uid_of(pod),
             name=name,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.steps import Custom
-from fournos.history.logs.models import Container
+from fournos.history.logs.models import StartedContainer
 from fournos.history.records import Identity
 
 
@@ -27,18 +27,18 @@ class FollowLogs(Custom):
 
     key: Key
     identity: Identity
-    containers: tuple[Container, ...]
+    containers: tuple[StartedContainer, ...]
 
 
 def news(
-    containers: Iterable[Container], followed: Mapping[tuple[str, str], FollowedLog]
-) -> tuple[Container, ...]:
+    containers: Iterable[StartedContainer], followed: Mapping[tuple[str, str], FollowedLog]
+) -> tuple[StartedContainer, ...]:
     """Returns the containers that have started or ended without the collector knowing."""
     return tuple(
         one for one in containers if (log := followed.get(one.id)) is None or (one.ended and not log.ended)
     )
 
 
-def pending(containers: Iterable[Container], followed: Mapping[tuple[str, str], FollowedLog]) -> bool:
+def pending(containers: Iterable[StartedContainer], followed: Mapping[tuple[str, str], FollowedLog]) -> bool:
     """True if lines of a started container are still to be stored."""
     return any((log := followed.get(one.id)) is None or not log.done for one in containers)

@@ -28,7 +28,7 @@ class Cut:
     """The line that stands in their place."""
 
 
-class Budget:
+class LogBudget:
     """What the logs of one run may still take; its containers share it."""
 
     def __init__(self, limits: LogLimits) -> None:

@@ -30,7 +30,7 @@ LARGEST: Final = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class LogSelection:
     """Which containers are asked for."""
 
     task: str = ""

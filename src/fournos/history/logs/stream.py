@@ -16,10 +16,10 @@ from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError, 
 from fournos.engine.kube.limiter import Backoff
 from fournos.engine.runtime.clock import Clock
 from fournos.history.blobs import Blobs
-from fournos.history.logs.limits import TAIL, Budget, Cut, Memory
+from fournos.history.logs.limits import TAIL, Cut, LogBudget, Memory
 from fournos.history.logs.lines import LineSplitter, Resumption, text_of, written
 from fournos.history.logs.masking import Masking
-from fournos.history.logs.models import Container
+from fournos.history.logs.models import StartedContainer
 from fournos.history.logs.slots import Slots
 from fournos.history.logs.writer import CHUNK, LogWriter, RunGoneError, size_of
 from fournos.history.records import Identity
@@ -41,7 +41,7 @@ _TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class StreamContext:
     """What all streams share."""
 
     rows: Callable[[], Awaitable[LogRows]]
@@ -49,7 +49,7 @@ class Shared:
     slots: Slots
     memory: Memory
     clock: Clock
-    present: Callable[[Container], bool]
+    present: Callable[[StartedContainer], bool]
     """False if the pod is gone, as far as its watch shows: another one may have its name."""
 
 
@@ -68,7 +68,12 @@ class ContainerStream:
     """Reads and stores the log of one container.  Call `tell` with each new state of the container."""
 
     def __init__(
-        self, container: Container, identity: Identity, shared: Shared, server: Client, budget: Budget
+        self,
+        container: StartedContainer,
+        identity: Identity,
+        shared: StreamContext,
+        server: Client,
+        budget: LogBudget,
     ) -> None:
         self.container = container
         self.done = False
@@ -86,7 +91,7 @@ class ContainerStream:
         self._backoff = Backoff(cap=60.0)
         self.tell(container)
 
-    def tell(self, container: Container) -> None:
+    def tell(self, container: StartedContainer) -> None:
         """Takes the newest state of the container."""
         self.container = container
         if container.ended:

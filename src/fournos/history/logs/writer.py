@@ -20,7 +20,7 @@ from fournos.history.blobs import Blobs
 from fournos.history.logs.first_failure import FailureScanner
 from fournos.history.logs.limits import Memory
 from fournos.history.logs.lines import advance, text_of
-from fournos.history.logs.models import Chunk, Container, Log, Position, Put
+from fournos.history.logs.models import Chunk, Log, Position, Put, StartedContainer
 from fournos.history.records import Identity
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class LogWriter:
             self._stored(len(lines))
         return stored
 
-    async def complete(self, container: Container) -> None:
+    async def complete(self, container: StartedContainer) -> None:
         """Stores that nothing more follows.  Raises as `flush` does."""
         stored = False
         while not stored:

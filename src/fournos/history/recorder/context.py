@@ -9,7 +9,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, uid_of
 from fournos.history.logs.followed import FollowedLog
-from fournos.history.logs.models import Container
+from fournos.history.logs.models import StartedContainer
 from fournos.history.recorder.journal import StoredRun
 from fournos.history.records import Identity
 from fournos.insight.children import Children
@@ -89,10 +89,10 @@ class ObservedObject:
     """The recorded runs of earlier objects of this name."""
     down: Gap | None = None
     """As in `Sweep`."""
-    containers: tuple[Container, ...] = ()
+    containers: tuple[StartedContainer, ...] = ()
     """Its started containers; none if no logs are stored."""
     logs: Mapping[tuple[str, str], FollowedLog] = field(default_factory=dict)
-    """The containers whose logs are being stored, by `Container.id`."""
+    """The containers whose logs are being stored, by `StartedContainer.id`."""
 
     @property
     def identity(self) -> Identity:

@@ -25,7 +25,7 @@ from fournos.history.recorder.journal import StoredRun
 from fournos.history.recorder.ledger import (
     NOT_OBSERVED,
     Observation,
-    Reason,
+    WaitReason,
     Waits,
     advance,
     close,
@@ -34,7 +34,7 @@ from fournos.history.recorder.ledger import (
 )
 from fournos.history.recorder.record import Life, deleted, digest_of, life_of, object_state, run_of
 from fournos.history.records import Record, Run
-from fournos.history.results.check import Checked
+from fournos.history.results.check import CheckedResults
 from fournos.history.settings import HistorySettings
 from fournos.insight.causes import Cause
 from fournos.insight.queue_reasons import Words, in_queue
@@ -120,7 +120,7 @@ def _close(stored: StoredRun, gap: Gap | None, now: datetime) -> tuple[Step, ...
     waits = stored.waits
     if run.started_at is None:
         if down is not None:
-            reason = Reason(Cause.UNKNOWN, f"{NOT_OBSERVED}; the object was deleted then.")
+            reason = WaitReason(Cause.UNKNOWN, f"{NOT_OBSERVED}; the object was deleted then.")
             waits = observe(waits, reason, down[0], begin=run.submitted_at)
         waits = close(waits, run.ended_at or now)
     else:
@@ -141,7 +141,7 @@ def _record(observed: ObservedObject, now: datetime, settings: HistorySettings) 
         if stored.run.observed_at <= now < due:  # a clock that was set back must not delay the next record
             return _later(observed, stored, waits, patch, due)
     what = fingerprint_of(observed.obj, observed.target) if observed.resource == FOURNOS_JOB else None
-    returned = results_of(observed) if life.ended_at is not None else Checked()
+    returned = results_of(observed) if life.ended_at is not None else CheckedResults()
     documents = documents_of(observed, what, returned.problems)
     record = Record(run_of(observed, now, what), waits, documents, returned.records)
     digest = digest_of(record)
@@ -192,7 +192,7 @@ def _waits(observed: ObservedObject, life: Life, now: datetime) -> Waits:
 _NO_ADVICE = Words(unqueued=(), uncovered="", impossible="")
 
 
-def _reason(observed: ObservedObject, life: Life, now: datetime) -> Reason | None:
+def _reason(observed: ObservedObject, life: Life, now: datetime) -> WaitReason | None:
     if observed.facts is None or (life.started_at is not None and life.phase in RUNS):
         return None
     if observed.resource == FOURNOS_JOB:

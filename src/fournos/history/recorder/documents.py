@@ -12,8 +12,8 @@ from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.context import ObservedObject
 from fournos.history.records import Document
-from fournos.history.results.check import Checked
-from fournos.history.results.problems import Problem
+from fournos.history.results.check import CheckedResults
+from fournos.history.results.problems import ResultProblem
 from fournos.history.results.tekton import tekton_results
 from fournos.insight.children import TASK_LABEL
 from fournos.insight.tasks import tasks
@@ -32,7 +32,7 @@ _BOOKKEEPING: Final = frozenset({"managedFields", "finalizers", "resourceVersion
 
 
 def documents_of(
-    observed: ObservedObject, what: Fingerprint | None, problems: Iterable[Problem] = ()
+    observed: ObservedObject, what: Fingerprint | None, problems: Iterable[ResultProblem] = ()
 ) -> dict[Document, Any]:
     """Returns the documents of an object.
 
@@ -51,7 +51,7 @@ def documents_of(
     return {name: value for name, value in documents.items() if value}
 
 
-def results_of(observed: ObservedObject) -> Checked:
+def results_of(observed: ObservedObject) -> CheckedResults:
     """Checks the results that the last run of an ended object returned.
 
     An object that is itself a run, or that ran on a worker, has them in its own status.  Those of a TaskRun
@@ -67,7 +67,7 @@ def results_of(observed: ObservedObject) -> Checked:
     if every.records == counted.records:
         return counted
     text = f"results of PipelineRun {name_of(run)} do not count: {problem}"
-    return replace(counted, problems=(*counted.problems, Problem("", "", text)))
+    return replace(counted, problems=(*counted.problems, ResultProblem("", "", text)))
 
 
 def _document(obj: Obj) -> Obj:

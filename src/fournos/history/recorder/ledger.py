@@ -28,21 +28,21 @@ Waits = tuple[Interval, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class WaitReason:
     """What a run waits for."""
 
     cause: Cause
     text: str
 
 
-def reason_of(explanation: Explanation) -> Reason | None:
+def reason_of(explanation: Explanation) -> WaitReason | None:
     """Returns the reason that an explanation gives; None if the object does not wait."""
     if explanation.cause is None:
         return None
     text = explanation.ageless or explanation.verdict
     if explanation.cause in _WITH_REASON and explanation.because:
         text = f"{text} {explanation.because[0]}"
-    return Reason(explanation.cause, one_line(text)[:TEXT_MAX])
+    return WaitReason(explanation.cause, one_line(text)[:TEXT_MAX])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Observation:
     now: datetime
     begin: datetime
     """When the run was submitted."""
-    reason: Reason | None = None
+    reason: WaitReason | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     gap: tuple[datetime, datetime] | None = None
@@ -82,7 +82,7 @@ def advance(waits: Waits, observation: Observation, *, ran_before: bool) -> Wait
     )
 
 
-def observe(waits: Waits, reason: Reason | None, now: datetime, *, begin: datetime) -> Waits:
+def observe(waits: Waits, reason: WaitReason | None, now: datetime, *, begin: datetime) -> Waits:
     """Adds an observation.  `begin` is when the run was submitted, or when it came back into the queue.
 
     An equal reason continues the open interval.  A clock that was set back gives no negative interval: its
@@ -128,14 +128,14 @@ def unobserved(
 
 def _segments(
     times: Mapping[str, Any], start: datetime, end: datetime
-) -> Iterable[tuple[datetime, datetime, Reason]]:
+) -> Iterable[tuple[datetime, datetime, WaitReason]]:
     """Yields the phases between two times, by when each was last entered."""
     phases = [(moment(times.get(phase.traits.time)), reason) for phase, reason in _REASONS.items()]
     entered = sorted(((at, reason) for at, reason in phases if at is not None), key=lambda pair: pair[0])
     if not entered:
-        yield start, end, Reason(Cause.UNKNOWN, NOT_OBSERVED)
+        yield start, end, WaitReason(Cause.UNKNOWN, NOT_OBSERVED)
         return
-    yield start, entered[0][0], Reason(Cause.OPERATOR, "No operator has looked at it yet.")
+    yield start, entered[0][0], WaitReason(Cause.OPERATOR, "No operator has looked at it yet.")
     for index, (at, reason) in enumerate(entered):
         until = entered[index + 1][0] if index + 1 < len(entered) else end
         yield at, until, reason
@@ -148,7 +148,7 @@ _DOING: Final = {
     Phase.RUNNING: "the run was being started",
 }
 _REASONS: Final = {
-    phase: Reason(Cause(phase.traits.cause or Cause.UNKNOWN), f"{NOT_OBSERVED}; {doing}.")
+    phase: WaitReason(Cause(phase.traits.cause or Cause.UNKNOWN), f"{NOT_OBSERVED}; {doing}.")
     for phase, doing in _DOING.items()
 }
 

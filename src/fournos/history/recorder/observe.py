@@ -23,7 +23,7 @@ from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import no_keys, own_key, project_metadata
 from fournos.history.logs.containers import containers_of
 from fournos.history.logs.followed import FollowedLog
-from fournos.history.logs.models import Container
+from fournos.history.logs.models import StartedContainer
 from fournos.history.recorder.context import SWEEP, Gap, GoneObject, NotReady, Observed, ObservedObject, Sweep
 from fournos.history.recorder.journal import Journal, StoredRun
 from fournos.history.recorder.packed import owners, packing, unpack
@@ -234,7 +234,7 @@ class Observer:
 
     def _followed(
         self, caches: Caches, uid: str, children: Children
-    ) -> tuple[tuple[Container, ...], Mapping[tuple[str, str], FollowedLog]]:
+    ) -> tuple[tuple[StartedContainer, ...], Mapping[tuple[str, str], FollowedLog]]:
         if self._logs is None:
             return (), {}
         self._logs.watch(caches[POD])

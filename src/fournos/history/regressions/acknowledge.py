@@ -19,7 +19,7 @@ from fournos.history.regressions.group import NEAR
 from fournos.history.regressions.series import Basis, Finding, Series, State
 
 
-class Placed(Protocol):
+class PlacedNote(Protocol):
     """What was noted about a finding: where its series changed, and when the note was made."""
 
     @property
@@ -32,7 +32,7 @@ class Placed(Protocol):
     def made_at(self) -> datetime: ...
 
 
-_Placed = TypeVar("_Placed", bound=Placed)
+_Placed = TypeVar("_Placed", bound=PlacedNote)
 
 
 @dataclass(frozen=True, slots=True)

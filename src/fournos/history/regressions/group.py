@@ -14,7 +14,7 @@ NEAR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FindingGroup:
     """Findings that began with the same run, and what else changed with that run."""
 
     run: str
@@ -59,7 +59,7 @@ def runs_in_order(series: Iterable[Series]) -> list[str]:
 
 def group(
     findings: Iterable[Finding], order: Sequence[str], causes: Mapping[str, Sequence[str]] | None = None
-) -> list[Group]:
+) -> list[FindingGroup]:
     """Joins findings whose runs are at most NEAR apart.  The newest group comes first.
 
     `order` has all runs, the oldest first.  `causes` maps a run to what changed with it: of neighbouring runs
@@ -77,10 +77,10 @@ def group(
     return [_group(part, known) for part in reversed(parts)]
 
 
-def _group(part: list[Finding], causes: Mapping[str, Sequence[str]]) -> Group:
+def _group(part: list[Finding], causes: Mapping[str, Sequence[str]]) -> FindingGroup:
     runs = list(dict.fromkeys(found.run for found in part))
     run = next((run for run in runs if causes.get(run)), runs[0])
-    return Group(run, tuple(sorted(part, key=_weight)), tuple(causes.get(run, ())))
+    return FindingGroup(run, tuple(sorted(part, key=_weight)), tuple(causes.get(run, ())))
 
 
 def _weight(found: Finding) -> tuple[int, float, str, str]:

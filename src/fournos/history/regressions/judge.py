@@ -24,7 +24,7 @@ RECENT: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class JudgeLimits:
     min_history: int = MIN_HISTORY
     min_effect: float = MIN_EFFECT
     max_p: float = MAX_P
@@ -74,13 +74,13 @@ class _Level:
 
 
 def judge(
-    series: Iterable[Series], baselines: Mapping[str, float] | None = None, limits: Limits | None = None
+    series: Iterable[Series], baselines: Mapping[str, float] | None = None, limits: JudgeLimits | None = None
 ) -> Report:
     """Judges all series of one fingerprint together.
 
     `baselines` maps a series to the value of its pinned baseline.
     """
-    limits = limits or Limits()
+    limits = limits or JudgeLimits()
     usable = [one for one in series if one.points]
     levels = _levels(usable, limits)
     findings: list[Finding] = []
@@ -132,7 +132,7 @@ def _returns(finding: Finding, step: Finding, min_effect: float) -> bool:
     return step.after >= finding.before - tolerance
 
 
-def _levels(series: Sequence[Series], limits: Limits) -> list[_Level]:
+def _levels(series: Sequence[Series], limits: JudgeLimits) -> list[_Level]:
     """Finds the change points of each series, and accepts those that are significant among all of them."""
     lasting = {one.id: _lasting(one, limits) for one in series}
     found: dict[str, list[ChangePoint]] = {
@@ -158,7 +158,7 @@ def _levels(series: Sequence[Series], limits: Limits) -> list[_Level]:
     ]
 
 
-def _lasting(series: Series, limits: Limits) -> tuple[Point, ...]:
+def _lasting(series: Series, limits: JudgeLimits) -> tuple[Point, ...]:
     """The points without runs that their repeats refute: such an outlier must not begin a level."""
     refuted = set()
     for index, point in enumerate(series.points):
@@ -178,7 +178,7 @@ def _change(level: _Level, change: ChangePoint, earlier: int) -> Finding:
     return replace(found, p=change.p)
 
 
-def _newest(level: _Level, kpis: int, limits: Limits) -> Finding | Short | None:
+def _newest(level: _Level, kpis: int, limits: JudgeLimits) -> Finding | Short | None:
     """The verdict on the newest run; None if it is within noise."""
     series, since = level.series, level.plain
     if not since:
@@ -199,7 +199,7 @@ def _newest(level: _Level, kpis: int, limits: Limits) -> Finding | Short | None:
     return _finding(series, newest, found.centre, after, state, basis, len(earlier))
 
 
-def _drift(series: Series, pinned: float, kpis: int, limits: Limits) -> Finding | None:
+def _drift(series: Series, pinned: float, kpis: int, limits: JudgeLimits) -> Finding | None:
     """Compares the newest runs with the pinned baseline."""
     plain = [point for point in series.points if not point.confirms]
     if len(plain) < limits.min_history:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fournos.history.regressions.acknowledge import Acknowledgement, is_open
-from fournos.history.regressions.group import Group, size
+from fournos.history.regressions.group import FindingGroup, size
 from fournos.history.regressions.judge import Report
 from fournos.history.regressions.series import Series
 
 
 def lines(
-    groups: Iterable[Group],
+    groups: Iterable[FindingGroup],
     names: Mapping[str, str] | None = None,
     covered: Mapping[str, Acknowledgement] | None = None,
 ) -> list[str]:
@@ -32,7 +32,7 @@ def state_of(series: Series, report: Report, covered: Mapping[str, Acknowledgeme
     return str(short) if short else "steady"
 
 
-def _line(found: Group, names: Mapping[str, str], covered: Mapping[str, Acknowledgement]) -> str:
+def _line(found: FindingGroup, names: Mapping[str, str], covered: Mapping[str, Acknowledgement]) -> str:
     name = names.get(found.run, "")
     since = f"{found} since {name}" if name else str(found)
     back = found.findings[0].recovered

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from fournos.history.results.models import Kpi, ResultRecord, canonical
 from fournos.history.results.parse import parse
-from fournos.history.results.problems import MAX_REPORTED, Problem, problems_of, shown
+from fournos.history.results.problems import MAX_REPORTED, ResultProblem, problems_of, shown
 
 MAX_RECORDS: Final = 1_000
 MAX_KPIS: Final = 20_000
@@ -36,12 +36,12 @@ _MANIFEST: Final = frozenset({"timing", "mlflow_destination"})
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedResults:
     """The valid records of a file, and what is wrong with the others."""
 
     records: tuple[ResultRecord, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    problems: tuple[ResultProblem, ...] = ()
+    warnings: tuple[ResultProblem, ...] = ()
 
     @property
     def kpis(self) -> int:
@@ -52,8 +52,8 @@ class _Findings:
     """Collects problems and warnings while a file is checked."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
+        self.problems: list[ResultProblem] = []
+        self.warnings: list[ResultProblem] = []
         self._hints = MAX_HINTS
 
     @property
@@ -62,7 +62,7 @@ class _Findings:
         return len(self.problems) > MAX_REPORTED
 
     def problem(self, record: str, field: str, message: str) -> None:
-        self.problems.append(Problem(record, field, message))
+        self.problems.append(ResultProblem(record, field, message))
 
     def unknown(self, record: str, path: str, value: Mapping[str, Any], known: frozenset[str]) -> None:
         """Warns of fields that are not stored."""
@@ -73,7 +73,9 @@ class _Findings:
                 return
             hint = self._hint(str(name), known)
             self.warnings.append(
-                Problem(record, _join(path, shown(name).strip("'")), f"is not known and is ignored{hint}")
+                ResultProblem(
+                    record, _join(path, shown(name).strip("'")), f"is not known and is ignored{hint}"
+                )
             )
 
     def _hint(self, name: str, known: frozenset[str]) -> str:
@@ -84,7 +86,7 @@ class _Findings:
         return f"; is {near[0]} meant?" if near else ""
 
 
-def check(content: bytes, name: str = "") -> Checked:
+def check(content: bytes, name: str = "") -> CheckedResults:
     """Checks the content of one file.  Never raises."""
     parsed = parse(content, name)
     found = _Findings()
@@ -92,12 +94,12 @@ def check(content: bytes, name: str = "") -> Checked:
     return _checked(parsed.values, found)
 
 
-def check_value(value: Any, place: str = "") -> Checked:
+def check_value(value: Any, place: str = "") -> CheckedResults:
     """Like `check`, of a value that is parsed already."""
     return _checked(((place, value),), _Findings())
 
 
-def _checked(values: tuple[tuple[str, Any], ...], found: _Findings) -> Checked:
+def _checked(values: tuple[tuple[str, Any], ...], found: _Findings) -> CheckedResults:
     every = (test for place, value in values for test in _tests(place, value, found))
     tests = list(islice(every, MAX_RECORDS + MAX_KPIS + 1))
     merged = _grouped(tests)
@@ -110,7 +112,7 @@ def _checked(values: tuple[tuple[str, Any], ...], found: _Findings) -> Checked:
     records = [record for test in merged.values() if not found.full and (record := _record(test, found))]
     if not records and not found.problems:
         found.problem("", "", "the file has no record")
-    return Checked(_unique(records, found), _cut(found.problems), _cut(found.warnings))
+    return CheckedResults(_unique(records, found), _cut(found.problems), _cut(found.warnings))
 
 
 @dataclass(slots=True)
@@ -238,7 +240,7 @@ def _record(test: _Test, found: _Findings) -> ResultRecord | None:
     if not kpis and (test.broken or len(found.problems) > failed):
         return None
     if not kpis and record.success:
-        found.warnings.append(Problem(test.place, "kpis", "the record has no measured KPI"))
+        found.warnings.append(ResultProblem(test.place, "kpis", "the record has no measured KPI"))
     return record
 
 
@@ -255,7 +257,7 @@ def _kpi(place: str, path: str, value: Any, found: _Findings) -> Kpi | None:
     if "value" in current and current["value"] is None and not current.get("values") and not curve:
         name = current.get("kpi_id")
         found.warnings.append(
-            Problem(place, _join(path, "value"), f"{shown(name)} was not measured; it is left out")
+            ResultProblem(place, _join(path, "value"), f"{shown(name)} was not measured; it is left out")
         )
         return None
     kept = {key: item for key, item in current.items() if key in _KPI_FIELDS and item is not None}
@@ -304,10 +306,10 @@ def _unique(records: list[ResultRecord], found: _Findings) -> tuple[ResultRecord
     return tuple(by_slot.values())
 
 
-def _cut(found: list[Problem]) -> tuple[Problem, ...]:
+def _cut(found: list[ResultProblem]) -> tuple[ResultProblem, ...]:
     if len(found) <= MAX_REPORTED:
         return tuple(found)
-    return (*found[:MAX_REPORTED], Problem("", "", "and more"))
+    return (*found[:MAX_REPORTED], ResultProblem("", "", "and more"))
 
 
 def _join(*parts: str) -> str:

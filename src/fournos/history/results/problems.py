@@ -18,7 +18,7 @@ MAX_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ResultProblem:
     """One error or warning."""
 
     record: str
@@ -35,10 +35,10 @@ class Problem:
         return asdict(self)
 
 
-def problems_of(error: ValidationError, record: str, field: str = "") -> list[Problem]:
+def problems_of(error: ValidationError, record: str, field: str = "") -> list[ResultProblem]:
     """Returns a problem for each finding of pydantic."""
     return [
-        Problem(record, _path(field, found["loc"]), _message(found))
+        ResultProblem(record, _path(field, found["loc"]), _message(found))
         for found in islice(error.errors(include_url=False, include_context=False), MAX_REPORTED + 1)
     ]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fournos.history.results.check import Checked
+from fournos.history.results.check import CheckedResults
 from fournos.insight.values import count
 
 
-def report_text(checked: Mapping[str, Checked]) -> list[str]:
+def report_text(checked: Mapping[str, CheckedResults]) -> list[str]:
     """The lines for people: the problems and warnings of each file, then what it holds."""
     lines = []
     for name, found in checked.items():
@@ -19,7 +19,7 @@ def report_text(checked: Mapping[str, Checked]) -> list[str]:
     return lines
 
 
-def summary(found: Checked) -> str:
+def summary(found: CheckedResults) -> str:
     failed = sum(not record.success for record in found.records)
     parts = [
         count(len(found.records), "record"),
@@ -30,7 +30,7 @@ def summary(found: Checked) -> str:
     return ", ".join(parts)
 
 
-def report_data(checked: Mapping[str, Checked]) -> dict[str, Any]:
+def report_data(checked: Mapping[str, CheckedResults]) -> dict[str, Any]:
     return {
         name: {
             "valid": not found.problems,
@@ -43,6 +43,6 @@ def report_data(checked: Mapping[str, Checked]) -> dict[str, Any]:
     }
 
 
-def all_valid(checked: Mapping[str, Checked]) -> bool:
+def all_valid(checked: Mapping[str, CheckedResults]) -> bool:
     """True if no file has a problem: decides the exit code."""
     return not any(found.problems for found in checked.values())

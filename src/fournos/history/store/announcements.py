@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import delete, insert, select, text, update
 
-from fournos.history.alerts.due import SETTLED, Announced, Delivery, News, Verdict, under_way
+from fournos.history.alerts.due import SETTLED, Announced, Delivery, News, NewsVerdict, under_way
 from fournos.history.store.results_schema import announcements
 from fournos.history.store.store import Store
 from fournos.history.store.text import indexed
@@ -38,7 +38,7 @@ class Announcements:
                 row.run,
                 row.at,
                 row.rises,
-                Verdict(row.state),
+                NewsVerdict(row.state),
                 Delivery(row.delivery),
                 row.tries,
                 row.made_at,

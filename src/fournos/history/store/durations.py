@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, select
 
-from fournos.history.estimates.durations import MAX_RUNS, MIN_RUNS, Past, Work, past_of
+from fournos.history.estimates.durations import MAX_RUNS, MIN_RUNS, Past, WorkProfile, past_of
 from fournos.history.records import Ending
 from fournos.history.store import rows
 from fournos.history.store.schema import runs
@@ -21,7 +21,7 @@ MOST_WORKS: Final = 100
 _KIND: Final = "FournosJob"
 
 
-async def past_runs(store: Store, works: Iterable[tuple[str, Work]]) -> dict[str, list[Past]]:
+async def past_runs(store: Store, works: Iterable[tuple[str, WorkProfile]]) -> dict[str, list[Past]]:
     """Returns the runs by the UID of their namespace, the newest first.
 
     `works` are the namespaces and the work of live jobs: runs of the same fingerprint are found also if they

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.engine.kube.resource import Key
-from fournos.history.logs.models import Chunk, Container, Log, Position, Put
+from fournos.history.logs.models import Chunk, Log, Position, Put, StartedContainer
 from fournos.history.records import Identity
 from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.database import INSERT
@@ -70,7 +70,7 @@ _ORDER: Final = (logs.c.attempt, logs.c.started_at, logs.c.task, logs.c.pod, log
 class LogRows(BlobRows):
     """The logs in a store.  Raises its errors."""
 
-    async def log(self, identity: Identity, container: Container) -> tuple[Log, Chunk | None]:
+    async def log(self, identity: Identity, container: StartedContainer) -> tuple[Log, Chunk | None]:
         """Returns what is stored of a container's log, and its last chunk."""
         statement = select(logs).where(
             logs.c.run_id == number_of(identity),
@@ -176,7 +176,7 @@ def _row(log: Log) -> dict[str, Any]:
 
 def _log(row: Row[Any], namespace: str) -> Log:
     return Log(
-        Container(
+        StartedContainer(
             pod=Key(namespace, row.pod),
             pod_uid=row.pod_uid,
             name=row.container,

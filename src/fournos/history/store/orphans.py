@@ -27,7 +27,7 @@ AGE: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Orphans:
+class OrphanBlobs:
     """What a pass has found."""
 
     deleted: int = 0
@@ -35,7 +35,7 @@ class Orphans:
     """Blobs without a run that stay."""
 
 
-async def sweep_orphans(store: Store, files: Blobs, now: datetime, *, unknown: bool = False) -> Orphans:
+async def sweep_orphans(store: Store, files: Blobs, now: datetime, *, unknown: bool = False) -> OrphanBlobs:
     """Deletes what interrupted uploads left; with `unknown` also the blobs that have no run."""
     deleted = kept = 0
     async for page in files.pages():
@@ -46,7 +46,7 @@ async def sweep_orphans(store: Store, files: Blobs, now: datetime, *, unknown: b
         if gone:
             await _delete(store, files, gone)
             deleted += len(gone)
-    return Orphans(deleted, kept)
+    return OrphanBlobs(deleted, kept)
 
 
 async def _lost(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -23,7 +23,7 @@ _VALUES: Final = frozenset({"value", "values"})
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class PushResult:
     """What became of pushed records."""
 
     added: int = 0
@@ -50,7 +50,7 @@ def put_records(
     now: datetime,
     *,
     most: int = MAX_RECORDS,
-) -> Stored:
+) -> PushResult:
     """Stores the records of the run `number`; those that are there with the same content stay as they are."""
     fingerprint = connection.scalar(select(runs.c.fingerprint).where(runs.c.id == number))
     known = _slots(connection, number)
@@ -68,7 +68,7 @@ def put_records(
     replaced = len(prepared) - added - refused - unchanged
     if added or replaced:
         connection.execute(MEASURE, {"number": number})
-    return Stored(added, replaced, unchanged, refused)
+    return PushResult(added, replaced, unchanged, refused)
 
 
 def _put_values(connection: Connection, rows: _Rows) -> None:

@@ -20,7 +20,7 @@ from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import reads
 from fournos.history.store.images import changed_images
 from fournos.history.store.points import newest_points
-from fournos.history.store.result_rows import MAX_RECORDS, Stored, prepare, put_records
+from fournos.history.store.result_rows import MAX_RECORDS, PushResult, prepare, put_records
 from fournos.history.store.results_schema import curves, result_records, scalars, series
 from fournos.history.store.schema import runs
 from fournos.history.store.store import Store, number_of
@@ -41,14 +41,16 @@ class Results:
         self._store = store
         self._max_records = max_records
 
-    async def put(self, identity: Identity, records: Sequence[ResultRecord], now: datetime) -> Stored | None:
+    async def put(
+        self, identity: Identity, records: Sequence[ResultRecord], now: datetime
+    ) -> PushResult | None:
         """Stores the records of a run; None if there is no such run.
 
         Pushing them again changes nothing.  Of several records of one test the last one counts.
         """
         prepared = await asyncio.to_thread(prepare, records)
 
-        def put(connection: Connection) -> Stored | None:
+        def put(connection: Connection) -> PushResult | None:
             number = reads.number_of(connection, identity)
             if number is None:
                 return None

@@ -25,7 +25,7 @@ from fournos.history.metrics import report_volume
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
 from fournos.history.store import maintenance
 from fournos.history.store.errors import StoreUnavailableError
-from fournos.history.store.orphans import AGE, Orphans, sweep_orphans
+from fournos.history.store.orphans import AGE, OrphanBlobs, sweep_orphans
 from fournos.history.store.patrol import UNKNOWN
 from fournos.history.store.results_schema import acknowledgements, baselines, curves, scalars, series
 from fournos.history.store.schema import blobs as blob_table
@@ -47,7 +47,7 @@ VOLUME_INTERVAL: Final = 300.0
 _NAMESPACES: Final = 10
 
 
-class Removal(StrEnum):
+class TombstoneCause(StrEnum):
     """Why a run is in `tombstones`."""
 
     EXPIRED = "Expired"
@@ -55,7 +55,7 @@ class Removal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RetentionLimits:
     """How much stays; None: no limit."""
 
     age: timedelta | None = None
@@ -65,14 +65,14 @@ class Limits:
     """Bytes of each namespace's ended runs: documents and blobs."""
 
     @classmethod
-    def of(cls, settings: StoreSettings) -> Limits:
+    def of(cls, settings: StoreSettings) -> RetentionLimits:
         return cls(settings.longest_age, settings.retention_runs or None, settings.most_bytes)
 
 
 async def patrol(
     store: Store,
     files: Blobs,
-    limits: Limits,
+    limits: RetentionLimits,
     metrics: Metrics,
     clock: Clock,
     *,
@@ -134,7 +134,7 @@ async def largest(store: Store, cluster: str) -> dict[str, int]:
         return {namespace: int(total) for namespace, total in await connection.execute(statement)}
 
 
-def _tell(orphans: Orphans) -> None:
+def _tell(orphans: OrphanBlobs) -> None:
     if orphans.deleted:
         log.info("%d parts of uploads that did not finish are deleted", orphans.deleted)
     if orphans.unknown:
@@ -144,16 +144,18 @@ def _tell(orphans: Orphans) -> None:
         )
 
 
-async def expire(store: Store, files: Blobs, limits: Limits, now: datetime, *, cluster: str = "") -> int:
+async def expire(
+    store: Store, files: Blobs, limits: RetentionLimits, now: datetime, *, cluster: str = ""
+) -> int:
     """Deletes what is beyond the limits with its blobs, and returns the number of runs.
 
     Of all clusters without `cluster`.  A run that is open or marked stays, whatever its age.
     """
     number = 0
     while batch := await _beyond(store, limits, now, cluster):
-        number += await _remove(store, batch, Removal.EXPIRED, now, _may_expire())
+        number += await _remove(store, batch, TombstoneCause.EXPIRED, now, _may_expire())
     async with store.writing() as connection:
-        old = [tombstones.c.cause == Removal.EXPIRED.value, tombstones.c.at < now - _FORGOTTEN]
+        old = [tombstones.c.cause == TombstoneCause.EXPIRED.value, tombstones.c.at < now - _FORGOTTEN]
         old += [tombstones.c.cluster == indexed(cluster)] if cluster else []
         await connection.execute(delete(tombstones).where(*old))
     await sweep_series(store)
@@ -170,7 +172,7 @@ async def erase(store: Store, files: Blobs, identities: Iterable[Identity], now:
             numbers += [] if found is None else [found]
     number = 0
     for start in range(0, len(numbers), _BATCH):
-        number += await _remove(store, numbers[start : start + _BATCH], Removal.DELETED, now)
+        number += await _remove(store, numbers[start : start + _BATCH], TombstoneCause.DELETED, now)
     await sweep_series(store)
     await sweep_blobs(store, files)
     await maintenance.give_back(store.database)
@@ -252,7 +254,7 @@ def _may_expire() -> ColumnElement[bool]:
     return and_(runs.c.closed_at.is_not(None), *(~mark for mark in marks))
 
 
-async def _beyond(store: Store, limits: Limits, now: datetime, cluster: str) -> Sequence[int]:
+async def _beyond(store: Store, limits: RetentionLimits, now: datetime, cluster: str) -> Sequence[int]:
     """Returns the keys of some runs that are beyond a limit, the oldest end first."""
     mine = [runs.c.cluster == indexed(cluster)] if cluster else []
     async with store.reading() as connection:
@@ -299,7 +301,11 @@ async def _first(connection: AsyncConnection, statement: Select[Any]) -> Sequenc
 
 
 async def _remove(
-    store: Store, numbers: Sequence[int], cause: Removal, now: datetime, *conditions: ColumnElement[bool]
+    store: Store,
+    numbers: Sequence[int],
+    cause: TombstoneCause,
+    now: datetime,
+    *conditions: ColumnElement[bool],
 ) -> int:
     """Deletes the runs that still meet the conditions; a tombstone keeps each from being recorded again."""
     async with store.writing() as connection:

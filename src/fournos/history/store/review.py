@@ -20,7 +20,7 @@ REVIEWED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class SeriesReview:
     """The series of one fingerprint in one namespace, and what was found in them."""
 
     series: list[Series]
@@ -29,14 +29,14 @@ class Review:
     """When its baseline was pinned; None if there is none."""
 
 
-async def review(store: Store, namespace_uid: str, fingerprint: str) -> Review:
+async def review(store: Store, namespace_uid: str, fingerprint: str) -> SeriesReview:
     """Judges the series of a fingerprint by the runs of one namespace, and by its pinned baseline."""
     results = Results(store)
     series = await results.series(fingerprint, (namespace_uid,), newest=REVIEWED)
     pinned = await Verdicts(store).baseline(namespace_uid, fingerprint)
     records = await results.of(pinned.run.identity) if pinned else ()
     report = await asyncio.to_thread(judge, series, baseline_values(fingerprint, records))
-    return Review(series, report, pinned.at if pinned else None)
+    return SeriesReview(series, report, pinned.at if pinned else None)
 
 
 async def suspects_regression(store: Store, identity: Identity) -> bool:

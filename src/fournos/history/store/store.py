@@ -67,7 +67,7 @@ class Store:
         """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
         try:
             await self.database.write(lambda connection: writes.put(connection, record))
-        except writes.RefusedError:
+        except writes.RecordRefusedError:
             return False
         return True
 

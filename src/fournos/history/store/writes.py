@@ -22,7 +22,7 @@ _BURIED: Final = select(tombstones.c.at).where(
 )
 
 
-class RefusedError(Exception):
+class RecordRefusedError(Exception):
     """Rolls the transaction of a record back."""
 
 
@@ -39,7 +39,7 @@ def put(connection: Connection, record: Record) -> None:
     # Looked for after the upsert, which waits for a deletion of the run that is under way.
     identity = rows.identity_columns(record.run.identity)
     if number is None or connection.scalar(_BURIED, identity) is not None:
-        raise RefusedError
+        raise RecordRefusedError
     _replace(connection, labels, number, rows.label_rows(record.run))
     _replace(connection, waits, number, rows.wait_rows(record.waits))
     if record.documents:

@@ -15,11 +15,11 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.history.api.authentication import Authenticator, FrontProxy
-from fournos.history.api.authorization import Authorizer
+from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.records import Detail, Document, Identity, KeepMark, Page, Query, Run
 from tests.world.server import VirtualClock
 
@@ -141,7 +141,7 @@ class Service(HistoryService):
             return store
 
         blobs: Any = None
-        super().__init__(opened, blobs, clock=VirtualClock(BEGAN), limits=Limits())
+        super().__init__(opened, blobs, clock=VirtualClock(BEGAN), limits=ArtifactLimits())
 
     async def delete(self, identity: Identity) -> None:
         store: Any = await self.store()
@@ -177,7 +177,7 @@ async def stage(*, front_proxy: FrontProxy | None = None) -> AsyncIterator[Stage
         service,
         reviews,  # type: ignore[arg-type]
         Authenticator(reviews, monotonic=lambda: now[0], front_proxy=front_proxy),  # type: ignore[arg-type]
-        Authorizer(reviews, service.store, cluster="here", monotonic=lambda: now[0]),  # type: ignore[arg-type]
+        HistoryAuthorizer(reviews, service.store, cluster="here", monotonic=lambda: now[0]),  # type: ignore[arg-type]
         version="1",
         unavailable=(OSError,),
         refused=(LookupError,),

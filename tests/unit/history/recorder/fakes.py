@@ -11,7 +11,7 @@ from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.kube.store import Store
 from fournos.history.logs.containers import states
 from fournos.history.logs.followed import FollowedLog
-from fournos.history.logs.models import Container
+from fournos.history.logs.models import StartedContainer
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
 from fournos.history.results.models import ResultRecord
 from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
@@ -114,7 +114,7 @@ class FakeLogs:
     def __init__(self, archives: Archives) -> None:
         self._archives = archives
         self.stuck = False
-        self.followed: dict[tuple[str, str], Container] = {}
+        self.followed: dict[tuple[str, str], StartedContainer] = {}
         self.runs: dict[str, set[tuple[str, str]]] = {}
         self.forgotten: list[str] = []
         self.asked: list[Identity] = []
@@ -130,7 +130,7 @@ class FakeLogs:
     def known(self, uid: str) -> dict[tuple[str, str], FollowedLog]:
         return {one: self._known(self.followed[one]) for one in self.runs.get(uid, ())}
 
-    def _known(self, one: Container) -> FollowedLog:
+    def _known(self, one: StartedContainer) -> FollowedLog:
         return FollowedLog(one.ended, one.ended and not self.stuck)
 
     def behind(self, pod: Obj) -> bool:
@@ -140,7 +140,9 @@ class FakeLogs:
                 return True
         return False
 
-    def follow(self, key: Key, identity: Identity, containers: Iterable[Container], server: Any) -> None:
+    def follow(
+        self, key: Key, identity: Identity, containers: Iterable[StartedContainer], server: Any
+    ) -> None:
         assert identity in self._archives.current.runs, "a log belongs to a record"
         self.asked.append(identity)
         for one in containers:

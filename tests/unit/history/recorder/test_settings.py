@@ -17,8 +17,8 @@ from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.events import Events
-from fournos.history.alerts.receiver import Outcome
-from fournos.history.alerts.webhook import Webhook
+from fournos.history.alerts.receiver import SendOutcome
+from fournos.history.alerts.webhook import WebhookReceiver
 from fournos.history.part import PART
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.recorder.observe import watches
@@ -151,11 +151,11 @@ def test_confirmed_changes_are_events_unless_switched_off(
 async def test_confirmed_changes_go_to_the_webhook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made, posts = receivers(monkeypatch), []
 
-    async def post(self: Webhook, url: object, secret: bytes, content: bytes) -> Outcome:
+    async def post(self: WebhookReceiver, url: object, secret: bytes, content: bytes) -> SendOutcome:
         posts.append((str(url), secret, content))
-        return Outcome()
+        return SendOutcome()
 
-    monkeypatch.setattr(Webhook, "_post", post)
+    monkeypatch.setattr(WebhookReceiver, "_post", post)
     monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
     assert [type(one) for one in made()] == [Events], "without a receiver"
     (tmp_path / "url").write_text("https://hooks.example.com/services/x\n")
@@ -163,6 +163,6 @@ async def test_confirmed_changes_go_to_the_webhook(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_URL_FILE", str(tmp_path / "url"))
     monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
     webhook, _ = made()
-    assert isinstance(webhook, Webhook)
-    assert await webhook.post(b"{}") == Outcome()
+    assert isinstance(webhook, WebhookReceiver)
+    assert await webhook.post(b"{}") == SendOutcome()
     assert posts == [("https://hooks.example.com/services/x", b"s3cret", b"{}")]
