@@ -22,7 +22,7 @@ from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 
 
 class Everybody:
@@ -39,9 +39,9 @@ class Everybody:
 
 
 async def _serve(url: str, namespace: str) -> None:
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
 
-        async def reading() -> Store:
+        async def reading() -> HistoryStore:
             return store
 
         api = cast(Api, Everybody(namespace))

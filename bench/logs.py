@@ -40,7 +40,7 @@ from fournos.history.logs.limits import LogLimits
 from fournos.history.logs.models import StartedContainer
 from fournos.history.logs.pages import LogReader
 from fournos.history.records import Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.logs import LogRows
 
 _RUN = make_run(0, 1)
@@ -148,7 +148,7 @@ def resident() -> float:
 
 
 class _Bench:
-    def __init__(self, folder: Path, store: Store, client: Client) -> None:
+    def __init__(self, folder: Path, store: HistoryStore, client: Client) -> None:
         self.folder, self.store, self.client = folder, store, client
         self.blobs = DirectoryBlobs(folder / "blobs")
 
@@ -223,7 +223,10 @@ class _Bench:
 
 async def measure(lines: int, streams: int, seconds: float) -> None:
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fournos-logs-"))
-    async with await Store.open(f"sqlite:///{folder / 'history.db'}") as store, log_server(folder) as client:
+    async with (
+        await HistoryStore.open(f"sqlite:///{folder / 'history.db'}") as store,
+        log_server(folder) as client,
+    ):
         await store.record(Record(_RUN))
         bench = _Bench(folder, store, client)
         await bench.lines(lines)

@@ -11,7 +11,7 @@ import pytest
 
 from devcluster.postgres import Postgres
 from fournos.history.blobs import Blobs, S3Location, open_blobs
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.artifacts import ArtifactRows
 from tests.store.s3_server import WRITER, S3Server, credentials
 
@@ -50,7 +50,7 @@ def postgres_template(postgres: Postgres) -> str:
 
 
 async def _migrate(url: str) -> None:
-    await (await Store.open(url)).close()
+    await (await HistoryStore.open(url)).close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -66,8 +66,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    async with await Store.open(url) as opened:
+async def store(url: str) -> AsyncIterator[HistoryStore]:
+    async with await HistoryStore.open(url) as opened:
         yield opened
 
 
@@ -106,7 +106,7 @@ async def keys_of(blobs: Blobs) -> list[str]:
     return sorted([one.key async for page in blobs.pages() for one in page])
 
 
-def artifact_rows(store: Store) -> Callable[[], Awaitable[ArtifactRows]]:
+def artifact_rows(store: HistoryStore) -> Callable[[], Awaitable[ArtifactRows]]:
     """What `Artifacts` asks for the rows of an open store."""
 
     async def rows() -> ArtifactRows:

@@ -17,13 +17,13 @@ from fournos.history.api.service import HistoryService
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs, BlobsUnavailableError
 from fournos.history.estimates.estimator import Estimator
-from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
+from fournos.history.store import HistoryStore, StoreQueryError, StoreUnavailableError
 from tests.unit.history.api.service import Reviews
 
 
 @asynccontextmanager
 async def served(
-    store: Store,
+    store: HistoryStore,
     blobs: Blobs,
     reviews: Reviews,
     limits: ArtifactLimits,
@@ -33,7 +33,7 @@ async def served(
 ) -> AsyncIterator[TestClient[Any, Any]]:
     """A client of the API; the cluster of its runs is `here`."""
 
-    async def reading() -> Store:
+    async def reading() -> HistoryStore:
         return store
 
     service = HistoryService(

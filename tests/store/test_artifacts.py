@@ -16,7 +16,7 @@ from fournos.history.artifacts.archive import CHUNK
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.records import Identity, Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.retention import RetentionLimits, expire
 from tests.history import a_run, at, ended
 from tests.store.conftest import keys_of
@@ -30,7 +30,7 @@ RUN = "/api/v1/namespaces/perf/runs/job-1/artifacts"
 @dataclass
 class Stage:
     client: TestClient[Any, Any]
-    store: Store
+    store: HistoryStore
     blobs: Blobs
 
     async def send(self, path: str, content: bytes, **headers: str) -> tuple[int, Any]:
@@ -53,7 +53,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(store: Store, blobs: Blobs) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, blobs: Blobs) -> AsyncIterator[Stage]:
     reviews = Reviews()
     reviews.may("ann", "get", "update", resource="runs/artifacts")
     reviews.may("ann", "delete", "get")
@@ -157,7 +157,7 @@ async def test_they_expire_with_their_run(stage: Stage) -> None:
     assert not await stage.files()
 
 
-async def test_each_namespace_with_runs_is_found_once(store: Store) -> None:
+async def test_each_namespace_with_runs_is_found_once(store: HistoryStore) -> None:
     assert await store.namespaces() == []
     for number, (name, uid) in enumerate([("a", "1"), ("b", "2"), ("a", "1"), ("a", "3")]):
         identity = Identity("here", name, f"uid-{number}")

@@ -22,7 +22,7 @@ from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.results.check import check
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.results import Results
 from fournos.history.store.retention import RetentionLimits, expire, largest
@@ -69,7 +69,7 @@ def identity(cluster: str, number: int) -> Identity:
     )
 
 
-async def fill(store: Store, cluster: str) -> None:
+async def fill(store: HistoryStore, cluster: str) -> None:
     """Runs of one fingerprint whose throughput drops, with all that belongs to runs."""
     mark, uid = (MARK, "uid-far") if cluster == FAR else ("own", "uid-perf")
     for number in range(RUNS):
@@ -99,7 +99,7 @@ async def fill(store: Store, cluster: str) -> None:
 
 @dataclass
 class Stage:
-    store: Store
+    store: HistoryStore
     blobs: DirectoryBlobs
     client: TestClient[Any, Any]
     reviews: Reviews
@@ -139,7 +139,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, tmp_path: Path) -> AsyncIterator[Stage]:
     """`ann` has all rights of the API in all namespaces of the one cluster."""
     for cluster in (HERE, FAR):
         await fill(store, cluster)

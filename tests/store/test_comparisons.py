@@ -20,7 +20,7 @@ from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Identity, Record
 from fournos.history.results.check import check
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
 from tests.history import a_run, at, ended
 from tests.store.served import served
@@ -35,7 +35,7 @@ tests:
 
 @dataclass
 class Stage:
-    store: Store
+    store: HistoryStore
     history: AsyncHistory
 
     async def run(self, number: int, value: float, *, gpus: int = 1, driver: str = "550") -> None:
@@ -67,7 +67,7 @@ def reviews() -> Reviews:
 
 
 @pytest.fixture
-async def stage(store: Store, tmp_path: Path, reviews: Reviews) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, tmp_path: Path, reviews: Reviews) -> AsyncIterator[Stage]:
     blobs = DirectoryBlobs(tmp_path / "blobs")
     async with served(store, blobs, reviews, ArtifactLimits()) as client:
         url = str(client.make_url("")).rstrip("/")

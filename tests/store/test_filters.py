@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from fournos.history.records import Page, Query, Record, Run
-from fournos.history.store import Store, query_plan, trigrams
+from fournos.history.store import HistoryStore, query_plan, trigrams
 from fournos.history.store.index_scans import QueryFilters
 from fournos.history.store.pages import page_statement
 from fournos.history.store.query_plan import Planner, QueryPlan
@@ -92,7 +92,7 @@ def matches(run: Run, query: Query) -> bool:
     )
 
 
-async def all_pages(store: Store, query: Query) -> list[Run]:
+async def all_pages(store: HistoryStore, query: Query) -> list[Run]:
     found: list[Run] = []
     while True:
         page = await store.find(query)
@@ -103,7 +103,7 @@ async def all_pages(store: Store, query: Query) -> list[Run]:
 
 
 @pytest.fixture
-async def filled(store: Store) -> AsyncIterator[tuple[Store, list[Run]]]:
+async def filled(store: HistoryStore) -> AsyncIterator[tuple[HistoryStore, list[Run]]]:
     made = make(random.Random(1))
     for run in made:
         await store.record(Record(run))
@@ -121,7 +121,7 @@ def bound(monkeypatch: pytest.MonkeyPatch, tested: int, compared: int) -> None:
 
 @pytest.mark.parametrize("entries", [2_000, 7], ids=["few runs", "many runs"])
 async def test_any_query_finds_what_matches(
-    filled: tuple[Store, list[Run]], entries: int, monkeypatch: pytest.MonkeyPatch
+    filled: tuple[HistoryStore, list[Run]], entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, entries, 2 * entries)
     store, made = filled
@@ -169,7 +169,7 @@ async def test_any_query_finds_what_matches(
     ids=str,
 )
 async def test_a_page_reaches_as_far_as_few_entries_do(
-    store: Store, filters: dict[str, Any], wanted: QueryPlan, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, filters: dict[str, Any], wanted: QueryPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, 5, 6)
     for number in range(7):
@@ -188,7 +188,7 @@ async def test_a_page_reaches_as_far_as_few_entries_do(
 
 
 async def test_a_page_without_enough_says_how_far_it_has_searched(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, 10, 10)
     for number in range(25):
@@ -215,7 +215,7 @@ async def test_a_page_without_enough_says_how_far_it_has_searched(
 
 
 async def test_the_newest_of_a_query_is_found_beyond_a_page(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, 3, 3)
     for number in range(20):
@@ -267,7 +267,7 @@ LEADING: dict[str, tuple[Query, str, tuple[str, ...]]] = {
 PLANNED = [*((one, "") for one in PLANS.values()), *((one, name) for name, one in LEADING.items())]
 
 
-async def plan(store: Store, query: Query, leading: str) -> list[str]:
+async def plan(store: HistoryStore, query: Query, leading: str) -> list[str]:
     """Returns the steps by which the database reads a page; `leading` "": the first filter that can lead."""
     dialect = store.database.dialect
     first = [leading, *QueryFilters(query, dialect).leading(), "text" if query.text else "time"]
@@ -289,7 +289,7 @@ async def plan(store: Store, query: Query, leading: str) -> list[str]:
 )
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_sqlite_reads_a_page_by_its_index(
-    store: Store, planned: tuple[Query, str, tuple[str, ...]], leading: str, continued: bool
+    store: HistoryStore, planned: tuple[Query, str, tuple[str, ...]], leading: str, continued: bool
 ) -> None:
     query, index, others = planned
     if continued:
@@ -300,7 +300,7 @@ async def test_sqlite_reads_a_page_by_its_index(
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_postgresql_reads_pages_by_their_indexes(store: Store) -> None:
+async def test_postgresql_reads_pages_by_their_indexes(store: HistoryStore) -> None:
     await store.record(Record(a_run(labels={"a": "b"})))
     columns = [column.name for column in runs.c if column.name not in ("id", "uid", "submitted_at")]
     copies = f"""INSERT INTO runs (uid, submitted_at, {", ".join(columns)})

@@ -26,7 +26,7 @@ from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
 from fournos.history.logs.models import Log, Put, StartedContainer
 from fournos.history.records import Identity, Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.logs import LogRows
 from fournos.history.store.retention import RetentionLimits, expire
 from tests.history import a_run, at, ended
@@ -45,7 +45,7 @@ IDENTITY = Identity("here", "perf", "00000000-0000-0000-0000-000000000001")
 @dataclass
 class Stage:
     client: TestClient[Any, Any]
-    store: Store
+    store: HistoryStore
     collector: LogCollector
     kubelet: Kubelet
     blobs: Blobs
@@ -81,7 +81,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(store: Store, blobs: Blobs) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, blobs: Blobs) -> AsyncIterator[Stage]:
     reviews = Reviews()
     reviews.may("ann", "get", resource="runs/logs")
 
@@ -299,7 +299,7 @@ async def test_logs_wait_for_a_bucket_that_is_gone(stage: Stage, s3_server: S3Se
     assert await stage.texts() == ["before", "meanwhile", "after"]
 
 
-async def test_a_log_continues_only_lines_that_are_stored(store: Store) -> None:
+async def test_a_log_continues_only_lines_that_are_stored(store: HistoryStore) -> None:
     """A run that was deleted and recorded anew has none of the lines that a stream stored before."""
     rows, log = LogRows(store), Log(FETCH, lines=5)
     await store.record(Record(a_run(1, identity=IDENTITY)))

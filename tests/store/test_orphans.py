@@ -13,7 +13,7 @@ from fournos.history.artifacts.archive import Artifacts, StoredArtifact, UploadB
 from fournos.history.artifacts.rules import Artifact, ArtifactError, ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.records import Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.orphans import AGE, OrphanBlobs, sweep_orphans
@@ -29,7 +29,7 @@ CONTENT = b"latency: 3 ms\n"
 class Replica:
     """A process that takes artifacts; others share its database and its blobs."""
 
-    def __init__(self, store: Store, blobs: Blobs) -> None:
+    def __init__(self, store: HistoryStore, blobs: Blobs) -> None:
         self.rows = ArtifactRows(store)
         self.artifacts = Artifacts(self._opened, blobs, ArtifactLimits())
 
@@ -53,7 +53,7 @@ class Replica:
 
 
 @pytest.fixture
-async def replica(store: Store, blobs: Blobs) -> Replica:
+async def replica(store: HistoryStore, blobs: Blobs) -> Replica:
     await store.record(Record(RUN))
     return Replica(store, blobs)
 
@@ -63,7 +63,7 @@ def later(age: timedelta = AGE) -> datetime:
 
 
 async def test_what_a_killed_upload_left_is_swept_after_a_day(
-    replica: Replica, store: Store, blobs: Blobs
+    replica: Replica, store: HistoryStore, blobs: Blobs
 ) -> None:
     await replica.send("kept.txt")
     unfinished = f"{IDENTITY.uid}/artifacts/{'a' * 64}-00000000/000000"
@@ -82,7 +82,7 @@ async def test_what_a_killed_upload_left_is_swept_after_a_day(
 
 
 async def test_what_has_no_run_goes_only_when_a_person_asks(
-    replica: Replica, store: Store, blobs: Blobs
+    replica: Replica, store: HistoryStore, blobs: Blobs
 ) -> None:
     await replica.send("kept.txt")
     strange = [
@@ -99,7 +99,9 @@ async def test_what_has_no_run_goes_only_when_a_person_asks(
     assert len(await keys_of(blobs)) == 1
 
 
-async def test_a_process_that_ends_between_row_and_blob(replica: Replica, store: Store, blobs: Blobs) -> None:
+async def test_a_process_that_ends_between_row_and_blob(
+    replica: Replica, store: HistoryStore, blobs: Blobs
+) -> None:
     """The row of a blob that is to be deleted stays until the blob is gone."""
     await replica.send("x")
     (stored,) = await replica.rows.stored_artifacts(IDENTITY)
@@ -115,7 +117,7 @@ async def test_a_process_that_ends_between_row_and_blob(replica: Replica, store:
     assert await keys_of(blobs) == []
 
 
-async def test_two_replicas_take_the_same_file(replica: Replica, store: Store, blobs: Blobs) -> None:
+async def test_two_replicas_take_the_same_file(replica: Replica, store: HistoryStore, blobs: Blobs) -> None:
     other = Replica(store, blobs)
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -135,7 +137,7 @@ async def test_two_replicas_take_the_same_file(replica: Replica, store: Store, b
 
 
 async def test_an_altered_upload_does_not_touch_the_one_beside_it(
-    replica: Replica, store: Store, blobs: Blobs
+    replica: Replica, store: HistoryStore, blobs: Blobs
 ) -> None:
     other = Replica(store, blobs)
 
@@ -171,7 +173,7 @@ async def test_content_that_is_being_deleted_is_not_shared(replica: Replica) -> 
 
 
 async def test_content_of_a_version_without_uploads_is_read_and_shared(
-    replica: Replica, store: Store, blobs: Blobs
+    replica: Replica, store: HistoryStore, blobs: Blobs
 ) -> None:
     digest = hashlib.sha256(CONTENT).hexdigest()
     key = f"{IDENTITY.uid}/artifacts/{digest}/000000"
@@ -191,7 +193,7 @@ async def test_content_of_a_version_without_uploads_is_read_and_shared(
 
 
 async def test_the_retention_reports_what_stays(
-    replica: Replica, store: Store, blobs: Blobs, caplog: pytest.LogCaptureFixture
+    replica: Replica, store: HistoryStore, blobs: Blobs, caplog: pytest.LogCaptureFixture
 ) -> None:
     from fournos.history.store import retention
 

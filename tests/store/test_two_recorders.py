@@ -16,7 +16,7 @@ from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import open_blobs
 from fournos.history.logs.pages import LogReader
 from fournos.history.records import Identity, Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.logs import LogRows
 from fournos.history.store.schema import blobs as blob_table
@@ -29,7 +29,7 @@ from tests.store.test_review import measured
 PROGRAM = "tests.store.overlapping_recorder"
 
 
-async def prepare(store: Store, blobs: object) -> None:
+async def prepare(store: HistoryStore, blobs: object) -> None:
     """The run of both, expired runs with blobs, and a regression in each of two clusters."""
     await store.record(Record(a_run(1, identity=SHARED, name="shared")))
     for number in range(EXPIRED):
@@ -70,7 +70,7 @@ async def test_nothing_is_lost_and_nothing_is_twice(
 ) -> None:
     url, place, sent = postgres.make_database(), s3_server.place(), tmp_path / "sent"
     blobs = open_blobs(place)
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         await prepare(store, blobs)
         command = [sys.executable, "-m", PROGRAM, url]
         rest = [str(sent), place.bucket, place.prefix, place.endpoint]

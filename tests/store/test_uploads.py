@@ -18,7 +18,7 @@ from fournos.history.artifacts.archive import AT_ONCE, Artifacts
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs, Room
 from fournos.history.records import Identity, Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from tests.history import a_run, at
 from tests.store.conftest import artifact_rows
 from tests.store.served import served
@@ -47,7 +47,7 @@ async def client(tmp_path: Path, volume: Volume) -> AsyncIterator[TestClient[Any
     reviews = Reviews()
     reviews.may("ann", "get", "update", resource="runs/artifacts")
     reviews.may("ann", "create", resource="runs/results")
-    async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
+    async with await HistoryStore.open(f"sqlite:///{tmp_path}/history.db") as store:
         run = a_run(1, identity=Identity("here", "perf", "uid-1"), namespace_uid="uid-perf")
         await store.record(Record(run))
         async with served(store, volume, reviews, ArtifactLimits(share=0.5)) as client:
@@ -146,7 +146,7 @@ async def test_what_has_come_of_a_file_counts_once(
     async def at_once() -> AsyncIterator[bytes]:
         yield b"b" * 200
 
-    async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
+    async with await HistoryStore.open(f"sqlite:///{tmp_path}/history.db") as store:
         for run in (first, second):
             await store.record(Record(run))
         artifacts = Artifacts(artifact_rows(store), volume, ArtifactLimits(share=0.5))

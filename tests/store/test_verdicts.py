@@ -16,7 +16,7 @@ from fournos.engine.kube.credentials import Credentials
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.compare.selectors import SelectorError
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
 from fournos.history.store.retention import RetentionLimits, erase, expire
 from tests.history import at
@@ -50,7 +50,7 @@ def blobs(tmp_path: Path) -> DirectoryBlobs:
 
 
 @pytest.fixture
-async def stage(store: Store, blobs: DirectoryBlobs, reviews: Reviews) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, blobs: DirectoryBlobs, reviews: Reviews) -> AsyncIterator[Stage]:
     from fournos.client.history import AsyncHistory
 
     async with served(store, blobs, reviews, ArtifactLimits()) as client:
@@ -236,7 +236,7 @@ async def test_a_comparison_with_the_baseline_and_with_labels(stage: Stage) -> N
         await history.select("job-2", "job-7", "@baseline")
 
 
-async def test_series_are_one_query_whatever_their_number(store: Store, stage: Stage) -> None:
+async def test_series_are_one_query_whatever_their_number(store: HistoryStore, stage: Stage) -> None:
     for number in range(3):
         await stage.run(number, 100)
         kpis = ", ".join(f"{{kpi_id: k{each}, value: {each}}}" for each in range(20))

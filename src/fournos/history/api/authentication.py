@@ -14,11 +14,19 @@ from aiohttp import web
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.kinds import TOKEN_REVIEW
+from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.client_limits import REVIEWS, RateLimit, network
-from fournos.engine.runtime.decision import User
+from fournos.engine.runtime.decision import Facts, Unknown, User
+from fournos.engine.runtime.fetch_facts import answered
 from fournos.engine.runtime.reviews import bearer, token_review, user_of
 from fournos.engine.runtime.ttl_cache import TtlCache
-from fournos.history.api.errors import TooManyRequestsError, UnauthorizedError, UnavailableError
+from fournos.history.api.errors import (
+    ForbiddenError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from fournos.systems.jobs.own_job import job_of_pod
 
 KEPT: Final = 1024
 """Maximum number of tokens whose result is cached."""
@@ -27,6 +35,10 @@ KNOWN: Final = 60.0
 UNKNOWN: Final = 5.0
 AT_ONCE: Final = 8
 """Maximum number of concurrent reviews: a flood of unknown tokens must not reach the API server."""
+AUDIENCE: Final = "history.fournos.dev"
+"""The audience of a token that can do nothing else than send results and artifacts of its own job."""
+_SECONDS: Final = 10.0
+_ROUNDS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +138,21 @@ class Authenticator:
             where = f"for {audience}" if audience else "in this cluster"
             return self._kept.put(digest, f"the token is not valid {where}", UNKNOWN)
         return self._kept.put(digest, found, KNOWN)
+
+
+async def own_job(user: User, api: Api) -> Obj:
+    """Returns the FournosJob of the calling pod.  Raises ForbiddenError and UnavailableError.
+
+    All tasks of a namespace may share a ServiceAccount, so its name does not tell which job calls.  The pod
+    in the token does.
+    """
+
+    def decide(facts: Facts) -> Obj | str | Unknown:
+        return job_of_pod(user, facts)
+
+    job = await answered(decide, api, seconds=_SECONDS, rounds=_ROUNDS)
+    if isinstance(job, Unknown):
+        raise UnavailableError("the job of the calling pod cannot be looked up now", retry_after=2)
+    if isinstance(job, str):
+        raise ForbiddenError(f"only a pod of a FournosJob's run may send to its own job: {job}")
+    return job

@@ -23,7 +23,7 @@ from fournos.history.api.errors import ForbiddenError, UnavailableError
 from fournos.history.records import Run
 
 if TYPE_CHECKING:
-    from fournos.history.store import Store
+    from fournos.history.store import HistoryStore
 
 GROUP: Final = "history.fournos.dev"
 ALL_CLUSTERS: Final = "allclusters"
@@ -71,7 +71,7 @@ class HistoryAuthorizer:
     def __init__(
         self,
         api: Api,
-        store: Callable[[], Awaitable[Store]],
+        store: Callable[[], Awaitable[HistoryStore]],
         *,
         cluster: str,
         monotonic: Callable[[], float],

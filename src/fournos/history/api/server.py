@@ -20,7 +20,7 @@ from fournos.engine.kube.resource import Obj, uid_of
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.serving_certificate import ServingCertificate
-from fournos.history.api.authentication import Authenticator
+from fournos.history.api.authentication import AUDIENCE, Authenticator, own_job
 from fournos.history.api.authorization import HistoryAuthorizer, Scope
 from fournos.history.api.bodies import Bodies
 from fournos.history.api.errors import (
@@ -33,7 +33,6 @@ from fournos.history.api.errors import (
     UnavailableError,
 )
 from fournos.history.api.openapi import document
-from fournos.history.api.own_job import AUDIENCE, own_job
 from fournos.history.api.parameters import Scoped, read
 from fournos.history.api.routes import LARGEST, ApiCall, Route
 from fournos.history.api.wire import adapter, body, etag

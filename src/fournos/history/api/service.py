@@ -12,7 +12,7 @@ from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.estimates.estimator import Estimator
 from fournos.history.records import Identity
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.logs import LogRows
 from fournos.history.store.results import Results
@@ -25,7 +25,7 @@ class HistoryService:
 
     def __init__(
         self,
-        store: Callable[[], Awaitable[Store]],
+        store: Callable[[], Awaitable[HistoryStore]],
         blobs: Blobs,
         *,
         clock: Clock,

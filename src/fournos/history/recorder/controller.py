@@ -1,21 +1,22 @@
-"""The controllers of the recorder: one for each recorded kind."""
+"""The controllers of the recorder, one for each recorded kind, and the objects in their caches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import Obj, Resource, uid_of
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.controller import Controller
+from fournos.engine.runtime.controller import Caches, Controller
+from fournos.engine.runtime.manager import Manager
 from fournos.history.recorder.archive import executors
 from fournos.history.recorder.context import SWEEP, NotReady, Observed, ObservedObject
 from fournos.history.recorder.decide import decide
 from fournos.history.recorder.journal import Journal
-from fournos.history.recorder.observe import Observer, watches
-from fournos.history.records import Record
+from fournos.history.recorder.observe import Observer, cluster_uid, watches
+from fournos.history.records import Record, Run
 from fournos.history.settings import HistorySettings
 
 if TYPE_CHECKING:
@@ -60,3 +61,26 @@ def _primary(observed: Observed) -> Obj:
         return observed.obj
     key = observed.key
     return {"metadata": {"namespace": key.namespace, "name": key.name, "uid": ""}}
+
+
+class LiveObjects:
+    """Finds the objects of runs in the caches of the recorder; none before `started` is called."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._resources = {resource.kind: resource for resource in resources}
+        self._caches: dict[str, Caches] = {}
+
+    def started(self, manager: Manager) -> None:
+        self._caches = {kind: manager.caches(name_of(resource)) for kind, resource in self._resources.items()}
+
+    def cluster(self) -> str:
+        """Returns the UID of the cluster; "" while it is not known."""
+        return next((cluster_uid(caches) for caches in self._caches.values()), "")
+
+    def find(self, run: Run) -> tuple[Resource, Obj] | None:
+        """Returns the object of a run; None if it does not exist any more."""
+        resource = self._resources.get(run.kind)
+        if resource is None or run.kind not in self._caches:
+            return None
+        obj = self._caches[run.kind][resource].get(run.key)
+        return (resource, obj) if obj is not None and uid_of(obj) == run.identity.uid else None

@@ -14,7 +14,7 @@ from fournos.engine.kube.errors import ServerError
 from fournos.history.records import Identity, Interval, Record, Run
 from fournos.history.store.errors import StoreError, StoreUnavailableError, StoreUsageError
 from fournos.history.store.review import suspects_regression
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class DatabaseArchive:
     def __init__(self, url: str) -> None:
         self._url = url
         self._sqlite = url.startswith("sqlite")
-        self._store: Store | None = None
+        self._store: HistoryStore | None = None
         self._opening = asyncio.Lock()
         self._records = asyncio.Event()
         self._problem = _CLOSED
@@ -71,12 +71,12 @@ class DatabaseArchive:
             async for record in store.open_records(cluster, kind):
                 yield record
 
-    async def recording(self) -> Store:
+    async def recording(self) -> HistoryStore:
         """Returns the store once this replica records; a standby waits."""
         await self._records.wait()
         return await self._opened()
 
-    async def reading(self) -> Store:
+    async def reading(self) -> HistoryStore:
         """Returns the store, on any replica.
 
         Raises StoreUnavailableError on a standby of SQLite, and the errors of opening it.
@@ -143,11 +143,11 @@ class DatabaseArchive:
             self._store = None
             self._problem = _CLOSED
 
-    async def _opened(self) -> Store:
+    async def _opened(self) -> HistoryStore:
         async with self._opening:
             if self._store is None:
                 try:
-                    self._store = await Store.open(self._url)
+                    self._store = await HistoryStore.open(self._url)
                 except (StoreError, SQLAlchemyError) as error:
                     self._report(self._reason(error))
                     raise

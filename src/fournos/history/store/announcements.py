@@ -9,7 +9,7 @@ from sqlalchemy import delete, insert, select, text, update
 
 from fournos.history.alerts.due import SETTLED, Announced, Delivery, News, NewsVerdict, under_way
 from fournos.history.store.results_schema import announcements
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 
 KEPT: Final = timedelta(days=365)
@@ -19,7 +19,7 @@ KEPT: Final = timedelta(days=365)
 class Announcements:
     """The announcements in a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: HistoryStore) -> None:
         self._store = store
 
     async def of(self, namespace_uid: str, fingerprint: str, receiver: str) -> list[Announced]:

@@ -22,6 +22,7 @@ from fournos.history.records import Identity
 from fournos.history.store.blob_rows import BlobRows, claimed, for_keys
 from fournos.history.store.database import INSERT
 from fournos.history.store.schema import Time, blobs, metadata, of_run, runs
+from fournos.history.store.sizes import total
 from fournos.history.store.store import number_of
 from fournos.history.store.text import indexed
 
@@ -56,7 +57,7 @@ class ArtifactRows(BlobRows):
     async def blob_bytes(self, identity: Identity) -> int:
         """Returns the bytes of all logs and artifacts in the namespace of a run."""
         statement = (
-            select(func.coalesce(func.sum(blobs.c.size), 0))
+            select(total(blobs.c.size))
             .join(runs, runs.c.id == blobs.c.run_id)
             .where(runs.c.cluster == identity.cluster, runs.c.namespace == identity.namespace)
         )

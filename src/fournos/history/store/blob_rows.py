@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from fournos.history.records import Identity
 from fournos.history.store.database import INSERT
 from fournos.history.store.schema import blobs
-from fournos.history.store.store import Store, number_of
+from fournos.history.store.store import HistoryStore, number_of
 
 _BATCH: Final = 1000
 
@@ -19,7 +19,7 @@ _BATCH: Final = 1000
 class BlobRows:
     """The blobs of a store's runs.  Raises the errors of the store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: HistoryStore) -> None:
         self._store = store
 
     async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:

@@ -11,7 +11,7 @@ from fournos.history.estimates.durations import MAX_RUNS, MIN_RUNS, Past, WorkPr
 from fournos.history.records import Ending
 from fournos.history.store import rows
 from fournos.history.store.schema import runs
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 
 NEWEST: Final = 2_000
@@ -21,7 +21,7 @@ MOST_WORKS: Final = 100
 _KIND: Final = "FournosJob"
 
 
-async def past_runs(store: Store, works: Iterable[tuple[str, WorkProfile]]) -> dict[str, list[Past]]:
+async def past_runs(store: HistoryStore, works: Iterable[tuple[str, WorkProfile]]) -> dict[str, list[Past]]:
     """Returns the runs by the UID of their namespace, the newest first.
 
     `works` are the namespaces and the work of live jobs: runs of the same fingerprint are found also if they

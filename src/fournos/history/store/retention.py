@@ -30,7 +30,8 @@ from fournos.history.store.patrol import UNKNOWN
 from fournos.history.store.results_schema import acknowledgements, baselines, curves, scalars, series
 from fournos.history.store.schema import blobs as blob_table
 from fournos.history.store.schema import keeps, runs, tombstones
-from fournos.history.store.store import Store, number_of
+from fournos.history.store.sizes import total
+from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed
 from fournos.history.store_settings import StoreSettings
 
@@ -70,7 +71,7 @@ class RetentionLimits:
 
 
 async def patrol(
-    store: Store,
+    store: HistoryStore,
     files: Blobs,
     limits: RetentionLimits,
     metrics: Metrics,
@@ -104,7 +105,7 @@ async def patrol(
         await _rest(store, files, metrics, own, interval)
 
 
-async def _rest(store: Store, files: Blobs, metrics: Metrics, cluster: str, seconds: float) -> None:
+async def _rest(store: HistoryStore, files: Blobs, metrics: Metrics, cluster: str, seconds: float) -> None:
     """Waits, and reports the volume meanwhile: it can be full long before the next pass."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
@@ -119,7 +120,7 @@ async def _rest(store: Store, files: Blobs, metrics: Metrics, cluster: str, seco
         await asyncio.sleep(VOLUME_INTERVAL)
 
 
-async def largest(store: Store, cluster: str) -> dict[str, int]:
+async def largest(store: HistoryStore, cluster: str) -> dict[str, int]:
     """Returns the bytes of logs and artifacts of the cluster's namespaces with the most of them."""
     size = func.sum(blob_table.c.size)
     statement = (
@@ -145,7 +146,7 @@ def _tell(orphans: OrphanBlobs) -> None:
 
 
 async def expire(
-    store: Store, files: Blobs, limits: RetentionLimits, now: datetime, *, cluster: str = ""
+    store: HistoryStore, files: Blobs, limits: RetentionLimits, now: datetime, *, cluster: str = ""
 ) -> int:
     """Deletes what is beyond the limits with its blobs, and returns the number of runs.
 
@@ -163,7 +164,7 @@ async def expire(
     return number
 
 
-async def erase(store: Store, files: Blobs, identities: Iterable[Identity], now: datetime) -> int:
+async def erase(store: HistoryStore, files: Blobs, identities: Iterable[Identity], now: datetime) -> int:
     """Deletes these runs with their blobs, whatever their state, and returns their number."""
     numbers: list[int] = []
     async with store.reading() as connection:
@@ -179,7 +180,7 @@ async def erase(store: Store, files: Blobs, identities: Iterable[Identity], now:
     return number
 
 
-async def erasable(store: Store, query: Query, *, kept: bool) -> list[Run]:
+async def erasable(store: HistoryStore, query: Query, *, kept: bool) -> list[Run]:
     """Returns the ended runs that match; those with a keep mark only with `kept`."""
     found: list[Run] = []
     query = replace(query, limit=PAGE_MAX)
@@ -193,7 +194,7 @@ async def erasable(store: Store, query: Query, *, kept: bool) -> list[Run]:
         query = replace(query, cursor=page.cursor)
 
 
-async def sweep_blobs(store: Store, files: Blobs) -> None:
+async def sweep_blobs(store: HistoryStore, files: Blobs) -> None:
     """Deletes the blobs whose run is deleted."""
     ownerless = blob_table.c.run_id.is_(None)
     while True:
@@ -206,7 +207,7 @@ async def sweep_blobs(store: Store, files: Blobs) -> None:
             await connection.execute(delete(blob_table).where(ownerless, blob_table.c.key.in_(keys)))
 
 
-async def sweep_series(store: Store) -> None:
+async def sweep_series(store: HistoryStore) -> None:
     """Deletes the series without values, as their runs are deleted, and what was acknowledged of them."""
     used = [
         select(table.c.series).where(table.c.series == series.c.id).exists() for table in (scalars, curves)
@@ -224,14 +225,14 @@ async def sweep_series(store: Store) -> None:
         await connection.execute(delete(acknowledgements).where(~known))
 
 
-async def report(store: Store, metrics: Metrics, expired: int) -> None:
+async def report(store: HistoryStore, metrics: Metrics, expired: int) -> None:
     """Sets the metrics of the store, after a pass of the retention."""
     database = await maintenance.size(store.database)
     async with store.reading() as connection:
         number, documents = (
-            await connection.execute(select(func.count(), _sum(runs.c.document_bytes)))
+            await connection.execute(select(func.count(), total(runs.c.document_bytes)))
         ).one()
-        size = await connection.scalar(select(_sum(blob_table.c.size)))
+        size = await connection.scalar(select(total(blob_table.c.size)))
     set_metrics(
         metrics,
         database=database,
@@ -242,10 +243,6 @@ async def report(store: Store, metrics: Metrics, expired: int) -> None:
     )
 
 
-def _sum(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    return func.coalesce(func.sum(column), 0)
-
-
 def _may_expire() -> ColumnElement[bool]:
     """The condition of runs that have ended, have no keep mark and are no baseline."""
     marks = [
@@ -254,7 +251,7 @@ def _may_expire() -> ColumnElement[bool]:
     return and_(runs.c.closed_at.is_not(None), *(~mark for mark in marks))
 
 
-async def _beyond(store: Store, limits: RetentionLimits, now: datetime, cluster: str) -> Sequence[int]:
+async def _beyond(store: HistoryStore, limits: RetentionLimits, now: datetime, cluster: str) -> Sequence[int]:
     """Returns the keys of some runs that are beyond a limit, the oldest end first."""
     mine = [runs.c.cluster == indexed(cluster)] if cluster else []
     async with store.reading() as connection:
@@ -301,7 +298,7 @@ async def _first(connection: AsyncConnection, statement: Select[Any]) -> Sequenc
 
 
 async def _remove(
-    store: Store,
+    store: HistoryStore,
     numbers: Sequence[int],
     cause: TombstoneCause,
     now: datetime,

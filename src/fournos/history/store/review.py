@@ -11,7 +11,7 @@ from fournos.history.regressions.baseline import baseline_values
 from fournos.history.regressions.judge import Report, judge
 from fournos.history.regressions.series import Kind, Series, State
 from fournos.history.store.results import Results
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 from fournos.history.store.verdicts import Verdicts
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 
@@ -29,7 +29,7 @@ class SeriesReview:
     """When its baseline was pinned; None if there is none."""
 
 
-async def review(store: Store, namespace_uid: str, fingerprint: str) -> SeriesReview:
+async def review(store: HistoryStore, namespace_uid: str, fingerprint: str) -> SeriesReview:
     """Judges the series of a fingerprint by the runs of one namespace, and by its pinned baseline."""
     results = Results(store)
     series = await results.series(fingerprint, (namespace_uid,), newest=REVIEWED)
@@ -39,7 +39,7 @@ async def review(store: Store, namespace_uid: str, fingerprint: str) -> SeriesRe
     return SeriesReview(series, report, pinned.at if pinned else None)
 
 
-async def suspects_regression(store: Store, identity: Identity) -> bool:
+async def suspects_regression(store: HistoryStore, identity: Identity) -> bool:
     """True if the newest results of this run are worse than the noise of earlier ones.
 
     Only then reruns are worth their time: not for an improvement, nor for a rerun itself.

@@ -45,6 +45,11 @@ def identity_columns(identity: Identity) -> dict[str, str]:
     }
 
 
+def identity_text(row: Any) -> str:
+    """Returns `Identity.text` of a row with the columns that identify a run."""
+    return Identity(row.cluster, row.namespace, row.uid).text
+
+
 def row_of(run: Run) -> dict[str, Any]:
     """Returns the row of a run in `runs`, without the store's own key."""
     plain = {name: getattr(run, name) for name in _PLAIN}

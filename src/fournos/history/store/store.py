@@ -23,7 +23,7 @@ _BATCH: Final = 500
 """Runs that an iteration reads at once."""
 
 
-class Store:
+class HistoryStore:
     """Reads and writes the history.  Every method is one transaction.
 
     Raises StoreUnavailableError while the database does not answer or has no space: the same call may succeed
@@ -35,7 +35,9 @@ class Store:
         self.search = Search(database.dialect, database.has_trigrams)
 
     @classmethod
-    async def open(cls, url: str, *, writable: bool = True, busy_seconds: float = BUSY_SECONDS) -> Store:
+    async def open(
+        cls, url: str, *, writable: bool = True, busy_seconds: float = BUSY_SECONDS
+    ) -> HistoryStore:
         """Opens the database of the URL and brings its tables up to date.
 
         Raises StoreUsageError for one that cannot be used: a SQLite database has exactly one writer.
@@ -45,7 +47,7 @@ class Store:
     async def close(self) -> None:
         await self.database.close()
 
-    async def __aenter__(self) -> Store:
+    async def __aenter__(self) -> HistoryStore:
         return self
 
     async def __aexit__(self, *_error: object) -> None:

@@ -18,7 +18,7 @@ from fournos.history.store.results_schema import acknowledgements, baselines, pr
 from fournos.history.store.results_schema import series as series_table
 from fournos.history.store.rows import columns, run_of
 from fournos.history.store.schema import keeps, runs
-from fournos.history.store.store import Store, number_of
+from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed, message
 
 MAX_PREDICTIONS: Final = 1_000
@@ -32,7 +32,7 @@ class Verdicts:
     whose runs count, "" for all.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: HistoryStore) -> None:
         self._store = store
 
     async def pin(self, identity: Identity, *, by: str, reason: str, now: datetime) -> bool:

@@ -24,7 +24,7 @@ from fournos.history.recorder.database import LOOK, PATIENCE, DatabaseArchive
 from fournos.history.recorder.journal import Journal
 from fournos.history.records import Interval, Record
 from fournos.history.settings import HistorySettings
-from fournos.history.store import Store, StoreUnavailableError
+from fournos.history.store import HistoryStore, StoreUnavailableError
 from fournos.history.store.database import Database
 from fournos.insight.causes import Cause
 from tests.unit.history.recorder.test_settings import a_run
@@ -95,11 +95,11 @@ async def test_a_database_that_answers_no_more_and_again(
 ) -> None:
     await archive.get(a_run().identity)
 
-    async def silent(self: Store) -> None:
+    async def silent(self: HistoryStore) -> None:
         raise StoreUnavailableError("disk I/O error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Store, "ping", silent)
+        patched.setattr(HistoryStore, "ping", silent)
         for _ in range(3):
             await archive._look()
     assert archive.problems() == ["history: disk I/O error"]
@@ -121,7 +121,7 @@ async def test_a_database_that_hangs_is_noticed_while_it_hangs(monkeypatch: pyte
     async def opened(url: str) -> Hanging:
         return Hanging()
 
-    monkeypatch.setattr(Store, "open", opened)
+    monkeypatch.setattr(HistoryStore, "open", opened)
     archive = DatabaseArchive("postgresql://user:s3cret@db/history")
     looking = asyncio.create_task(archive.run())
     await asyncio.sleep(PATIENCE + 1)

@@ -24,7 +24,7 @@ from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.recorder.observe import watches
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.settings import HistorySettings
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from tests.unit.history.recorder.test_hand_over import Story
 from tests.unit.systems.jobs.actors import Tekton, job
 from tests.world.server import Connection, Server, VirtualClock
@@ -97,7 +97,7 @@ async def test_the_replica_that_records_deletes_at_its_interval(
     monkeypatch.setenv("FOURNOS_HISTORY_RETENTION_INTERVAL", "90m")
     intervals = list[float]()
 
-    async def patrol(store: Store, *_: object, cluster: Callable[[], str], interval: float) -> None:
+    async def patrol(store: HistoryStore, *_: object, cluster: Callable[[], str], interval: float) -> None:
         assert await store.get(a_run().identity) == a_run()
         assert cluster() == "", "each cluster deletes its own runs, none while it does not know its UID"
         intervals.append(interval)
