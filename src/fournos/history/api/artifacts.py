@@ -72,7 +72,7 @@ async def list_artifacts(service: HistoryService, call: ApiCall) -> list[Artifac
 
 
 async def download(service: HistoryService, call: ApiCall) -> web.StreamResponse:
-    """Sends a file.  A browser saves it and never shows it: its content is anybody's."""
+    """Sends a file.  A browser saves it and never shows it: any task may have made its content."""
     run, path, request = await found(service, call), call.path["path"], call.request
     assert request is not None
     stored = await service.artifacts.find(run.identity, path)

@@ -101,7 +101,7 @@ class Authenticator:
     ) -> None:
         self._api = api
         self._front_proxy = front_proxy
-        self._kept: TtlCache[bytes, User | str] = TtlCache(KEPT, monotonic=monotonic)
+        self._reviewed: TtlCache[bytes, User | str] = TtlCache(KEPT, monotonic=monotonic)
         self._reviews = RateLimit(*REVIEWS, monotonic=monotonic)
         self._room = asyncio.Semaphore(AT_ONCE)
 
@@ -116,28 +116,28 @@ class Authenticator:
         if not token:
             raise UnauthorizedError("a bearer token of this cluster is needed")
         digest = hashlib.sha256(f"{audience} {token}".encode()).digest()
-        found = self._kept.get(digest)
-        if found is None:
+        reviewed = self._reviewed.get(digest)
+        if reviewed is None:
             if wait := self._reviews.take(network(request.remote or "")):
                 raise TooManyRequestsError("too many unknown tokens come from here", retry_after=wait)
             if self._room.locked():
                 raise TooManyRequestsError("too many tokens are being reviewed", retry_after=1)
             async with self._room:
-                found = await self._review(digest, token, audience)
-        if isinstance(found, str):
-            raise UnauthorizedError(found)
-        return found
+                reviewed = await self._review(digest, token, audience)
+        if isinstance(reviewed, str):
+            raise UnauthorizedError(reviewed)
+        return reviewed
 
     async def _review(self, digest: bytes, token: str, audience: str) -> User | str:
         review = token_review(token, audiences=(audience,) if audience else ())
         try:
-            found = user_of(await self._api.create(TOKEN_REVIEW, review))
+            user = user_of(await self._api.create(TOKEN_REVIEW, review))
         except KubeError as error:
             raise UnavailableError("the API server cannot review the token now", retry_after=2) from error
-        if found is None:
+        if user is None:
             where = f"for {audience}" if audience else "in this cluster"
-            return self._kept.put(digest, f"the token is not valid {where}", UNKNOWN)
-        return self._kept.put(digest, found, KNOWN)
+            return self._reviewed.put(digest, f"the token is not valid {where}", UNKNOWN)
+        return self._reviewed.put(digest, user, KNOWN)
 
 
 async def own_job(user: User, api: Api) -> Obj:

@@ -43,12 +43,12 @@ class Access:
     def attributes(self, namespace: str) -> dict[str, str]:
         """The resourceAttributes of a SubjectAccessReview; `namespace` "" means all."""
         resource, _, subresource = self.resource.partition("/")
-        found = {"group": GROUP, "version": "v1", "verb": self.verb, "resource": resource}
+        attributes = {"group": GROUP, "version": "v1", "verb": self.verb, "resource": resource}
         if namespace:
-            found["namespace"] = namespace
+            attributes["namespace"] = namespace
         if subresource:
-            found["subresource"] = subresource
-        return found
+            attributes["subresource"] = subresource
+        return attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,14 @@ class HistoryAuthorizer:
 
     async def _current(self) -> dict[str, str]:
         """Returns the UID of each namespace that exists, by name."""
-        found = self._uids.get(None)
-        if found is None:
+        uids = self._uids.get(None)
+        if uids is None:
             try:
                 items = (await self._api.list(NAMESPACE)).items
             except KubeError as error:
                 raise UnavailableError("the namespaces cannot be read now", retry_after=2) from error
-            found = self._uids.put(None, {key_of(one).name: uid_of(one) for one in items}, _NAMESPACES)
-        return found
+            uids = self._uids.put(None, {key_of(item).name: uid_of(item) for item in items}, _NAMESPACES)
+        return uids
 
 
 def _cannot(user: User, access: Access) -> str:

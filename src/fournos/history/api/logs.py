@@ -67,7 +67,7 @@ async def get_logs(service: HistoryService, call: ApiCall) -> LogPage | web.Stre
 async def _text(
     request: web.Request, reader: LogReader, first: int, name: str, *, timestamps: bool
 ) -> web.StreamResponse:
-    """Sends all lines as `fournos logs` shows them.  A browser saves them: their content is anybody's."""
+    """Sends all lines as `fournos logs` shows them.  A browser saves them and never shows them."""
     response = web.StreamResponse(
         headers={
             "Content-Type": "text/plain; charset=utf-8",

@@ -97,7 +97,7 @@ class LogCollector:
         run = self._runs.get(uid)
         if run is None:
             return {}
-        return {one: FollowedLog(stream.container.ended, stream.done) for one, stream in run.streams.items()}
+        return {id_: FollowedLog(stream.container.ended, stream.done) for id_, stream in run.streams.items()}
 
     def behind(self, pod: Obj) -> bool:
         """True if the pod shows a start or an end that was not reported by `follow`."""
@@ -113,7 +113,7 @@ class LogCollector:
             self._reported.setdefault(container.pod_uid, {})[container.name] = container.ended
             stream = run.streams.get(container.id)
             if stream is not None:
-                stream.tell(container)
+                stream.update(container)
                 continue
             stream = ContainerStream(container, identity, self._shared, server, run.budget)
             run.streams[container.id] = stream

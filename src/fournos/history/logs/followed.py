@@ -23,7 +23,7 @@ class FollowedLog:
 
 @dataclass(frozen=True, slots=True)
 class FollowLogs(Custom):
-    """Follows containers of a run, or brings what is known of them up to date."""
+    """Follows containers of a run; the collector takes the newest state of those that it follows already."""
 
     key: Key
     identity: Identity
@@ -33,7 +33,7 @@ class FollowLogs(Custom):
 def news(
     containers: Iterable[StartedContainer], followed: Mapping[tuple[str, str], FollowedLog]
 ) -> tuple[StartedContainer, ...]:
-    """Returns the containers that have started or ended without the collector knowing."""
+    """Returns the containers whose start or end was not reported to the collector."""
     return tuple(
         one for one in containers if (log := followed.get(one.id)) is None or (one.ended and not log.ended)
     )

@@ -37,12 +37,12 @@ SMALL: Final = 4096
 """Bytes of lines that one log may always keep in memory."""
 _SKEW: Final = timedelta(seconds=2)
 _TRIES: Final = 5
-"""How often the log of an ended container is asked for that the API server cannot read."""
+"""Requests for the log of an ended container that the API server cannot read, before it counts as gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
-    """What all streams share."""
+    """The objects that all streams share."""
 
     rows: Callable[[], Awaitable[LogRows]]
     blobs: Blobs
@@ -65,7 +65,7 @@ class _End(Enum):
 
 
 class ContainerStream:
-    """Reads and stores the log of one container.  Call `tell` with each new state of the container."""
+    """Reads and stores the log of one container.  `update` takes each new state of the container."""
 
     def __init__(
         self,
@@ -89,9 +89,9 @@ class ContainerStream:
         self._refused = 0
         self._masking = Masking()
         self._backoff = Backoff(cap=60.0)
-        self.tell(container)
+        self.update(container)
 
-    def tell(self, container: StartedContainer) -> None:
+    def update(self, container: StartedContainer) -> None:
         """Takes the newest state of the container."""
         self.container = container
         if container.ended:
@@ -117,9 +117,9 @@ class ContainerStream:
 
     async def _opened(self) -> LogWriter:
         rows = await self._shared.rows()
-        found, last = await rows.log(self._identity, self.container)
-        self._budget.stored(found.bytes)
-        return LogWriter(rows, self._shared.blobs, self._identity, found, last, self._shared.memory)
+        stored, last = await rows.log(self._identity, self.container)
+        self._budget.stored(stored.bytes)
+        return LogWriter(rows, self._shared.blobs, self._identity, stored, last, self._shared.memory)
 
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
         """Calls until the database and the blob store answer."""
@@ -134,7 +134,7 @@ class ContainerStream:
     # --- one request ---------------------------------------------------------------------------------
 
     async def _read(self, writer: LogWriter) -> _End:
-        """Reads what the log has, or until it is cut."""
+        """Reads the log to its present end, or until it is cut."""
         await self._retried(writer.flush)
         async with self._shared.slots.taken(self._ended):
             if not self._shared.present(self.container):
@@ -202,10 +202,10 @@ class ContainerStream:
             return lines
         return [f"{at} {text}".encode() for (at, _), text in zip(split, shown, strict=True)]
 
-    # --- what follows --------------------------------------------------------------------------------
+    # --- the next request --------------------------------------------------------------------------------
 
     async def _over(self, end: _End) -> bool:
-        """Waits for what has to come before another request; True if there is nothing more to read."""
+        """Waits until another request is due; True if there is nothing more to read."""
         if end is _End.GONE:
             return True
         if end is _End.CUT:

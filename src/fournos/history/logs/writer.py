@@ -136,15 +136,15 @@ class LogWriter:
     async def _reread(self) -> None:
         """Drops the lines that are stored: by a write which seemed to fail, or by another process."""
         if self._unsure:
-            found, self._last = await self._rows.log(self._identity, self.log.container)
-            number = found.lines - self.log.lines
+            stored, self._last = await self._rows.log(self._identity, self.log.container)
+            number = stored.lines - self.log.lines
             if number < 0:
                 # The run was deleted and recorded anew, or the database was restored: nothing that waits is
                 # stored.  The chunks from before may be waiting for their deletion.
                 number, self._mine = 0, secrets.token_hex(4)
             self._ahead += max(0, number - len(self._pending))
             self._stored(number)
-            self.log, self._unsure = replace(found, container=self.log.container), False
+            self.log, self._unsure = replace(stored, container=self.log.container), False
 
     async def _put(self, log: Log, chunk: Chunk | None) -> bool:
         """Stores the state of the log.  False: another process has stored lines meanwhile."""

@@ -70,7 +70,7 @@ def acknowledged(
 
 
 def is_open(finding: Finding, acknowledgement: Acknowledgement | None) -> bool:
-    """True for a finding that asks for somebody: not refuted, not recovered, not acknowledged.
+    """True for a finding that is neither refuted nor recovered nor acknowledged.
 
     Commands, the page, metrics, Events and messages all go by this.
     """

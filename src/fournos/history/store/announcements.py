@@ -13,7 +13,7 @@ from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 
 KEPT: Final = timedelta(days=365)
-"""Longer than any verdict is news."""
+"""Announcements are stored longer than any verdict is announced."""
 
 
 class Announcements:

@@ -32,7 +32,7 @@ INTERVAL: Final = 300.0
 UNKNOWN: Final = 1.0
 """Seconds between two looks for the UID of the cluster."""
 WATCHED: Final = 6 * RECENT
-"""Fingerprints without results for this time are over: their series are silent for good reason."""
+"""Fingerprints without results for this time are not judged: they are not run any more."""
 MOST: Final = 500
 """Fingerprints that are judged, those with the newest results."""
 
