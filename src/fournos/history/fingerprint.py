@@ -111,14 +111,14 @@ def fingerprint(
     engine, value = _engine(spec.get("executionEngine"))
     args = _arguments(value.get("args"))
     rest = {key: item for key, item in value.items() if key not in ("project", "args")}
-    kept = _without_versions(rest, _DEEPEST)
+    measured_spec = _without_versions(rest, _DEEPEST)
     hardware = (resolved or {}).get("hardware") or spec.get("hardware") or {}
     return Fingerprint(
         pipeline=str(spec.get("pipeline") or DEFAULT_PIPELINE),
         engine=engine,
         project=str(value.get("project") or ""),
         args=args,
-        config=_canonical(kept) if kept else "",
+        config=_canonical(measured_spec) if measured_spec else "",
         model=_model_of_arguments(args) or _model(value, _DEEPEST),
         gpu_type=str(hardware.get("gpuType") or ""),
         gpu_count=_count(hardware.get("gpuCount")),
@@ -149,10 +149,10 @@ def cluster_class(cluster: Obj, gpu_type: str = "") -> str:
     labels = cluster["metadata"].get("labels") or {}
     if label := str(labels.get(CLUSTER_CLASS_LABEL) or ""):
         return label
-    found = (status_of(cluster).get("hardware") or spec_of(cluster).get("hardware") or {}).get("gpus") or ()
+    gpus = (status_of(cluster).get("hardware") or spec_of(cluster).get("hardware") or {}).get("gpus") or ()
     models = sorted(
         f"{gpu.get('model')}x{_per_node(gpu)}"
-        for gpu in found
+        for gpu in gpus
         if gpu_type and gpu.get("shortName") == gpu_type
     )
     return "+".join(models)

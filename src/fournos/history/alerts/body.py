@@ -53,17 +53,17 @@ def signature(secret: bytes, sent_at: int, content: bytes) -> str:
     return f"t={sent_at},v1={digest}"
 
 
-def _change(found: Finding) -> dict[str, Any]:
+def _change(finding: Finding) -> dict[str, Any]:
     return {
-        "kpi": short(found.kpi_id),
-        "state": str(VERDICTS[found.kind]),
-        "direction": "rises" if found.rises else "falls",
-        "before": found.before,
-        "after": found.after,
-        "changePercent": None if found.change is None else round(100 * found.change, 2),
-        "comparedRuns": found.earlier,
-        "unit": short(found.unit),
-        "labels": labels(found),
+        "kpi": short(finding.kpi_id),
+        "state": str(VERDICTS[finding.kind]),
+        "direction": "rises" if finding.rises else "falls",
+        "before": finding.before,
+        "after": finding.after,
+        "changePercent": None if finding.change is None else round(100 * finding.change, 2),
+        "comparedRuns": finding.earlier,
+        "unit": short(finding.unit),
+        "labels": labels(finding),
     }
 
 

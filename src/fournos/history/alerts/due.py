@@ -155,29 +155,29 @@ def _groups(
     by_id = {one.id: one for one in judged.series}
     changes = [one for one in settled if one.state is not NewsVerdict.SILENT]
 
-    def open_(found: Finding) -> bool:
-        series = by_id[found.series]
+    def open_(finding: Finding) -> bool:
+        series = by_id[finding.series]
         return (
-            found.state is State.CONFIRMED
-            and now - found.at <= RECENT
-            and is_open(found, acknowledged(found, series, judged.known, judged.pinned_at))
-            and covering(found, series, changes, judged.pinned_at) is None
+            finding.state is State.CONFIRMED
+            and now - finding.at <= RECENT
+            and is_open(finding, acknowledged(finding, series, judged.known, judged.pinned_at))
+            and covering(finding, series, changes, judged.pinned_at) is None
         )
 
     return group(filter(open_, judged.report.findings), order)
 
 
-def _of_group(judged: Judged, found: FindingGroup, order: Sequence[str]) -> News:
-    place = order.index(found.run)
+def _of_group(judged: Judged, joined: FindingGroup, order: Sequence[str]) -> News:
+    place = order.index(joined.run)
     return News(
         judged.namespace,
         judged.namespace_uid,
         judged.fingerprint,
-        VERDICTS[found.kind],
-        found.run,
-        min(one.at for one in found.findings),
+        VERDICTS[joined.kind],
+        joined.run,
+        min(one.at for one in joined.findings),
         order[place - 1] if place else "",
-        changes=found.findings,
+        changes=joined.findings,
     )
 
 

@@ -57,11 +57,11 @@ class Events:
         return news.verdict in REASONS and run is not None and run.cluster == self._cluster()
 
     async def send(self, news: News, context: NewsContext) -> SendOutcome:
-        found = self._find(context.run) if context.run else None
-        if found is None:
+        target = self._find(context.run) if context.run else None
+        if target is None:
             return SendOutcome(gone=True)
         try:
-            await self._api.create(EVENT, event(news, context, *found, self._clock.now(), self._instance))
+            await self._api.create(EVENT, event(news, context, *target, self._clock.now(), self._instance))
         except AlreadyExistsError:
             return SendOutcome()
         except NotFoundError:

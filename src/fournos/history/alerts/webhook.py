@@ -99,10 +99,10 @@ def _url(path: str) -> URL:
 
 def _read(path: str) -> bytes:
     with Path(path).open("rb") as file:
-        found = file.read(_LARGEST).strip()
-    if not found:
+        content = file.read(_LARGEST).strip()
+    if not content:
         raise ValueError("a file of the webhook is empty")
-    return found
+    return content
 
 
 def _reason(error: OSError | ValueError) -> str:

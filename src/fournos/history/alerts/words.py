@@ -34,14 +34,14 @@ def commands(news: News, context: NewsContext) -> list[str]:
     return [*compare, f"fournos trend -n {namespace} {name}"]
 
 
-def line(found: Finding) -> str:
+def line(finding: Finding) -> str:
     """Returns the KPI, its change, and how many runs it is compared with."""
-    percent = "from 0" if found.change is None else f"{100 * found.change:+.1f}%"
-    where = ", ".join(f"{key}={value}" for key, value in labels(found).items())
-    name = f"{short(found.kpi_id)} ({where})" if where else short(found.kpi_id)
-    values = f"{found.before:g} to {found.after:g} {short(found.unit)}".rstrip()
-    verdict = _JUDGED.get(VERDICTS[found.kind], "changed")
-    return f"{name}: {percent}, {verdict} ({values}; compared with {count(found.earlier, 'earlier run')})"
+    percent = "from 0" if finding.change is None else f"{100 * finding.change:+.1f}%"
+    where = ", ".join(f"{key}={value}" for key, value in labels(finding).items())
+    name = f"{short(finding.kpi_id)} ({where})" if where else short(finding.kpi_id)
+    values = f"{finding.before:g} to {finding.after:g} {short(finding.unit)}".rstrip()
+    verdict = _JUDGED.get(VERDICTS[finding.kind], "changed")
+    return f"{name}: {percent}, {verdict} ({values}; compared with {count(finding.earlier, 'earlier run')})"
 
 
 def labels(found: Finding) -> dict[str, str]:

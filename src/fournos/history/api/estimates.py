@@ -24,21 +24,21 @@ EVENTS: Final = ("start", "end")
 
 async def list_estimates(service: HistoryService, call: ApiCall) -> Estimates:
     try:
-        found = await _estimator(service).waiting(call.namespace)
+        estimates = await _estimator(service).waiting(call.namespace)
     except NotReadyError as error:
         raise UnavailableError(str(error), retry_after=2) from error
-    return Estimates(tuple(found), await _accuracy(service, call))
+    return Estimates(tuple(estimates), await _accuracy(service, call))
 
 
 async def get_estimate(service: HistoryService, call: ApiCall) -> Estimates:
     asked = call.path["run"]
     try:
-        found = await _estimator(service).one(call.namespace, asked)
+        estimate = await _estimator(service).one(call.namespace, asked)
     except NotReadyError as error:
         raise UnavailableError(str(error), retry_after=2) from error
-    if found is None:
+    if estimate is None:
         raise NotFoundError(f"{asked} is in no queue: it has no estimate", name=asked)
-    return Estimates((found,), await _accuracy(service, call))
+    return Estimates((estimate,), await _accuracy(service, call))
 
 
 async def would_start(service: HistoryService, call: ApiCall) -> WouldStart:

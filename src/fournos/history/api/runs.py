@@ -88,13 +88,13 @@ async def get_run(service: HistoryService, call: ApiCall) -> RunDetail:
 
 async def get_document(service: HistoryService, call: ApiCall) -> Any:
     name = call.path["document"]
-    known = {document.value: document for document in Document}
-    wanted = [known[name]] if name in known else []
-    detail = await _detail(service, call, *wanted)
+    by_name = {document.value: document for document in Document}
+    names = [by_name[name]] if name in by_name else []
+    detail = await _detail(service, call, *names)
     value = next(iter(detail.documents.values()), None)
     if value is None:
         raise NotFoundError(
-            f"{detail.run.name} has no document {name}; there are: {', '.join(known)}", name=name
+            f"{detail.run.name} has no document {name}; there are: {', '.join(by_name)}", name=name
         )
     return value
 

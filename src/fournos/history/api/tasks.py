@@ -69,12 +69,12 @@ async def _serve(
     while True:
         try:
             service.cluster = uid_of(await api.get(NAMESPACE, KUBE_SYSTEM))
-            found = await read_front_proxy(api)
+            proxy = await read_front_proxy(api)
             break
         except (KubeError, ValueError) as error:
             log.warning("history: the API waits for the API server: %s", error)
             await asyncio.sleep(backoff.next())
-    authority, front_proxy = found if found is not None else (b"", None)
+    authority, front_proxy = proxy if proxy is not None else (b"", None)
     server = HistoryServer(
         ROUTES,
         service,

@@ -96,8 +96,10 @@ async def trends_of(
     records = await results.of(pinned.run.identity) if pinned else ()
     values = baseline_values(run.fingerprint, records)
     report = await asyncio.to_thread(judge, series, values)
-    known = await verdicts.acknowledged([one.id for one in series], scope.namespaces, cluster=scope.cluster)
-    covered = _covered(report, series, known, pinned.at if pinned else None)
+    acknowledgements = await verdicts.acknowledged(
+        [one.id for one in series], scope.namespaces, cluster=scope.cluster
+    )
+    covered = _covered(report, series, acknowledgements, pinned.at if pinned else None)
     names = await results.names(
         {run for finding in report.findings for run in (finding.run, finding.recovered) if run}
     )
@@ -106,11 +108,16 @@ async def trends_of(
 
 
 def _covered(
-    report: Report, series: Iterable[Series], known: Sequence[Acknowledgement], pinned_at: datetime | None
+    report: Report,
+    series: Iterable[Series],
+    acknowledgements: Sequence[Acknowledgement],
+    pinned_at: datetime | None,
 ) -> dict[str, Acknowledgement]:
     """Returns the acknowledgement of each finding that has one."""
     by_id = {one.id: one for one in series}
-    pairs = ((one.id, acknowledged(one, by_id[one.series], known, pinned_at)) for one in report.findings)
+    pairs = (
+        (one.id, acknowledged(one, by_id[one.series], acknowledgements, pinned_at)) for one in report.findings
+    )
     return {name: one for name, one in pairs if one is not None}
 
 

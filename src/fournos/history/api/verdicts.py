@@ -116,11 +116,11 @@ async def list_acknowledgements(service: HistoryService, call: ApiCall) -> tuple
     run = await found(service, call)
     trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
     verdicts = await service.verdicts()
-    known = await verdicts.acknowledged(
+    acknowledgements = await verdicts.acknowledged(
         [one.id for one in trends.series], call.scope.namespaces, cluster=call.scope.cluster
     )
-    names = await (await service.results()).names({one.run for one in known})
-    return _shown(trends, known, names)
+    names = await (await service.results()).names({one.run for one in acknowledgements})
+    return _shown(trends, acknowledgements, names)
 
 
 async def withdraw(service: HistoryService, call: ApiCall) -> Withdrawn:
@@ -137,21 +137,21 @@ async def withdraw(service: HistoryService, call: ApiCall) -> Withdrawn:
 
 
 def _shown(
-    trends: Trends, known: list[Acknowledgement], names: dict[str, str] | None = None
+    trends: Trends, acknowledgements: list[Acknowledgement], names: dict[str, str] | None = None
 ) -> tuple[Acknowledged, ...]:
-    by_id, known_names = {one.id: one for one in trends.series}, trends.names | (names or {})
+    by_id, run_names = {one.id: one for one in trends.series}, trends.names | (names or {})
     return tuple(
         Acknowledged(
             by_id[one.series].kpi_id,
             dict(by_id[one.series].labels),
-            known_names.get(one.run) or one.run.rpartition("/")[2],
+            run_names.get(one.run) or one.run.rpartition("/")[2],
             one.rises,
             one.at,
             one.reason,
             one.by,
             one.made_at,
         )
-        for one in known
+        for one in acknowledgements
     )
 
 

@@ -112,15 +112,15 @@ class Artifacts:
 
         Raises ArtifactError for what is refused, NoRunError and BusyError.
         """
-        wanted = Artifact(checked_path(path), size, checked_sha256(sha256), now)
+        artifact = Artifact(checked_path(path), size, checked_sha256(sha256), now)
         others = self._receiving.setdefault(identity, [])
-        if any(wanted.path == one.path or wanted.sha256 == one.sha256 for one in _artifacts(others)):
+        if any(artifact.path == one.path or artifact.sha256 == one.sha256 for one in _artifacts(others)):
             raise UploadBusyError(f"{path}: this file is being received already; send it again later")
         if len(others) >= AT_ONCE:
             raise UploadBusyError(
                 f"{path}: {AT_ONCE} files of this run are being received; send it again later"
             )
-        upload = _Upload(wanted)
+        upload = _Upload(artifact)
         others.append(upload)
         try:
             return await self._receive(identity, upload, others, content)
@@ -132,27 +132,27 @@ class Artifacts:
     async def _receive(
         self, identity: Identity, upload: _Upload, receiving: list[_Upload], content: AsyncIterator[bytes]
     ) -> Artifact:
-        wanted, present = upload.artifact, await (await self._rows()).stored_artifacts(identity)
-        self._limits.check([*_artifacts(present), *_artifacts(receiving)], wanted.path, wanted.size)
-        same = [one for one in present if one.artifact.sha256 == wanted.sha256]
+        artifact, present = upload.artifact, await (await self._rows()).stored_artifacts(identity)
+        self._limits.check([*_artifacts(present), *_artifacts(receiving)], artifact.path, artifact.size)
+        same = [one for one in present if one.artifact.sha256 == artifact.sha256]
         for one in same:
-            if one.artifact.path == wanted.path:
+            if one.artifact.path == artifact.path:
                 return one.artifact
-        stored = StoredArtifact(wanted, same[0].upload if same else secrets.token_hex(4))
+        stored = StoredArtifact(artifact, same[0].upload if same else secrets.token_hex(4))
         if not same:
-            await self._check_room(identity, wanted.size)
+            await self._check_room(identity, artifact.size)
             await self._store(identity, stored, upload, content)
         try:
             replaced = await (await self._rows()).put_artifact(identity, stored)
         except ContentGoneError:
             raise UploadBusyError(
-                f"{wanted.path}: its content is being replaced; send it again later"
+                f"{artifact.path}: its content is being replaced; send it again later"
             ) from None
         if replaced is not None:
             await self._forget(await (await self._rows()).release_artifact(identity, replaced))
         if not same and (used := self._used.get(_space(identity))) is not None:
-            used.bytes += wanted.size
-        return wanted
+            used.bytes += artifact.size
+        return artifact
 
     async def _check_room(self, identity: Identity, size: int) -> None:
         """Raises BlobsFullError if the share of the namespace, or the volume, has no room for it now."""
@@ -177,23 +177,25 @@ class Artifacts:
     async def _store(
         self, identity: Identity, stored: StoredArtifact, upload: _Upload, content: AsyncIterator[bytes]
     ) -> None:
-        wanted, digest, written, keys = stored.artifact, hashlib.sha256(), 0, list[str]()
+        artifact, digest, written, keys = stored.artifact, hashlib.sha256(), 0, list[str]()
         try:
             async for chunk in _chunks(content):
                 written += len(chunk)
-                if written > wanted.size:
+                if written > artifact.size:
                     break
                 digest.update(chunk)
-                key = _key(identity.uid, wanted.sha256, stored.upload, len(keys))
+                key = _key(identity.uid, artifact.sha256, stored.upload, len(keys))
                 if not await (await self._rows()).claim_blob(identity, key, len(chunk)):
                     raise NoRunError
                 keys.append(key)
                 upload.claimed = written
                 await self._blobs.write(key, chunk)
-            if written != wanted.size:
-                raise ArtifactError(f"{wanted.path}: {wanted.size} bytes were announced, and {written} came")
-            if digest.hexdigest() != wanted.sha256:
-                raise ArtifactError(f"{wanted.path}: the content does not have the announced checksum")
+            if written != artifact.size:
+                raise ArtifactError(
+                    f"{artifact.path}: {artifact.size} bytes were announced, and {written} came"
+                )
+            if digest.hexdigest() != artifact.sha256:
+                raise ArtifactError(f"{artifact.path}: the content does not have the announced checksum")
         except BaseException:
             await self._forget(keys)
             raise

@@ -98,10 +98,10 @@ class DirectoryBlobs:
             if not KEY.fullmatch(key):
                 continue
             try:
-                found = path.lstat()
+                status = path.lstat()
             except FileNotFoundError:
                 continue  # It was deleted since.
-            yield ListedBlob(key, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
+            yield ListedBlob(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
     def _files(self) -> Iterable[Path]:
         for folder, _, names in os.walk(self._root):

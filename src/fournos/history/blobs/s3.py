@@ -67,11 +67,11 @@ class S3Blobs:
                     raise  # A bucket that is gone must not look like a blob that is.
 
     async def delete(self, keys: Iterable[str]) -> None:
-        wanted = [checked(key) for key in keys]
+        paths = [checked(key) for key in keys]
         async with self._turns:
             with self._translated("delete from"):
-                for start in range(0, len(wanted), PAGE):
-                    await self._store.delete_async(wanted[start : start + PAGE])
+                for start in range(0, len(paths), PAGE):
+                    await self._store.delete_async(paths[start : start + PAGE])
 
     async def pages(self) -> AsyncIterator[Sequence[ListedBlob]]:
         stream = self._store.list(chunk_size=PAGE)

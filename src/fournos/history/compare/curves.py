@@ -54,20 +54,20 @@ def common(curves: Sequence[Curve]) -> CommonCurves | None:
 
 def heights_over(curves: Iterable[Curve], low: float, high: float) -> list[float]:
     """The mean heights between low and high of the curves that cover this range."""
-    found = []
+    heights = []
     for curve in map(single_valued, curves):
         if curve and curve[0][0] <= low and curve[-1][0] >= high:
             xs = sorted({low, high, *(x for x, _ in curve if low < x < high)})
-            found.append(_height(xs, [_at(curve, x) for x in xs]))
-    return found
+            heights.append(_height(xs, [_at(curve, x) for x in xs]))
+    return heights
 
 
 def typical(curves: Sequence[Curve]) -> list[tuple[float, float]]:
     """The median curve of repeats, on their common x; the first curve if they have none."""
-    found = common(curves)
-    if found is None:
+    shared = common(curves)
+    if shared is None:
         return single_valued(curves[0])
-    return [(x, median(one[i] for one in found.y)) for i, x in enumerate(found.x)]
+    return [(x, median(one[i] for one in shared.y)) for i, x in enumerate(shared.x)]
 
 
 def _height(xs: Sequence[float], ys: Sequence[float]) -> float:

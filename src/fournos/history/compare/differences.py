@@ -50,11 +50,13 @@ class Difference:
 def differences(subjects: Sequence[ComparedRun]) -> tuple[Difference, ...]:
     """All differences between the subjects, those of the fingerprint first."""
     prints = [_fingerprint(subject.fingerprint) for subject in subjects]
-    found = list(_section(Section.FINGERPRINT, prints))
-    found += _section(Section.SPEC, [_own(flat(_spec(subject.spec)), subject) for subject in subjects])
-    found += _section(Section.PROVENANCE, [_own(flat(subject.provenance), subject) for subject in subjects])
-    found += _section(Section.HARDWARE, [dict(flat(subject.hardware)) for subject in subjects])
-    return tuple(found)
+    different = list(_section(Section.FINGERPRINT, prints))
+    different += _section(Section.SPEC, [_own(flat(_spec(subject.spec)), subject) for subject in subjects])
+    different += _section(
+        Section.PROVENANCE, [_own(flat(subject.provenance), subject) for subject in subjects]
+    )
+    different += _section(Section.HARDWARE, [dict(flat(subject.hardware)) for subject in subjects])
+    return tuple(different)
 
 
 def causes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:

@@ -77,14 +77,14 @@ def durations(work: WorkProfile, past: Iterable[Past]) -> Durations | None:
 
     `past` has the newest runs first.
     """
-    known = list(past)
+    runs = list(past)
     for level, (basis, key) in enumerate(_LEVELS):
-        wanted = key(work)
-        if wanted is None:
+        work_key = key(work)
+        if work_key is None:
             continue
-        found = [one.seconds for one in known if key(one.work) == wanted][:MAX_RUNS]
-        if len(found) >= MIN_RUNS:
-            return Durations(tuple(sorted(found)), f"{len(found)} runs of {basis}", level)
+        seconds = [one.seconds for one in runs if key(one.work) == work_key][:MAX_RUNS]
+        if len(seconds) >= MIN_RUNS:
+            return Durations(tuple(sorted(seconds)), f"{len(seconds)} runs of {basis}", level)
     return None
 
 

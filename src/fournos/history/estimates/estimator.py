@@ -94,40 +94,40 @@ class Estimator:
 
     async def predictions(self) -> list[tuple[Identity, Estimate]]:
         """Returns the estimates of all waiting objects, by their identity in the history."""
-        found = await self.waiting()
+        waiting = await self.waiting()
         async with self._turn:
             cluster = (await self._current()).objects.namespaces.get(KUBE_SYSTEM, "")
-        return [(Identity(cluster, one.namespace, one.uid), one.estimate) for one in found if cluster]
+        return [(Identity(cluster, one.namespace, one.uid), one.estimate) for one in waiting if cluster]
 
     async def one(self, namespace: str, asked: str) -> JobEstimate | None:
         """Estimates the object of this name or UID; None if it neither waits nor runs."""
         async with self._turn:
-            known = await self._current()
-            place = known.snapshot.place(namespace, asked)
-            return None if place is None else await self._of(known, place)
+            cached = await self._current()
+            place = cached.snapshot.place(namespace, asked)
+            return None if place is None else await self._of(cached, place)
 
     async def would_start(self, namespace: str, spec: FournosJobSpec, local_queue: str) -> WouldStart:
         """Estimates a FournosJob that is not submitted yet.  Raises CannotEstimateError."""
         async with self._turn:
-            known = await self._current()
+            cached = await self._current()
             now = self._clock.now()
             if spec.clusterless:
                 values = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
-                past = known.past.get(known.objects.namespaces.get(namespace, ""), ())
+                past = cached.past.get(cached.objects.namespaces.get(namespace, ""), ())
                 ends = remaining(closest(works_of(values, {}, ("",), {}), past), 0.0, now)
                 return WouldStart(True, "", Estimate(Range(now, now), ends.end, ends.basis, ends.reason))
-            found = candidate(
-                known.objects,
-                known.past,
+            job = candidate(
+                cached.objects,
+                cached.past,
                 spec,
                 namespace=namespace,
                 local_queue=local_queue,
                 gpu_prefix=self._gpu_prefix,
             )
-            if found.place >= DEEPEST:
+            if job.place >= DEEPEST:
                 return WouldStart(False, "", _too_deep())
-            queue = known.snapshot.queues[found.cluster_queue].first(DEEPEST)
-            return await asyncio.to_thread(would_start, queue, found.job, now, place=found.place)
+            queue = cached.snapshot.queues[job.cluster_queue].first(DEEPEST)
+            return await asyncio.to_thread(would_start, queue, job.job, now, place=job.place)
 
     async def _current(self) -> _CachedEstimates:
         if self._known is None or self._clock.monotonic() >= self._known.until:
@@ -137,20 +137,20 @@ class Estimator:
             self._known = _CachedEstimates(self._clock.monotonic() + FRESH, objects, past, shot, {})
         return self._known
 
-    async def _of(self, known: _CachedEstimates, place: QueuedObject) -> JobEstimate:
+    async def _of(self, cached: _CachedEstimates, place: QueuedObject) -> JobEstimate:
         if not place.position:
-            found = _running(known.snapshot, place)
+            estimate = _running(cached.snapshot, place)
         elif place.position > DEEPEST:
-            found = _too_deep()
+            estimate = _too_deep()
         else:
-            queue = known.snapshot.queues[place.cluster_queue].first(DEEPEST)
-            if place.cluster_queue not in known.estimates:
+            queue = cached.snapshot.queues[place.cluster_queue].first(DEEPEST)
+            if place.cluster_queue not in cached.estimates:
                 keys = [one.key for one in queue.waiting]
-                known.estimates[place.cluster_queue] = await asyncio.to_thread(
-                    estimates, queue, keys, known.snapshot.at
+                cached.estimates[place.cluster_queue] = await asyncio.to_thread(
+                    estimates, queue, keys, cached.snapshot.at
                 )
-            found = known.estimates[place.cluster_queue][place.workload]
-        return JobEstimate(place.kind, place.name, place.namespace, place.uid, place.position, found)
+            estimate = cached.estimates[place.cluster_queue][place.workload]
+        return JobEstimate(place.kind, place.name, place.namespace, place.uid, place.position, estimate)
 
 
 def _running(shot: QueueSnapshot, place: QueuedObject) -> Estimate:

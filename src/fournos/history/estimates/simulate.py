@@ -65,20 +65,20 @@ def estimate(queue: QueueModel, key: Key, now: datetime) -> Estimate:
 def estimates(queue: QueueModel, keys: Iterable[Key], now: datetime) -> dict[Key, Estimate]:
     """Estimates several waiting jobs by the same plays.  Raises KeyError for one that is not in the queue."""
     jobs = {one.key: one for one in queue.waiting}
-    wanted = {key: jobs[key] for key in keys}
+    estimated = {key: jobs[key] for key in keys}
     result = {
         key: Estimate(None, None, reason=reason)
-        for key, job in wanted.items()
+        for key, job in estimated.items()
         if (reason := _obstacle(queue, job))
     }
-    targets = frozenset(wanted.keys() - result.keys())
+    targets = frozenset(estimated.keys() - result.keys())
     source = random.Random(_SEED)  # noqa: S311  reproducible on purpose
     shapes = _shapes(queue)
-    starts: dict[Key, list[float]] = {key: [] for key in wanted if key in targets}
+    starts: dict[Key, list[float]] = {key: [] for key in estimated if key in targets}
     for _ in range(PLAYS if targets else 0):
         for key, first in _play(queue, shapes, targets, source).items():
             starts[key].append(first)
-    return result | {key: _estimate(wanted[key], found, now, source) for key, found in starts.items()}
+    return result | {key: _estimate(estimated[key], found, now, source) for key, found in starts.items()}
 
 
 def _estimate(job: WaitingJob, starts: list[float], now: datetime, source: random.Random) -> Estimate:
@@ -91,12 +91,12 @@ def _estimate(job: WaitingJob, starts: list[float], now: datetime, source: rando
     return Estimate(start, _range(ends, now), job.durations.basis)
 
 
-def remaining(known: Durations | None, elapsed: float, now: datetime) -> Estimate:
+def remaining(durations: Durations | None, elapsed: float, now: datetime) -> Estimate:
     """Estimates the end of a job that runs since `elapsed` seconds."""
-    if known is None:
+    if durations is None:
         return Estimate(None, None, reason=NO_HISTORY)
-    left = [length - elapsed for length in known.seconds if length > elapsed] or [_OVERDUE * elapsed]
-    return Estimate(None, _range(left, now), known.basis)
+    left = [length - elapsed for length in durations.seconds if length > elapsed] or [_OVERDUE * elapsed]
+    return Estimate(None, _range(left, now), durations.basis)
 
 
 def would_start(queue: QueueModel, job: WaitingJob, now: datetime, *, place: int | None = None) -> WouldStart:
@@ -198,11 +198,11 @@ def _play(
         add(free[flavor], ended.holds if isinstance(ended, RunningJob) else ended.flavors[flavor], 1)
 
 
-def _left(known: Durations | None, elapsed: float, source: random.Random) -> float | None:
+def _left(durations: Durations | None, elapsed: float, source: random.Random) -> float | None:
     """Draws how long a job will still run; None if nothing is known, so that its quota is never free."""
-    if known is None:
+    if durations is None:
         return None
-    longer = [length for length in known.seconds if length > elapsed]
+    longer = [length for length in durations.seconds if length > elapsed]
     return source.choice(longer) - elapsed if longer else _OVERDUE * elapsed
 
 

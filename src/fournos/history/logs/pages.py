@@ -41,13 +41,13 @@ class LogSelection:
 
     def of(self, logs: Sequence[Log]) -> list[Log]:
         """Returns those of the logs, in their order."""
-        wanted = self._wanted
-        if wanted is None:
-            wanted = _newest(logs)
+        attempt = self._wanted
+        if attempt is None:
+            attempt = _newest(logs)
         return [
             log
             for log in logs
-            if log.container.attempt == wanted
+            if log.container.attempt == attempt
             and self.task in ("", log.container.task)
             and self.container in ("", log.container.name, log.container.name.removeprefix("step-"))
         ]

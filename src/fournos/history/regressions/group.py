@@ -65,16 +65,16 @@ def group(
     `order` has all runs, the oldest first.  `causes` maps a run to what changed with it: of neighbouring runs
     the first one with a known cause gives the group its run.
     """
-    known = causes or {}
+    known_causes = causes or {}
     place = {run: index for index, run in enumerate(order)}
-    ordered = sorted(findings, key=lambda found: (place[found.run], found.kpi_id, found.series))
+    ordered = sorted(findings, key=lambda finding: (place[finding.run], finding.kpi_id, finding.series))
     parts: list[list[Finding]] = []
-    for found in ordered:
-        if parts and place[found.run] - place[parts[-1][0].run] <= NEAR:
-            parts[-1].append(found)
+    for finding in ordered:
+        if parts and place[finding.run] - place[parts[-1][0].run] <= NEAR:
+            parts[-1].append(finding)
         else:
-            parts.append([found])
-    return [_group(part, known) for part in reversed(parts)]
+            parts.append([finding])
+    return [_group(part, known_causes) for part in reversed(parts)]
 
 
 def _group(part: list[Finding], causes: Mapping[str, Sequence[str]]) -> FindingGroup:

@@ -135,7 +135,7 @@ def _returns(finding: Finding, step: Finding, min_effect: float) -> bool:
 def _levels(series: Sequence[Series], limits: JudgeLimits) -> list[_Level]:
     """Finds the change points of each series, and accepts those that are significant among all of them."""
     lasting = {one.id: _lasting(one, limits) for one in series}
-    found: dict[str, list[ChangePoint]] = {
+    candidates: dict[str, list[ChangePoint]] = {
         one.id: change_points(
             [point.value for point in lasting[one.id]],
             max_p=limits.max_p,
@@ -145,14 +145,14 @@ def _levels(series: Sequence[Series], limits: JudgeLimits) -> list[_Level]:
         for one in series
     }
     # Each series is a test, also one without a candidate: hence the entries with p = 1.
-    p_values = {f"{name} -": 1.0 for name, points in found.items() if not points}
-    p_values |= {f"{name} {point.index}": point.p for name, points in found.items() for point in points}
+    p_values = {f"{name} -": 1.0 for name, points in candidates.items() if not points}
+    p_values |= {f"{name} {point.index}": point.p for name, points in candidates.items() for point in points}
     accepted = holm(p_values, limits.max_p)
     return [
         _Level(
             one,
             lasting[one.id],
-            tuple(point for point in found[one.id] if f"{one.id} {point.index}" in accepted),
+            tuple(point for point in candidates[one.id] if f"{one.id} {point.index}" in accepted),
         )
         for one in series
     ]
@@ -184,19 +184,19 @@ def _newest(level: _Level, kpis: int, limits: JudgeLimits) -> Finding | Short | 
     if not since:
         return None
     newest, earlier = since[-1], [point.value for point in since[:-1]]
-    found = band(earlier, kpis=kpis, min_effect=limits.min_effect, min_history=limits.min_history)
-    if found is None:
+    noise_band = band(earlier, kpis=kpis, min_effect=limits.min_effect, min_history=limits.min_history)
+    if noise_band is None:
         return Short(series.id, series.kpi_id, len(earlier), limits.min_history, bool(level.changes))
-    if newest.value in found:
+    if newest.value in noise_band:
         return None
     measured = repeats(series, newest.run)
     state, basis, after = State.SUSPECTED, Basis.NEWEST, newest.value
     if len(measured) >= MIN_REPEATS:
         after, basis = median(measured), Basis.REPEATS
-        same_side = (after > found.centre) == (newest.value > found.centre)
-        state = State.CONFIRMED if after not in found and same_side else State.REFUTED
+        same_side = (after > noise_band.centre) == (newest.value > noise_band.centre)
+        state = State.CONFIRMED if after not in noise_band and same_side else State.REFUTED
         after = newest.value if state is State.REFUTED else median([newest.value, *measured])
-    return _finding(series, newest, found.centre, after, state, basis, len(earlier))
+    return _finding(series, newest, noise_band.centre, after, state, basis, len(earlier))
 
 
 def _drift(series: Series, pinned: float, kpis: int, limits: JudgeLimits) -> Finding | None:

@@ -52,12 +52,12 @@ def _path(start: str, parts: Iterable[int | str]) -> str:
     return escaped_line(path)
 
 
-def _message(found: Mapping[str, Any]) -> str:
-    text = str(found["msg"]).removeprefix("Value error, ")
+def _message(problem: Mapping[str, Any]) -> str:
+    text = str(problem["msg"]).removeprefix("Value error, ")
     text = text.replace("Input should be", "must be").replace("Field required", "is missing")
-    if found["type"] == "missing" or isinstance(found["input"], Mapping | list | tuple):
+    if problem["type"] == "missing" or isinstance(problem["input"], Mapping | list | tuple):
         return text
-    return f"{text}, not {shown(found['input'])}"
+    return f"{text}, not {shown(problem['input'])}"
 
 
 def shown(value: object) -> str:

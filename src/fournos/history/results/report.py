@@ -12,20 +12,20 @@ from fournos.insight.values import count
 def report_text(checked: Mapping[str, CheckedResults]) -> list[str]:
     """The lines for people: the problems and warnings of each file, then what it holds."""
     lines = []
-    for name, found in checked.items():
-        lines += [f"{name}: {problem}" for problem in found.problems]
-        lines += [f"{name}: warning: {warning}" for warning in found.warnings]
-        lines.append(f"{name}: {summary(found)}")
+    for name, results in checked.items():
+        lines += [f"{name}: {problem}" for problem in results.problems]
+        lines += [f"{name}: warning: {warning}" for warning in results.warnings]
+        lines.append(f"{name}: {summary(results)}")
     return lines
 
 
-def summary(found: CheckedResults) -> str:
-    failed = sum(not record.success for record in found.records)
+def summary(results: CheckedResults) -> str:
+    failed = sum(not record.success for record in results.records)
     parts = [
-        count(len(found.records), "record"),
-        count(found.kpis, "KPI"),
+        count(len(results.records), "record"),
+        count(results.kpis, "KPI"),
         *([f"{failed} of the tests failed"] if failed else []),
-        *([count(len(found.problems), "problem")] if found.problems else []),
+        *([count(len(results.problems), "problem")] if results.problems else []),
     ]
     return ", ".join(parts)
 

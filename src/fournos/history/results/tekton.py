@@ -101,11 +101,13 @@ def _scalar(name: str, text: Any) -> dict[str, Any]:
         return {"kpi_id": name, "value": text}
 
 
-def _prefixed(where: str, found: CheckedResults) -> CheckedResults:
+def _prefixed(where: str, results: CheckedResults) -> CheckedResults:
     """Adds the origin to the places of problems and warnings."""
 
     def named(problem: ResultProblem) -> ResultProblem:
         place = f"{where} {problem.record}".strip()
         return replace(problem, record=place)
 
-    return CheckedResults(found.records, tuple(map(named, found.problems)), tuple(map(named, found.warnings)))
+    return CheckedResults(
+        results.records, tuple(map(named, results.problems)), tuple(map(named, results.warnings))
+    )

@@ -41,11 +41,11 @@ class BlobRows:
 
 async def claimed(connection: AsyncConnection, number: int, keys: Sequence[str]) -> list[str]:
     """Returns those of the keys that belong to the run."""
-    found: list[str] = []
+    own: list[str] = []
     for start in range(0, len(keys), _BATCH):
         some = (blobs.c.run_id == number, blobs.c.key.in_(keys[start : start + _BATCH]))
-        found += await connection.scalars(select(blobs.c.key).where(*some))
-    return found
+        own += await connection.scalars(select(blobs.c.key).where(*some))
+    return own
 
 
 async def for_keys(

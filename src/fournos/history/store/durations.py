@@ -33,11 +33,11 @@ async def past_runs(store: HistoryStore, works: Iterable[tuple[str, WorkProfile]
             await connection.execute(_ended(dialect).order_by(runs.c.ended_at.desc()).limit(NEWEST))
         ).all()
         found = _by_namespace(newest)
-        known = {uid: [one.work.fingerprint for one in past] for uid, past in found.items()}
+        fingerprints = {uid: [one.work.fingerprint for one in past] for uid, past in found.items()}
         short = {
             (uid, work.fingerprint): None
             for uid, work in works
-            if work.fingerprint and known.get(uid, []).count(work.fingerprint) < MIN_RUNS
+            if work.fingerprint and fingerprints.get(uid, []).count(work.fingerprint) < MIN_RUNS
         }
         for uid, fingerprint in list(short)[:MOST_WORKS]:
             where = (runs.c.fingerprint == indexed(fingerprint), runs.c.namespace_uid == indexed(uid))

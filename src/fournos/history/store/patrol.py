@@ -70,23 +70,25 @@ async def standings(
     store: HistoryStore, now: datetime, announcers: Sequence[Announcer] = (), *, cluster: str
 ) -> dict[str, list[Standing]]:
     """Returns what there is to tell of each fingerprint of a cluster, by the name of its namespace."""
-    found: dict[str, list[Standing]] = {}
+    by_namespace: dict[str, list[Standing]] = {}
     under_way = await _under_way(store)
     for namespace, uid, fingerprint in await _fingerprints(store, cluster, now - WATCHED):
-        one = await _judged(store, namespace, uid, fingerprint)
-        found.setdefault(namespace, []).append(
-            standing(one.series, one.report, one.known, under_way, now, pinned_at=one.pinned_at)
+        judged = await _judged(store, namespace, uid, fingerprint)
+        by_namespace.setdefault(namespace, []).append(
+            standing(judged.series, judged.report, judged.known, under_way, now, pinned_at=judged.pinned_at)
         )
         for announcer in announcers:
-            await announcer.look(store, one)
-    return found
+            await announcer.look(store, judged)
+    return by_namespace
 
 
 async def _judged(store: HistoryStore, namespace: str, namespace_uid: str, fingerprint: str) -> Judged:
-    found = await review(store, namespace_uid, fingerprint)
-    names = [one.id for one in found.series]
+    reviewed = await review(store, namespace_uid, fingerprint)
+    names = [one.id for one in reviewed.series]
     known = await Verdicts(store).acknowledged(names, (namespace_uid,))
-    return Judged(namespace, namespace_uid, fingerprint, found.series, found.report, known, found.pinned_at)
+    return Judged(
+        namespace, namespace_uid, fingerprint, reviewed.series, reviewed.report, known, reviewed.pinned_at
+    )
 
 
 async def _fingerprints(store: HistoryStore, cluster: str, since: datetime) -> list[tuple[str, str, str]]:

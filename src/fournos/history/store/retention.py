@@ -182,15 +182,15 @@ async def erase(store: HistoryStore, files: Blobs, identities: Iterable[Identity
 
 async def erasable(store: HistoryStore, query: Query, *, kept: bool) -> list[Run]:
     """Returns the ended runs that match; those with a keep mark only with `kept`."""
-    found: list[Run] = []
+    erasable_runs: list[Run] = []
     query = replace(query, limit=PAGE_MAX)
     while True:
         page = await store.find(query)
         closed = [run for run in page.runs if run.ending is not Ending.OPEN]
         marked = set() if kept else await store.kept(run.identity for run in closed)
-        found += [run for run in closed if run.identity not in marked]
+        erasable_runs += [run for run in closed if run.identity not in marked]
         if not page.cursor:
-            return found
+            return erasable_runs
         query = replace(query, cursor=page.cursor)
 
 
@@ -307,10 +307,10 @@ async def _remove(
     """Deletes the runs that still meet the conditions; a tombstone keeps each from being recorded again."""
     async with store.writing() as connection:
         identity = (runs.c.cluster, runs.c.namespace, runs.c.uid)
-        found = await connection.execute(
+        deleted = await connection.execute(
             delete(runs).where(runs.c.id.in_(numbers), *conditions).returning(*identity)
         )
-        gone = [{**row._mapping, "at": now, "cause": cause.value} for row in found]
+        gone = [{**row._mapping, "at": now, "cause": cause.value} for row in deleted]
         if gone:
             await connection.execute(insert(tombstones), gone)
     return len(gone)

@@ -47,10 +47,10 @@ async def suspects_regression(store: HistoryStore, identity: Identity) -> bool:
     run = await store.get(identity)
     if run is None or not _is_judged(run) or not await Results(store).of(identity):
         return False
-    found = await review(store, run.namespace_uid, run.fingerprint)
+    reviewed = await review(store, run.namespace_uid, run.fingerprint)
     return any(
         one.run == identity.text and one.kind is Kind.REGRESSION and one.state is not State.REFUTED
-        for one in found.report.findings
+        for one in reviewed.report.findings
     )
 
 

@@ -76,12 +76,12 @@ def closed_at(run: Run) -> datetime | None:
 def run_of(row: Row[Any] | tuple[Any, ...]) -> Run:
     """Returns the run of a row with `columns`."""
     values: tuple[Any, ...] = tuple(row)
-    _, cluster, namespace, uid, ending, text, *plain, found = values
+    _, cluster, namespace, uid, ending, text, *plain, label_json = values
     return Run(
         identity=Identity(cluster, namespace, uid),
         ending=Ending(ending),
         message=text,
-        labels=orjson.loads(found) if found else {},
+        labels=orjson.loads(label_json) if label_json else {},
         **dict(zip(_PLAIN, plain, strict=True)),
     )
 

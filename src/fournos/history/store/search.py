@@ -42,7 +42,7 @@ class Search:
             return Page(shown)
         return Page(shown, cursor_of(until, 0), until if len(page) < query.limit else None)
 
-    def detail(self, connection: Connection, query: Query, wanted: Iterable[Document]) -> Detail | None:
+    def detail(self, connection: Connection, query: Query, documents: Iterable[Document]) -> Detail | None:
         """Returns the newest run that matches, with its ledger and these documents."""
         query = replace(query, limit=1)
         page, until = self._page(connection, query)
@@ -54,7 +54,7 @@ class Search:
         return Detail(
             rows.run_of(page[0]),
             reads.waits_of(connection, number),
-            reads.documents_of(connection, number, wanted),
+            reads.documents_of(connection, number, documents),
             reads.mark_of(connection, number),
         )
 

@@ -57,11 +57,11 @@ _USABLE: Final = {
 
 def of(words: str, dialect: str) -> tuple[str, ...]:
     """Returns trigrams of a text, from all over it; none if the index does not find this text."""
-    found = tuple(dict.fromkeys(_USABLE[dialect].findall(folded(words))))
-    if len(found) <= _ASKED:
-        return found
-    last = len(found) - 1
-    return tuple(found[place * last // (_ASKED - 1)] for place in range(_ASKED))
+    trigrams = tuple(dict.fromkeys(_USABLE[dialect].findall(folded(words))))
+    if len(trigrams) <= _ASKED:
+        return trigrams
+    last = len(trigrams) - 1
+    return tuple(trigrams[place * last // (_ASKED - 1)] for place in range(_ASKED))
 
 
 def numbers(asked: Sequence[str], dialect: str) -> Subquery:

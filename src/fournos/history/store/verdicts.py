@@ -65,11 +65,11 @@ class Verdicts:
             return bool((await connection.execute(delete(baselines).where(where))).rowcount)
 
     async def baseline(self, namespace_uid: str, fingerprint: str) -> Baseline | None:
-        found = await self.baselines(
+        pinned = await self.baselines(
             baselines.c.namespace_uid == indexed(namespace_uid),
             baselines.c.fingerprint == indexed(fingerprint),
         )
-        return found[0] if found else None
+        return pinned[0] if pinned else None
 
     async def pinned(
         self, namespaces: tuple[str, ...] | None, namespace: str = "", *, cluster: str = ""
@@ -155,16 +155,16 @@ class Verdicts:
             for row in rows
         ]
 
-    async def predict(self, identity: Identity, found: Estimate, now: datetime) -> bool:
+    async def predict(self, identity: Identity, estimate: Estimate, now: datetime) -> bool:
         """Stores what an estimate predicts of a run.  False: nothing, or there is no such run."""
-        ranges = (("start", found.start), ("end", found.end))
+        ranges = (("start", estimate.start), ("end", estimate.end))
         rows = [
             {
                 "event": event,
                 "made_at": now,
                 "median_at": times.median,
                 "p90_at": times.p90,
-                "basis": message(found.basis),
+                "basis": message(estimate.basis),
             }
             for event, times in ranges
             if times
