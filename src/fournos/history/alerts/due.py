@@ -142,11 +142,11 @@ def due(judged: Judged, announced: Iterable[Announced], now: datetime) -> list[N
     """
     settled = [one for one in announced if one.settled(now)]
     order = runs_in_order(judged.series)
-    found = [
+    messages = [
         *(_of_group(judged, one, order) for one in _groups(judged, settled, order, now)),
         *_silent(judged, settled, now),
     ]
-    return sorted(found, key=lambda news: (news.at, news.id))
+    return sorted(messages, key=lambda news: (news.at, news.id))
 
 
 def _groups(

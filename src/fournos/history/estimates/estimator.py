@@ -116,7 +116,7 @@ class Estimator:
                 past = cached.past.get(cached.objects.namespaces.get(namespace, ""), ())
                 ends = remaining(closest(works_of(values, {}, ("",), {}), past), 0.0, now)
                 return WouldStart(True, "", Estimate(Range(now, now), ends.end, ends.basis, ends.reason))
-            job = candidate(
+            planned = candidate(
                 cached.objects,
                 cached.past,
                 spec,
@@ -124,10 +124,10 @@ class Estimator:
                 local_queue=local_queue,
                 gpu_prefix=self._gpu_prefix,
             )
-            if job.place >= DEEPEST:
+            if planned.place >= DEEPEST:
                 return WouldStart(False, "", _too_deep())
-            queue = cached.snapshot.queues[job.cluster_queue].first(DEEPEST)
-            return await asyncio.to_thread(would_start, queue, job.job, now, place=job.place)
+            queue = cached.snapshot.queues[planned.cluster_queue].first(DEEPEST)
+            return await asyncio.to_thread(would_start, queue, planned.job, now, place=planned.place)
 
     async def _current(self) -> _CachedEstimates:
         if self._known is None or self._clock.monotonic() >= self._known.until:

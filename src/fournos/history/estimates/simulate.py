@@ -186,12 +186,12 @@ def _play(
         started |= dict.fromkeys(admitted.keys() & targets, clock)
         if len(started) == len(targets):
             return started
-        for one in waiting if admitted else ():
-            if one.key in admitted and (length := _left(one.durations, 0.0, source)) is not None:
+        for waiter in waiting if admitted else ():
+            if waiter.key in admitted and (length := _left(waiter.durations, 0.0, source)) is not None:
                 number += 1
-                heapq.heappush(ends, (clock + length, number, admitted[one.key], one))
+                heapq.heappush(ends, (clock + length, number, admitted[waiter.key], waiter))
         if admitted:
-            waiting = [one for one in waiting if one.key not in admitted]
+            waiting = [waiter for waiter in waiting if waiter.key not in admitted]
         if not ends:
             return started
         clock, _, flavor, ended = heapq.heappop(ends)
