@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import insert, text
 
 from fournos.history.records import Document, Ending, Identity, Interval, Query, Record, Run
-from fournos.history.store import Store, maintenance, rows, schema
+from fournos.history.store import HistoryStore, maintenance, rows, schema
 from fournos.history.store.text import pack
 from fournos.history.store.usage import used
 from fournos.insight.causes import Cause
@@ -204,7 +204,7 @@ def _leave_page_cache(folder: Path) -> None:
 
 async def _measure(name: str, url: str, jobs: int, files: _Sqlite | _Server) -> Filled:
     began = time.perf_counter()
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         await fill(store, jobs)
         await maintenance.vacuum(store.database)
         seconds = time.perf_counter() - began
@@ -220,7 +220,7 @@ def end_of(jobs: int) -> datetime:
     return _START + timedelta(seconds=jobs * 40)
 
 
-async def fill(store: Store, jobs: int) -> None:
+async def fill(store: HistoryStore, jobs: int) -> None:
     """Inserts the rows as the store would write them, many together."""
     packed = [pack(_document()) for _ in range(50)]
     for start in range(0, jobs, _BATCH):
@@ -255,7 +255,7 @@ def _belonging(made: dict[int, Run], of: Callable[[Run], list[dict[str, Any]]]) 
         yield from ({"run_id": number, **row} for row in of(run))
 
 
-async def _record(store: Store, jobs: int) -> list[float]:
+async def _record(store: HistoryStore, jobs: int) -> list[float]:
     """Updates live jobs, as a recorder does."""
     taken = []
     for number in range(max(0, jobs - _LIVE), jobs):
@@ -266,7 +266,7 @@ async def _record(store: Store, jobs: int) -> list[float]:
     return taken
 
 
-async def _warm(store: Store, name: str, jobs: int) -> AsyncIterator[Reads]:
+async def _warm(store: HistoryStore, name: str, jobs: int) -> AsyncIterator[Reads]:
     source = random.Random(5)  # noqa: S311 - the same queries in each run
     taken: dict[str, list[_Times]] = {}
     for _ in range(_WARM):
@@ -296,13 +296,13 @@ async def _cold(url: str, name: str, jobs: int, files: _Sqlite | _Server) -> Asy
 
 
 @asynccontextmanager
-async def _opened(url: str, files: _Sqlite | _Server) -> AsyncIterator[Store]:
+async def _opened(url: str, files: _Sqlite | _Server) -> AsyncIterator[HistoryStore]:
     await asyncio.to_thread(files.cool)
-    async with await Store.open(url, writable=False) as store:
+    async with await HistoryStore.open(url, writable=False) as store:
         yield store
 
 
-async def _job_page(store: Store, identity: Identity) -> None:
+async def _job_page(store: HistoryStore, identity: Identity) -> None:
     assert await store.detail(Query(namespaces=None, uid=identity.uid), tuple(Document))
 
 

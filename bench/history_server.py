@@ -17,12 +17,12 @@ from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.runtime.clock import SystemClock
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authentication import Authenticator
-from fournos.history.api.authorization import Authorizer
+from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 
 
 class Everybody:
@@ -39,21 +39,23 @@ class Everybody:
 
 
 async def _serve(url: str, namespace: str) -> None:
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
 
-        async def reading() -> Store:
+        async def reading() -> HistoryStore:
             return store
 
         api = cast(Api, Everybody(namespace))
         with tempfile.TemporaryDirectory() as directory:
             blobs = DirectoryBlobs(Path(directory))
-            service = HistoryService(reading, blobs, cluster=CLUSTER, clock=SystemClock(), limits=Limits())
+            service = HistoryService(
+                reading, blobs, cluster=CLUSTER, clock=SystemClock(), limits=ArtifactLimits()
+            )
             server = HistoryServer(
                 ROUTES,
                 service,
                 api,
                 Authenticator(api, monotonic=time.monotonic),
-                Authorizer(api, service.store, cluster=service.cluster, monotonic=time.monotonic),
+                HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=time.monotonic),
                 version="1",
             )
             runner = web.AppRunner(server.app(), access_log=None)

@@ -37,10 +37,10 @@ from fournos.engine.runtime.clock import SystemClock
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
-from fournos.history.logs.models import Container
+from fournos.history.logs.models import StartedContainer
 from fournos.history.logs.pages import LogReader
 from fournos.history.records import Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.logs import LogRows
 
 _RUN = make_run(0, 1)
@@ -50,17 +50,8 @@ SETTLED = 15.0
 """Seconds in which the first line of each stream is stored."""
 
 
-class Backend:
-    """The rows and the reading interface in one."""
-
-    def __init__(self, store: Store) -> None:
-        self._rows = LogRows(store)
-        self.logs = self._rows.logs
-        self.log_chunks = self._rows.chunks
-
-
-def _container(name: str) -> Container:
-    return Container(Key("bench", name), f"uid-{name}", "step-run", "run", 1, 0, datetime.now(UTC))
+def _container(name: str) -> StartedContainer:
+    return StartedContainer(Key("bench", name), f"uid-{name}", "step-run", "run", 1, 0, datetime.now(UTC))
 
 
 async def _log(request: web.Request) -> web.StreamResponse:
@@ -157,7 +148,7 @@ def resident() -> float:
 
 
 class _Bench:
-    def __init__(self, folder: Path, store: Store, client: Client) -> None:
+    def __init__(self, folder: Path, store: HistoryStore, client: Client) -> None:
         self.folder, self.store, self.client = folder, store, client
         self.blobs = DirectoryBlobs(folder / "blobs")
 
@@ -186,7 +177,7 @@ class _Bench:
         for _ in range(_READS):
             first = random.randrange(1, number)  # noqa: S311 - any line
             at = time.perf_counter()
-            rows = Backend(self.store)
+            rows = LogRows(self.store)
             reader = LogReader(rows, self.blobs, _RUN.identity, await rows.logs(_RUN.identity), over=False)
             page = await reader.page(first, 100)
             taken.append((time.perf_counter() - at) * 1000)
@@ -232,7 +223,10 @@ class _Bench:
 
 async def measure(lines: int, streams: int, seconds: float) -> None:
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fournos-logs-"))
-    async with await Store.open(f"sqlite:///{folder / 'history.db'}") as store, log_server(folder) as client:
+    async with (
+        await HistoryStore.open(f"sqlite:///{folder / 'history.db'}") as store,
+        log_server(folder) as client,
+    ):
         await store.record(Record(_RUN))
         bench = _Bench(folder, store, client)
         await bench.lines(lines)

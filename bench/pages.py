@@ -34,7 +34,7 @@ from fournos.engine.kube.errors import NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.memory import collect_seldom, keep_objects
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.insight.caches import ObjectCaches
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL
 from fournos.web.assets import Assets
@@ -214,7 +214,7 @@ async def _history(stored: int) -> AsyncIterator[aiohttp.ClientSession | None]:
         return
     with tempfile.TemporaryDirectory(prefix="fournos-pages-") as directory:
         url = f"sqlite:///{directory}/history.db"
-        async with await Store.open(url) as store:
+        async with await HistoryStore.open(url) as store:
             await fill(store, stored)
         words = (sys.executable, "-m", "bench.history_server", url, NAMESPACE)
         process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, stdout=subprocess.PIPE)

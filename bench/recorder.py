@@ -40,7 +40,7 @@ from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.recorder.journal import Journal
 from fournos.history.records import Record
 from fournos.history.settings import HistorySettings
-from fournos.history.store import Store as HistoryStore
+from fournos.history.store import HistoryStore
 from fournos.history.store.logs import LogRows
 
 _RUNNING = 10

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from devcluster.postgres import Postgres
 from fournos.history.blobs import Blobs, S3Location, open_blobs
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
+from fournos.history.store.artifacts import ArtifactRows
 from tests.store.s3_server import WRITER, S3Server, credentials
 
 
@@ -49,7 +50,7 @@ def postgres_template(postgres: Postgres) -> str:
 
 
 async def _migrate(url: str) -> None:
-    await (await Store.open(url)).close()
+    await (await HistoryStore.open(url)).close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -65,8 +66,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    async with await Store.open(url) as opened:
+async def store(url: str) -> AsyncIterator[HistoryStore]:
+    async with await HistoryStore.open(url) as opened:
         yield opened
 
 
@@ -103,3 +104,12 @@ def blobs(place: Path | S3Location) -> Blobs:
 async def keys_of(blobs: Blobs) -> list[str]:
     """Returns the keys of all blobs."""
     return sorted([one.key async for page in blobs.pages() for one in page])
+
+
+def artifact_rows(store: HistoryStore) -> Callable[[], Awaitable[ArtifactRows]]:
+    """What `Artifacts` asks for the rows of an open store."""
+
+    async def rows() -> ArtifactRows:
+        return ArtifactRows(store)
+
+    return rows

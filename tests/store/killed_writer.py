@@ -16,7 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from fournos.history.records import Document, Interval, Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.insight.causes import Cause
 from tests.history import a_run, at, ended
 
@@ -34,7 +34,7 @@ def after(number: int) -> Record:
 
 async def update(url: str, number: int) -> None:
     """Records a run, then its update, and is killed before the statement of that number of the update."""
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         await store.record(before(number))
         statements = count(1)
 

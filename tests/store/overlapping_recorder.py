@@ -19,19 +19,19 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.due import News
-from fournos.history.alerts.receiver import Context, Outcome
-from fournos.history.artifacts.archive import Artifacts, BusyError
-from fournos.history.artifacts.rules import Limits as ArtifactLimits
+from fournos.history.alerts.receiver import NewsContext, SendOutcome
+from fournos.history.artifacts.archive import Artifacts, UploadBusyError
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs, S3Location, open_blobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
 from fournos.history.records import Identity, Record
-from fournos.history.store import Store
-from fournos.history.store.artifacts import ArtifactRows
+from fournos.history.store import HistoryStore
 from fournos.history.store.logs import LogRows
 from fournos.history.store.patrol import standings
-from fournos.history.store.retention import Limits, expire
+from fournos.history.store.retention import RetentionLimits, expire
 from tests.history import a_run, at
+from tests.store.conftest import artifact_rows
 from tests.unit.history.logs.kubelet import Kubelet, container
 from tests.unit.history.logs.kubelet import ended as over
 from tests.waiting import until
@@ -55,11 +55,11 @@ class FileReceiver:
     def takes(self, news: News) -> bool:
         return True
 
-    async def send(self, news: News, context: Context) -> Outcome:
+    async def send(self, news: News, context: NewsContext) -> SendOutcome:
         await asyncio.sleep(0.3)
         with self._sent.open("a") as file:
             file.write(f"{news.id} {news.run} {os.getpid()}\n")
-        return Outcome()
+        return SendOutcome()
 
 
 class Clock:
@@ -67,7 +67,7 @@ class Clock:
         return at(60)
 
 
-async def log(store: Store, blobs: Blobs) -> None:
+async def log(store: HistoryStore, blobs: Blobs) -> None:
     async def rows() -> LogRows:
         return LogRows(store)
 
@@ -88,15 +88,15 @@ async def log(store: Store, blobs: Blobs) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def record(store: Store) -> None:
+async def record(store: HistoryStore) -> None:
     for number in range(50):
         run = a_run(1, identity=SHARED, name="shared", resource_version=200 + number, message=str(number))
         await store.record(Record(run))
         await asyncio.sleep(0)
 
 
-async def files(store: Store, blobs: Blobs) -> None:
-    artifacts = Artifacts(ArtifactRows(store), blobs, ArtifactLimits())
+async def files(store: HistoryStore, blobs: Blobs) -> None:
+    artifacts = Artifacts(artifact_rows(store), blobs, ArtifactLimits())
     for version in range(6):
         for path, contents in FILES.items():
             await send(artifacts, path, contents[version])
@@ -119,17 +119,17 @@ async def send(artifacts: Artifacts, path: str, content: bytes) -> None:
                 now=at(1),
             )
             return
-        except BusyError:
+        except UploadBusyError:
             await asyncio.sleep(0.01)
 
 
-async def retention(store: Store, blobs: Blobs) -> None:
+async def retention(store: HistoryStore, blobs: Blobs) -> None:
     for _ in range(20):
-        await expire(store, blobs, Limits(age=timedelta(days=30)), at(60))
+        await expire(store, blobs, RetentionLimits(age=timedelta(days=30)), at(60))
         await asyncio.sleep(0.05)
 
 
-async def announce(store: Store, cluster: str, sent: Path) -> None:
+async def announce(store: HistoryStore, cluster: str, sent: Path) -> None:
     announcer = Announcer(FileReceiver(sent), Clock())  # type: ignore[arg-type]
     for _ in range(3):
         await standings(store, at(60), [announcer], cluster=cluster)
@@ -139,7 +139,7 @@ async def announce(store: Store, cluster: str, sent: Path) -> None:
 
 async def main(url: str, cluster: str, sent: Path, place: S3Location) -> None:
     blobs = open_blobs(place)
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         await asyncio.gather(

@@ -11,29 +11,29 @@ from aiohttp.test_utils import TestClient, TestServer
 from fournos.engine.runtime.clock import SystemClock
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authentication import Authenticator
-from fournos.history.api.authorization import Authorizer
+from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs, BlobsUnavailableError
 from fournos.history.estimates.estimator import Estimator
-from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
+from fournos.history.store import HistoryStore, StoreQueryError, StoreUnavailableError
 from tests.unit.history.api.service import Reviews
 
 
 @asynccontextmanager
 async def served(
-    store: Store,
+    store: HistoryStore,
     blobs: Blobs,
     reviews: Reviews,
-    limits: Limits,
+    limits: ArtifactLimits,
     *,
     estimator: Estimator | None = None,
     flush_logs: Callable[[str], Awaitable[None]] | None = None,
 ) -> AsyncIterator[TestClient[Any, Any]]:
     """A client of the API; the cluster of its runs is `here`."""
 
-    async def reading() -> Store:
+    async def reading() -> HistoryStore:
         return store
 
     service = HistoryService(
@@ -51,7 +51,7 @@ async def served(
         service,
         api,
         Authenticator(api, monotonic=lambda: 0.0),
-        Authorizer(api, service.store, cluster=service.cluster, monotonic=lambda: 0.0),
+        HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=lambda: 0.0),
         version="1",
         unavailable=(StoreUnavailableError, BlobsUnavailableError),
         refused=(StoreQueryError,),

@@ -18,9 +18,9 @@ from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.body import body
 from fournos.history.alerts.due import UNDER_WAY, Delivery, News
 from fournos.history.alerts.events import Events
-from fournos.history.alerts.receiver import Context, Outcome
+from fournos.history.alerts.receiver import NewsContext, SendOutcome
 from fournos.history.regressions.acknowledge import Acknowledgement
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.announcements import KEPT, Announcements
 from fournos.history.store.patrol import standings, watch_results
 from fournos.history.store.review import review
@@ -45,36 +45,36 @@ class Receiver:
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
-        self.outcome: Outcome | BaseException = Outcome()
+        self.outcome: SendOutcome | BaseException = SendOutcome()
 
     def takes(self, news: News) -> bool:
         return True
 
-    async def send(self, news: News, context: Context) -> Outcome:
+    async def send(self, news: News, context: NewsContext) -> SendOutcome:
         self.bodies.append(json.loads(body(news, context)))
         if isinstance(self.outcome, BaseException):
             raise self.outcome
         return self.outcome
 
 
-async def drop(store: Store) -> None:
+async def drop(store: HistoryStore) -> None:
     await history(store)
     for number in range(20, 26):
         await measured(store, number, 60 + number % 3)
 
 
-async def look(store: Store, receiver: Any, seconds: float = 60) -> None:
+async def look(store: HistoryStore, receiver: Any, seconds: float = 60) -> None:
     announcer = Announcer(receiver, Clock(seconds))
     await standings(store, at(60), [announcer], cluster="here")
     await announcer.announce(store)
 
 
-async def deliveries(store: Store, receiver: str = "webhook") -> list[tuple[Delivery, int]]:
+async def deliveries(store: HistoryStore, receiver: str = "webhook") -> list[tuple[Delivery, int]]:
     found = await Announcements(store).of(NAMESPACE_UID, "f", receiver)
     return [(one.delivery, one.tries) for one in found]
 
 
-async def test_a_regression_is_sent_once(store: Store) -> None:
+async def test_a_regression_is_sent_once(store: HistoryStore) -> None:
     await drop(store)
     receiver = Receiver()
     for _ in range(3):
@@ -89,7 +89,7 @@ async def test_a_regression_is_sent_once(store: Store) -> None:
     assert len(receiver.bodies) == 1, "calculated anew with a further run"
 
 
-async def test_what_is_acknowledged_is_not_sent(store: Store) -> None:
+async def test_what_is_acknowledged_is_not_sent(store: HistoryStore) -> None:
     await drop(store)
     (finding,) = (await review(store, NAMESPACE_UID, "f")).report.findings
     await Verdicts(store).acknowledge(NAMESPACE_UID, Acknowledgement.of(finding, "meant", "me", at(30)))
@@ -98,20 +98,20 @@ async def test_what_is_acknowledged_is_not_sent(store: Store) -> None:
     assert receiver.bodies == []
 
 
-async def test_a_receiver_that_is_down_gets_it_later(store: Store) -> None:
+async def test_a_receiver_that_is_down_gets_it_later(store: HistoryStore) -> None:
     await drop(store)
     receiver = Receiver()
-    receiver.outcome = Outcome("status 500", down=True)
+    receiver.outcome = SendOutcome("status 500", down=True)
     await look(store, receiver)
     assert await deliveries(store) == [(Delivery.FAILED, 1)]
-    receiver.outcome = Outcome()
+    receiver.outcome = SendOutcome()
     await look(store, receiver)
     await look(store, receiver)
     assert [one["fournos"]["id"] for one in receiver.bodies] == [receiver.bodies[0]["fournos"]["id"]] * 2
     assert await deliveries(store) == [(Delivery.SENT, 2)]
 
 
-async def test_one_that_was_cut_off_is_sent_once_more_and_no_more(store: Store) -> None:
+async def test_one_that_was_cut_off_is_sent_once_more_and_no_more(store: HistoryStore) -> None:
     await drop(store)
     receiver = Receiver()
     receiver.outcome = ConnectionAbortedError("killed")
@@ -123,20 +123,20 @@ async def test_one_that_was_cut_off_is_sent_once_more_and_no_more(store: Store) 
     assert len(receiver.bodies) == 2
 
 
-async def test_one_that_another_process_is_sending_is_left_to_it(store: Store) -> None:
+async def test_one_that_another_process_is_sending_is_left_to_it(store: HistoryStore) -> None:
     await drop(store)
     receiver = Receiver()
     receiver.outcome = ConnectionAbortedError("as if it went on")
     with pytest.raises(ConnectionAbortedError):
         await look(store, receiver)
-    receiver.outcome = Outcome()
+    receiver.outcome = SendOutcome()
     await look(store, receiver, 60 + UNDER_WAY.total_seconds() - 1)
     assert len(receiver.bodies) == 1
     await look(store, receiver, 60 + UNDER_WAY.total_seconds())
     assert len(receiver.bodies) == 2
 
 
-async def test_an_event_is_created_once_whenever_the_recorder_is_killed(store: Store) -> None:
+async def test_an_event_is_created_once_whenever_the_recorder_is_killed(store: HistoryStore) -> None:
     await drop(store)
     server = Server()
     job = {"metadata": {"namespace": "bench", "name": "job-20", "uid": "uid-20"}}
@@ -162,7 +162,7 @@ async def test_an_event_is_created_once_whenever_the_recorder_is_killed(store: S
     assert len(receiver.bodies) == 1, "the webhook has marks of its own"
 
 
-async def test_a_job_that_is_gone_is_recorded_as_such(store: Store) -> None:
+async def test_a_job_that_is_gone_is_recorded_as_such(store: HistoryStore) -> None:
     await drop(store)
     server, metrics = Server(), Metrics((*RUNTIME, *table.METRICS))
     events = Events(Connection(server), lambda: "here", lambda run: None, Clock(), "r")
@@ -175,7 +175,7 @@ async def test_a_job_that_is_gone_is_recorded_as_such(store: Store) -> None:
     assert metrics.value("fournos_history_events_total", "Gone") == 1
 
 
-async def test_old_rows_expire(store: Store) -> None:
+async def test_old_rows_expire(store: HistoryStore) -> None:
     await drop(store)
     await look(store, Receiver())
     await Announcements(store).expire(at(60) + KEPT - timedelta(seconds=1))
@@ -184,12 +184,12 @@ async def test_old_rows_expire(store: Store) -> None:
     assert not await deliveries(store)
 
 
-async def test_the_leader_alone_sends(store: Store) -> None:
+async def test_the_leader_alone_sends(store: HistoryStore) -> None:
     await drop(store)
     metrics, receiver = Metrics((*RUNTIME, *table.METRICS)), Receiver()
-    opened: asyncio.Future[Store] = asyncio.get_running_loop().create_future()
+    opened: asyncio.Future[HistoryStore] = asyncio.get_running_loop().create_future()
 
-    async def leader() -> Store:
+    async def leader() -> HistoryStore:
         return await opened
 
     announcer = Announcer(receiver, Clock(), lambda found: table.count_message(metrics, found))

@@ -13,13 +13,11 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from fournos.history.artifacts.archive import CHUNK
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.records import Identity, Record
-from fournos.history.store import Store
-from fournos.history.store.namespaces import namespaces
-from fournos.history.store.retention import Limits as Retention
-from fournos.history.store.retention import expire
+from fournos.history.store import HistoryStore
+from fournos.history.store.retention import RetentionLimits, expire
 from tests.history import a_run, at, ended
 from tests.store.conftest import keys_of
 from tests.store.s3_server import S3Server
@@ -32,7 +30,7 @@ RUN = "/api/v1/namespaces/perf/runs/job-1/artifacts"
 @dataclass
 class Stage:
     client: TestClient[Any, Any]
-    store: Store
+    store: HistoryStore
     blobs: Blobs
 
     async def send(self, path: str, content: bytes, **headers: str) -> tuple[int, Any]:
@@ -55,13 +53,13 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(store: Store, blobs: Blobs) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, blobs: Blobs) -> AsyncIterator[Stage]:
     reviews = Reviews()
     reviews.may("ann", "get", "update", resource="runs/artifacts")
     reviews.may("ann", "delete", "get")
     run = a_run(1, identity=Identity("here", "perf", "uid-1"), namespace_uid="uid-perf")
     await store.record(Record(run))
-    limits = Limits(files=3, bytes=10 * CHUNK)
+    limits = ArtifactLimits(files=3, bytes=10 * CHUNK)
     async with served(store, blobs, reviews, limits) as client:
         yield Stage(client, store, blobs)
 
@@ -153,18 +151,18 @@ async def test_they_go_with_their_run(stage: Stage) -> None:
 
 async def test_they_expire_with_their_run(stage: Stage) -> None:
     await stage.send("log.txt", b"one")
-    (run,) = [one async for one in stage.store.open_runs("here", "FournosJob")]
+    (run,) = [one.run async for one in stage.store.open_records("here", "FournosJob")]
     await stage.store.record(Record(ended(run)))
-    assert await expire(stage.store, stage.blobs, Retention(runs=0), at(10_000)) == 1
+    assert await expire(stage.store, stage.blobs, RetentionLimits(runs=0), at(10_000)) == 1
     assert not await stage.files()
 
 
-async def test_each_namespace_with_runs_is_found_once(store: Store) -> None:
-    assert await namespaces(store) == []
+async def test_each_namespace_with_runs_is_found_once(store: HistoryStore) -> None:
+    assert await store.namespaces() == []
     for number, (name, uid) in enumerate([("a", "1"), ("b", "2"), ("a", "1"), ("a", "3")]):
         identity = Identity("here", name, f"uid-{number}")
         await store.record(Record(a_run(number, identity=identity, namespace_uid=uid)))
-    assert sorted(await namespaces(store)) == [("a", "1"), ("a", "3"), ("b", "2")]
+    assert sorted(await store.namespaces()) == [("a", "1"), ("a", "3"), ("b", "2")]
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

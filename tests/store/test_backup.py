@@ -14,7 +14,7 @@ from devcluster.postgres import Postgres
 from fournos.cli.app import build
 from fournos.history.blobs import BlobsFullError, DirectoryBlobs, Room, open_blobs
 from fournos.history.records import Document, Identity, Interval, Record
-from fournos.history.store import Store, StoreUsageError
+from fournos.history.store import HistoryStore, StoreUsageError
 from fournos.history.store.backup import backup, restore
 from fournos.history.store.retention import erase
 from fournos.insight.causes import Cause
@@ -24,7 +24,7 @@ from tests.store.s3_server import S3Server
 from tests.store.test_store import FULL
 
 
-async def fill(store: Store, files: DirectoryBlobs) -> None:
+async def fill(store: HistoryStore, files: DirectoryBlobs) -> None:
     waits = (Interval(at(7), None, Cause.LOCK, "held"),)
     await store.record(Record(FULL, waits, {Document.OBJECT: {"spec": {"owner": "alice"}}}))
     await store.record(Record(ended(a_run(1))))
@@ -33,7 +33,7 @@ async def fill(store: Store, files: DirectoryBlobs) -> None:
     await erase(store, files, [a_run(1).identity], at(0))
 
 
-async def holds_all(store: Store) -> None:
+async def holds_all(store: HistoryStore) -> None:
     assert (await store.find(everything())).runs == (FULL, a_run(2))
     assert (await store.find(everything(text="job-2"))).runs == (a_run(2),)
     assert await store.waits(FULL.identity) == (Interval(at(7), None, Cause.LOCK, "held"),)
@@ -56,18 +56,18 @@ async def other(request: pytest.FixtureRequest, tmp_path: Path, postgres: Postgr
 
 
 @pytest.mark.parametrize("other", ["sqlite", "postgresql"], indirect=True)
-async def test_there_and_back(store: Store, other: str, tmp_path: Path) -> None:
+async def test_there_and_back(store: HistoryStore, other: str, tmp_path: Path) -> None:
     await fill(store, DirectoryBlobs(tmp_path / "blobs"))
     await backup(store.database, tmp_path / "backup.db")
     assert leftovers(tmp_path) == ["backup.db"]
-    async with await Store.open(other) as restored:
+    async with await HistoryStore.open(other) as restored:
         await restore(restored.database, tmp_path / "backup.db")
         await holds_all(restored)
         with pytest.raises(StoreUsageError, match="The history is not empty"):
             await restore(restored.database, tmp_path / "backup.db")
 
 
-async def test_a_backup_beside_a_writer_is_one_state(store: Store, tmp_path: Path, url: str) -> None:
+async def test_a_backup_beside_a_writer_is_one_state(store: HistoryStore, tmp_path: Path, url: str) -> None:
     written = 0
     enough, stop = asyncio.Event(), asyncio.Event()
 
@@ -82,11 +82,11 @@ async def test_a_backup_beside_a_writer_is_one_state(store: Store, tmp_path: Pat
 
     writer = asyncio.create_task(write())
     await enough.wait()
-    async with await Store.open(url, writable=False) as reader:
+    async with await HistoryStore.open(url, writable=False) as reader:
         await backup(reader.database, tmp_path / "backup.db")
     stop.set()
     await writer
-    async with await Store.open(f"sqlite:///{tmp_path / 'backup.db'}") as copy:
+    async with await HistoryStore.open(f"sqlite:///{tmp_path / 'backup.db'}") as copy:
         runs = (await copy.find(everything(limit=500))).runs
         assert 20 <= len(runs) <= written
         for run in runs:
@@ -95,7 +95,7 @@ async def test_a_backup_beside_a_writer_is_one_state(store: Store, tmp_path: Pat
             assert await copy.document(run.identity, Document.OBJECT) == {"number": number}
 
 
-async def test_what_is_no_backup_is_refused(store: Store, tmp_path: Path) -> None:
+async def test_what_is_no_backup_is_refused(store: HistoryStore, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database, but long enough to look like one" * 100)
     (tmp_path / "empty").write_bytes(b"")
     for name in ("text", "empty", "missing"):
@@ -108,9 +108,9 @@ async def test_what_is_no_backup_is_refused(store: Store, tmp_path: Path) -> Non
 
 
 async def test_a_restore_that_fails_leaves_the_history_empty(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with await Store.open(f"sqlite:///{tmp_path / 'source.db'}") as source:
+    async with await HistoryStore.open(f"sqlite:///{tmp_path / 'source.db'}") as source:
         await fill(source, DirectoryBlobs(tmp_path))
         await backup(source.database, tmp_path / "backup.db")
         async with source.writing() as connection:
@@ -146,14 +146,14 @@ class Program:
 @pytest.fixture
 async def program(url: str, tmp_path: Path) -> Program:
     """On a history with an open run and two ended ones, one of them marked."""
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         await fill(store, DirectoryBlobs(tmp_path / "blobs"))
         await store.record(Record(ended(a_run(4, owner="bob"))))
     return Program(url, tmp_path)
 
 
 async def names(url: str) -> set[str]:
-    async with await Store.open(url, writable=False) as store:
+    async with await HistoryStore.open(url, writable=False) as store:
         return {run.name for run in (await store.find(everything())).runs}
 
 
@@ -182,7 +182,7 @@ async def test_delete_lists_first_and_spares_marked_runs(program: Program, url: 
 
 async def test_delete_takes_the_runs_of_one_cluster(program: Program, url: str) -> None:
     far = a_run(9, identity=Identity("far", "bench", "uid-9"))
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         await store.record(Record(ended(far)))
     words = ("delete", "--older-than", "1d", "--kept", "--yes")
     assert "Runs of 2 clusters match" in await program(*words, code=2)
@@ -203,7 +203,7 @@ async def test_keep_marks_one_run(program: Program, url: str) -> None:
     assert "No ended run matches" in await program("delete", "job-4", code=5)
     assert "bench/job-4 may expire" in await program("keep", "job-4", "--off")
     assert "No run of the name" in await program("keep", "job-5", code=5)
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         await store.record(Record(ended(a_run(5), name="ignored", resource_version=1)))
         await store.record(Record(a_run(6, name="job-4")))
     assert "2 runs have the name job-4" in await program("keep", "job-4", code=2)

@@ -16,15 +16,16 @@ from sqlalchemy import select
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.parameters import Scoped
 from fournos.history.api.routes import Route
-from fournos.history.artifacts.rules import Limits as ArtifactLimits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.results.check import check
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
+from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.results import Results
-from fournos.history.store.retention import Limits, expire, largest
+from fournos.history.store.retention import RetentionLimits, expire, largest
 from fournos.history.store.schema import metadata, runs
 from fournos.history.store.verdicts import Verdicts
 from tests.history import a_run, at, ended
@@ -68,7 +69,7 @@ def identity(cluster: str, number: int) -> Identity:
     )
 
 
-async def fill(store: Store, cluster: str) -> None:
+async def fill(store: HistoryStore, cluster: str) -> None:
     """Runs of one fingerprint whose throughput drops, with all that belongs to runs."""
     mark, uid = (MARK, "uid-far") if cluster == FAR else ("own", "uid-perf")
     for number in range(RUNS):
@@ -98,7 +99,7 @@ async def fill(store: Store, cluster: str) -> None:
 
 @dataclass
 class Stage:
-    store: Store
+    store: HistoryStore
     blobs: DirectoryBlobs
     client: TestClient[Any, Any]
     reviews: Reviews
@@ -138,7 +139,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, tmp_path: Path) -> AsyncIterator[Stage]:
     """`ann` has all rights of the API in all namespaces of the one cluster."""
     for cluster in (HERE, FAR):
         await fill(store, cluster)
@@ -207,7 +208,7 @@ async def test_a_right_in_a_namespace_opens_no_other_cluster(stage: Stage) -> No
 
 async def test_each_cluster_deletes_what_is_beyond_its_own_limits(stage: Stage) -> None:
     before = await stage.rows(FAR)
-    for limits in (Limits(age=timedelta(0)), Limits(runs=0), Limits(bytes=0)):
+    for limits in (RetentionLimits(age=timedelta(0)), RetentionLimits(runs=0), RetentionLimits(bytes=0)):
         await expire(stage.store, stage.blobs, limits, at(10_000), cluster=HERE)
         assert await stage.rows(FAR) == before
     assert [one.uid for one in (await stage.rows(HERE))["runs"]] == [identity(HERE, 1).uid], "the baseline"
@@ -215,5 +216,5 @@ async def test_each_cluster_deletes_what_is_beyond_its_own_limits(stage: Stage) 
 
 async def test_the_largest_namespaces_are_those_of_the_cluster(stage: Stage) -> None:
     for cluster in (HERE, FAR):
-        await stage.store.claim_blob(identity(cluster, 1), f"{cluster}/log", 3)
+        await BlobRows(stage.store).claim_blob(identity(cluster, 1), f"{cluster}/log", 3)
     assert await largest(stage.store, HERE) == {"perf": 3}

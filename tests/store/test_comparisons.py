@@ -13,14 +13,14 @@ from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.compare.comparison import Verdict
 from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Identity, Record
 from fournos.history.results.check import check
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
 from tests.history import a_run, at, ended
 from tests.store.served import served
@@ -35,7 +35,7 @@ tests:
 
 @dataclass
 class Stage:
-    store: Store
+    store: HistoryStore
     history: AsyncHistory
 
     async def run(self, number: int, value: float, *, gpus: int = 1, driver: str = "550") -> None:
@@ -67,9 +67,9 @@ def reviews() -> Reviews:
 
 
 @pytest.fixture
-async def stage(store: Store, tmp_path: Path, reviews: Reviews) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, tmp_path: Path, reviews: Reviews) -> AsyncIterator[Stage]:
     blobs = DirectoryBlobs(tmp_path / "blobs")
-    async with served(store, blobs, reviews, Limits()) as client:
+    async with served(store, blobs, reviews, ArtifactLimits()) as client:
         url = str(client.make_url("")).rstrip("/")
         async with Client(Credentials(url, FixedIdentity(Proof(token="t-ann")))) as connection:
             yield Stage(store, AsyncHistory(connection, "perf"))

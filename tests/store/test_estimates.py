@@ -17,14 +17,14 @@ from fournos.client.jobs import AsyncJob
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
-from fournos.history.estimates.durations import MIN_RUNS, Work
+from fournos.history.estimates.durations import MIN_RUNS, WorkProfile
 from fournos.history.estimates.estimator import Estimator, NotReadyError
 from fournos.history.estimates.live import Objects, works_of
 from fournos.history.estimates.predictor import predict
 from fournos.history.records import Ending, Identity, Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.durations import NEWEST, past_runs
 from fournos.history.store.verdicts import Verdicts
 from tests.history import a_run, ended
@@ -51,14 +51,14 @@ class Clock:
 
 @dataclass
 class Stage:
-    store: Store
+    store: HistoryStore
     reviews: Reviews
     objects: list[Objects]
     estimator: Estimator
     url: str
 
 
-async def ran(store: Store, number: int, *, seconds: float = 3600, **fields: Any) -> None:
+async def ran(store: HistoryStore, number: int, *, seconds: float = 3600, **fields: Any) -> None:
     """A run of WORK that took so long."""
     run = a_run(
         number,
@@ -76,7 +76,7 @@ async def ran(store: Store, number: int, *, seconds: float = 3600, **fields: Any
     await store.record(Record(ended(run, seconds + 10, started_at=run.submitted_at + timedelta(seconds=10))))
 
 
-async def both_ran(store: Store) -> None:
+async def both_ran(store: HistoryStore) -> None:
     """Enough runs of both namespaces."""
     for number in range(MIN_RUNS):
         await ran(store, number)
@@ -85,7 +85,7 @@ async def both_ran(store: Store) -> None:
 
 
 @pytest.fixture
-async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, tmp_path: Path) -> AsyncIterator[Stage]:
     reviews, objects = Reviews(), [world()]
 
     async def live() -> Objects:
@@ -93,13 +93,13 @@ async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
             raise NotReadyError("the queues are not read yet")
         return objects[-1]
 
-    async def past(works: Iterable[tuple[str, Work]]) -> Any:
+    async def past(works: Iterable[tuple[str, WorkProfile]]) -> Any:
         return await past_runs(store, works)
 
     clock: Any = Clock()
     estimator = Estimator(live, past, clock, gpu_prefix="fournos/gpu-")
     blobs = DirectoryBlobs(tmp_path / "blobs")
-    async with served(store, blobs, reviews, Limits(), estimator=estimator) as client:
+    async with served(store, blobs, reviews, ArtifactLimits(), estimator=estimator) as client:
         yield Stage(store, reviews, objects, estimator, str(client.make_url("")).rstrip("/"))
 
 
@@ -223,7 +223,7 @@ async def test_a_process_without_caches_is_not_ready(stage: Stage, history: Asyn
         await history.estimates()
 
 
-async def test_the_durations_of_earlier_runs(store: Store) -> None:
+async def test_the_durations_of_earlier_runs(store: HistoryStore) -> None:
     await ran(store, 1, seconds=60)
     await ran(store, 2, seconds=120)
     await ran(store, 3, namespace_uid="uid-other")
@@ -239,7 +239,7 @@ async def test_the_durations_of_earlier_runs(store: Store) -> None:
 
 
 async def test_runs_of_a_fingerprint_are_found_behind_the_newest(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert NEWEST > 1
     monkeypatch.setattr("fournos.history.store.durations.NEWEST", 2)

@@ -19,8 +19,14 @@ from devcluster.postgres import Postgres
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.records import Document, Record
-from fournos.history.store import Store, StoreFullError, StoreUnavailableError, StoreUsageError, database
-from fournos.history.store.retention import Limits, erase, expire
+from fournos.history.store import (
+    HistoryStore,
+    StoreFullError,
+    StoreUnavailableError,
+    StoreUsageError,
+    database,
+)
+from fournos.history.store.retention import RetentionLimits, erase, expire
 from tests.history import a_run, at, ended, everything
 from tests.store.killed_writer import after, before
 
@@ -29,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_postgresql_gone_and_back(store: Store, postgres: Postgres, how: str) -> None:
+async def test_postgresql_gone_and_back(store: HistoryStore, postgres: Postgres, how: str) -> None:
     assert await store.record(Record(a_run(1)))
     await asyncio.to_thread(postgres.stop if how == "stop" else postgres.kill)
     try:
@@ -65,12 +71,12 @@ async def test_a_replica_is_ready_while_postgresql_answers(url: str, postgres: P
 
 async def test_postgresql_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError, match="does not answer"):
-        await Store.open(f"postgresql://fournos@/history?host={tmp_path}")
+        await HistoryStore.open(f"postgresql://fournos@/history?host={tmp_path}")
 
 
 async def test_sqlite_that_another_process_holds(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
-    async with await Store.open(f"sqlite:///{path}", busy_seconds=0.1) as store:
+    async with await HistoryStore.open(f"sqlite:///{path}", busy_seconds=0.1) as store:
         await store.record(Record(a_run(1)))
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -90,7 +96,7 @@ async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         connection.cursor().execute("PRAGMA max_page_count = 120")
 
     monkeypatch.setattr(database, "_prepare_sqlite", small)
-    async with await Store.open(f"sqlite:///{tmp_path / 'history.db'}") as store:
+    async with await HistoryStore.open(f"sqlite:///{tmp_path / 'history.db'}") as store:
         stored = 0
         with pytest.raises(StoreFullError, match="no space left"):
             while True:
@@ -101,7 +107,9 @@ async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         runs = (await store.find(everything(limit=500))).runs
         assert len(runs) == stored, "what did not fit is not there by half"
         assert await store.document(runs[0].identity, Document.OBJECT) is not None
-        assert await expire(store, DirectoryBlobs(tmp_path), Limits(runs=5), at(10_000)) == stored - 5
+        assert (
+            await expire(store, DirectoryBlobs(tmp_path), RetentionLimits(runs=5), at(10_000)) == stored - 5
+        )
         assert await store.record(Record(a_run(1000), documents={Document.OBJECT: os.urandom(5_000).hex()}))
 
 
@@ -118,7 +126,7 @@ async def test_a_writer_killed_before_any_statement(empty_url: str) -> None:
     codes = [int(line.split()[1]) for line in done.stdout.splitlines()]
     assert codes == [-9] * (len(codes) - 1) + [0], done.stderr
     assert len(codes) > 8, "the update has this many statements at least"
-    async with await Store.open(empty_url) as store:
+    async with await HistoryStore.open(empty_url) as store:
         states = []
         for number in range(1, len(codes) + 1):
             run = await store.get(a_run(number).identity)
@@ -137,7 +145,7 @@ async def test_a_writer_killed_before_any_statement(empty_url: str) -> None:
                 assert (await connection.execute(text("PRAGMA foreign_key_check"))).all() == []
 
 
-async def test_a_cancelled_write_leaves_the_store_usable(store: Store) -> None:
+async def test_a_cancelled_write_leaves_the_store_usable(store: HistoryStore) -> None:
     source = random.Random(3)
     for number in range(30):
         writing = asyncio.create_task(store.record(after(number)))
@@ -153,9 +161,9 @@ async def test_a_cancelled_write_leaves_the_store_usable(store: Store) -> None:
 
 
 async def test_the_newest_state_stays_whatever_the_order(url: str) -> None:
-    stores = [await Store.open(url)]
+    stores = [await HistoryStore.open(url)]
     if stores[0].database.dialect == "postgresql":
-        stores.append(await Store.open(url))
+        stores.append(await HistoryStore.open(url))
     versions = [a_run(1, resource_version=version, phase=f"phase-{version}") for version in range(20)]
     random.Random(4).shuffle(versions)
     # Each is tried again, as a recorder does, when another transaction was in its way.
@@ -170,15 +178,15 @@ async def test_the_newest_state_stays_whatever_the_order(url: str) -> None:
 
 async def test_sqlite_has_one_writer(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'history.db'}"
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         with pytest.raises(StoreUsageError, match="SQLite has exactly one writer"):
-            await Store.open(url)
+            await HistoryStore.open(url)
         assert await store.record(Record(a_run(1)))
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         assert await store.get(a_run(1).identity)
 
 
-async def test_clocks_that_jump(store: Store) -> None:
+async def test_clocks_that_jump(store: HistoryStore) -> None:
     tomorrow = a_run(1, submitted_at=at(10**9))
     long_ago = a_run(2, submitted_at=at(-2 * 10**9))
     backwards = replace(ended(a_run(3)), started_at=at(50), ended_at=at(3))
@@ -193,7 +201,7 @@ async def test_clocks_that_jump(store: Store) -> None:
     ]
 
 
-async def test_a_run_deleted_while_it_is_recorded(store: Store, tmp_path: Path) -> None:
+async def test_a_run_deleted_while_it_is_recorded(store: HistoryStore, tmp_path: Path) -> None:
     run = a_run(1)
     await store.record(Record(run))
     later = [store.record(Record(replace(run, resource_version=version))) for version in range(200, 210)]

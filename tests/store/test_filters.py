@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import text
 
 from fournos.history.records import Page, Query, Record, Run
-from fournos.history.store import Store, reach, trigrams
-from fournos.history.store.entries import Lists
+from fournos.history.store import HistoryStore, query_plan, trigrams
+from fournos.history.store.index_scans import QueryFilters
 from fournos.history.store.pages import page_statement
-from fournos.history.store.reach import Choice, Reach
+from fournos.history.store.query_plan import Planner, QueryPlan
 from fournos.history.store.schema import runs
 from tests.history import a_run, at, everything
 
@@ -92,7 +92,7 @@ def matches(run: Run, query: Query) -> bool:
     )
 
 
-async def all_pages(store: Store, query: Query) -> list[Run]:
+async def all_pages(store: HistoryStore, query: Query) -> list[Run]:
     found: list[Run] = []
     while True:
         page = await store.find(query)
@@ -103,7 +103,7 @@ async def all_pages(store: Store, query: Query) -> list[Run]:
 
 
 @pytest.fixture
-async def filled(store: Store) -> AsyncIterator[tuple[Store, list[Run]]]:
+async def filled(store: HistoryStore) -> AsyncIterator[tuple[HistoryStore, list[Run]]]:
     made = make(random.Random(1))
     for run in made:
         await store.record(Record(run))
@@ -112,16 +112,16 @@ async def filled(store: Store) -> AsyncIterator[tuple[Store, list[Run]]]:
 
 def bound(monkeypatch: pytest.MonkeyPatch, tested: int, compared: int) -> None:
     """Lets a page test and compare no more entries than these."""
-    monkeypatch.setattr(reach, "TESTED", dict.fromkeys(reach.TESTED, tested))
-    monkeypatch.setattr(reach, "COMPARED", dict.fromkeys(reach.COMPARED, compared))
-    monkeypatch.setattr(reach, "FOUND", tested)
-    monkeypatch.setattr(reach, "FIRST", tested)
+    monkeypatch.setattr(query_plan, "MAX_LOOKUPS", dict.fromkeys(query_plan.MAX_LOOKUPS, tested))
+    monkeypatch.setattr(query_plan, "MAX_COMPARED", dict.fromkeys(query_plan.MAX_COMPARED, compared))
+    monkeypatch.setattr(query_plan, "MAX_WITH_TRIGRAMS", tested)
+    monkeypatch.setattr(query_plan, "FIRST_NAMES", tested)
     monkeypatch.setattr(trigrams, "RARE", 2 * tested)
 
 
 @pytest.mark.parametrize("entries", [2_000, 7], ids=["few runs", "many runs"])
 async def test_any_query_finds_what_matches(
-    filled: tuple[Store, list[Run]], entries: int, monkeypatch: pytest.MonkeyPatch
+    filled: tuple[HistoryStore, list[Run]], entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, entries, 2 * entries)
     store, made = filled
@@ -144,32 +144,32 @@ async def test_any_query_finds_what_matches(
 @pytest.mark.parametrize(
     ("filters", "wanted"),
     [
-        ({}, Reach("time")),
-        ({"pipelines": ("common",)}, Reach("pipelines")),
-        ({"name": "job-1", "pipelines": ("common",)}, Reach("name")),
+        ({}, QueryPlan("time")),
+        ({"pipelines": ("common",)}, QueryPlan("pipelines")),
+        ({"name": "job-1", "pipelines": ("common",)}, QueryPlan("name")),
         # The one with the fewest runs, which are searched to the end.
-        ({"pipelines": ("rare",), "labels": {"team": "a"}}, Reach("pipelines")),
-        ({"pipelines": ("common",), "labels": {"team": "b"}}, Reach("labels")),
-        ({"pipelines": ("common",), "owners": ("y", "z")}, Reach("owners")),
-        ({"pipelines": ("rare",), "text": "job"}, Reach("pipelines")),
-        ({"pipelines": ("common",), "kinds": ("FournosJob",), "since": at(5)}, Reach("pipelines")),
+        ({"pipelines": ("rare",), "labels": {"team": "a"}}, QueryPlan("pipelines")),
+        ({"pipelines": ("common",), "labels": {"team": "b"}}, QueryPlan("labels")),
+        ({"pipelines": ("common",), "owners": ("y", "z")}, QueryPlan("owners")),
+        ({"pipelines": ("rare",), "text": "job"}, QueryPlan("pipelines")),
+        ({"pipelines": ("common",), "kinds": ("FournosJob",), "since": at(5)}, QueryPlan("pipelines")),
         # The one whose first five reach furthest back: runs 0, 1, 2, 4 and 5 are of the cluster.
-        ({"kinds": ("FournosJob",), "targets": ("most",)}, Reach("targets", at(0))),
-        ({"kinds": ("FournosJob",), "text": "job"}, Reach("text", at(0))),
-        ({"text": "job"}, Reach("text", at(0))),
+        ({"kinds": ("FournosJob",), "targets": ("most",)}, QueryPlan("targets", at(0))),
+        ({"kinds": ("FournosJob",), "text": "job"}, QueryPlan("text", at(0))),
+        ({"text": "job"}, QueryPlan("text", at(0))),
         # An index finds three characters: one run, or none.
-        ({"text": "SELDOM"}, Reach("trigrams")),
-        ({"text": "-6"}, Reach("text", at(0))),
-        ({"pipelines": ("common",), "text": "nowhere"}, Reach("trigrams")),
-        ({"text": "job", "since": at(3)}, Reach("text")),
-        ({"namespaces": tuple(map(str, range(17)))}, Reach("time", at(1))),
+        ({"text": "SELDOM"}, QueryPlan("trigrams")),
+        ({"text": "-6"}, QueryPlan("text", at(0))),
+        ({"pipelines": ("common",), "text": "nowhere"}, QueryPlan("trigrams")),
+        ({"text": "job", "since": at(3)}, QueryPlan("text")),
+        ({"namespaces": tuple(map(str, range(17)))}, QueryPlan("time", at(1))),
         # Of two lists each is read as far as the one that ends first: x has 6, 3 and 0, y 4 and 1.
-        ({"owners": ("x", "y"), "kinds": ("FournosJob",)}, Reach("owners", at(0))),
+        ({"owners": ("x", "y"), "kinds": ("FournosJob",)}, QueryPlan("owners", at(0))),
     ],
     ids=str,
 )
 async def test_a_page_reaches_as_far_as_few_entries_do(
-    store: Store, filters: dict[str, Any], wanted: Reach, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, filters: dict[str, Any], wanted: QueryPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, 5, 6)
     for number in range(7):
@@ -183,12 +183,12 @@ async def test_a_page_reaches_as_far_as_few_entries_do(
         )
         await store.record(Record(run))
     query = Query(**{"namespaces": None, **filters})
-    found = await store.database.read(lambda connection: store.search.reach(connection, query))
+    found = await store.database.read(lambda connection: store.search.plan(connection, query))
     assert replace(found, rare=()) == wanted
 
 
 async def test_a_page_without_enough_says_how_far_it_has_searched(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, 10, 10)
     for number in range(25):
@@ -215,7 +215,7 @@ async def test_a_page_without_enough_says_how_far_it_has_searched(
 
 
 async def test_the_newest_of_a_query_is_found_beyond_a_page(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, 3, 3)
     for number in range(20):
@@ -267,11 +267,11 @@ LEADING: dict[str, tuple[Query, str, tuple[str, ...]]] = {
 PLANNED = [*((one, "") for one in PLANS.values()), *((one, name) for name, one in LEADING.items())]
 
 
-async def plan(store: Store, query: Query, leading: str) -> list[str]:
+async def plan(store: HistoryStore, query: Query, leading: str) -> list[str]:
     """Returns the steps by which the database reads a page; `leading` "": the first filter that can lead."""
     dialect = store.database.dialect
-    first = [leading, *Lists(query, dialect).leading(), "text" if query.text else "time"]
-    led = Choice(query, dialect).known() or Reach(next(filter(None, first)))
+    first = [leading, *QueryFilters(query, dialect).leading(), "text" if query.text else "time"]
+    led = Planner(query, dialect).without_counts() or QueryPlan(next(filter(None, first)))
     statement = page_statement(query, dialect, led)
     explain = "EXPLAIN QUERY PLAN" if dialect == "sqlite" else "EXPLAIN"
     async with store.reading() as connection:
@@ -289,7 +289,7 @@ async def plan(store: Store, query: Query, leading: str) -> list[str]:
 )
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_sqlite_reads_a_page_by_its_index(
-    store: Store, planned: tuple[Query, str, tuple[str, ...]], leading: str, continued: bool
+    store: HistoryStore, planned: tuple[Query, str, tuple[str, ...]], leading: str, continued: bool
 ) -> None:
     query, index, others = planned
     if continued:
@@ -300,7 +300,7 @@ async def test_sqlite_reads_a_page_by_its_index(
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_postgresql_reads_pages_by_their_indexes(store: Store) -> None:
+async def test_postgresql_reads_pages_by_their_indexes(store: HistoryStore) -> None:
     await store.record(Record(a_run(labels={"a": "b"})))
     columns = [column.name for column in runs.c if column.name not in ("id", "uid", "submitted_at")]
     copies = f"""INSERT INTO runs (uid, submitted_at, {", ".join(columns)})

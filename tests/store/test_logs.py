@@ -20,16 +20,15 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import SystemClock
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
-from fournos.history.logs.models import Container
+from fournos.history.logs.models import Log, Put, StartedContainer
 from fournos.history.records import Identity, Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.logs import LogRows
-from fournos.history.store.retention import Limits as Retention
-from fournos.history.store.retention import expire
+from fournos.history.store.retention import RetentionLimits, expire
 from tests.history import a_run, at, ended
 from tests.store.conftest import keys_of
 from tests.store.s3_server import S3Server
@@ -46,16 +45,16 @@ IDENTITY = Identity("here", "perf", "00000000-0000-0000-0000-000000000001")
 @dataclass
 class Stage:
     client: TestClient[Any, Any]
-    store: Store
+    store: HistoryStore
     collector: LogCollector
     kubelet: Kubelet
     blobs: Blobs
 
-    def print(self, one: Container, *texts: str) -> None:
+    def print(self, one: StartedContainer, *texts: str) -> None:
         self.kubelet.print(one, *texts)
         self.collector.follow(Key("perf", "job-1"), IDENTITY, [one], self.kubelet)
 
-    async def end(self, one: Container, code: int = 0) -> None:
+    async def end(self, one: StartedContainer, code: int = 0) -> None:
         self.kubelet.end(one)
         self.collector.follow(Key("perf", "job-1"), IDENTITY, [over(one, code)], self.kubelet)
         await until(lambda: self.collector.known(IDENTITY.uid)[one.id].done, pause=0.01)
@@ -82,7 +81,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(store: Store, blobs: Blobs) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, blobs: Blobs) -> AsyncIterator[Stage]:
     reviews = Reviews()
     reviews.may("ann", "get", resource="runs/logs")
 
@@ -92,7 +91,7 @@ async def stage(store: Store, blobs: Blobs) -> AsyncIterator[Stage]:
     collector = LogCollector(rows, blobs, LogLimits(), SystemClock(), streams=10)
     await store.record(Record(a_run(1, identity=IDENTITY, namespace_uid="uid-perf", name="job-1")))
     task = asyncio.create_task(collector.run())
-    async with served(store, blobs, reviews, Limits(), flush_logs=collector.flush) as client:
+    async with served(store, blobs, reviews, ArtifactLimits(), flush_logs=collector.flush) as client:
         yield Stage(client, store, collector, Kubelet(), blobs)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -214,7 +213,7 @@ async def test_logs_go_with_their_run(stage: Stage) -> None:
     run = await stage.store.get(IDENTITY)
     assert run is not None
     await stage.store.record(Record(ended(run)))
-    limits = Retention(age=timedelta(days=1))
+    limits = RetentionLimits(age=timedelta(days=1))
     assert await expire(stage.store, stage.blobs, limits, at(10**7)) == 1
     assert not await stage.files()
     assert await LogRows(stage.store).logs(IDENTITY) == []
@@ -298,3 +297,14 @@ async def test_logs_wait_for_a_bucket_that_is_gone(stage: Stage, s3_server: S3Se
     stage.kubelet.print(FETCH, "after")
     await stage.end(FETCH)
     assert await stage.texts() == ["before", "meanwhile", "after"]
+
+
+async def test_a_log_continues_only_lines_that_are_stored(store: HistoryStore) -> None:
+    """A run that was deleted and recorded anew has none of the lines that a stream stored before."""
+    rows, log = LogRows(store), Log(FETCH, lines=5)
+    await store.record(Record(a_run(1, identity=IDENTITY)))
+    assert await rows.put_log(IDENTITY, log, None, after=2) is Put.BEHIND
+    assert await rows.put_log(IDENTITY, replace(log, lines=2), None, after=0) is Put.STORED
+    assert await rows.put_log(IDENTITY, log, None, after=2) is Put.STORED
+    assert await rows.put_log(IDENTITY, log, None, after=2) is Put.BEHIND
+    assert [stored.lines for stored in await rows.logs(IDENTITY)] == [5]

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, LargeBinary, MetaData, text
 
 import fournos.history
 from fournos.history.records import Document, Interval, Record, Run
-from fournos.history.store import Store, StoreUsageError, migrate, trigrams
+from fournos.history.store import HistoryStore, StoreUsageError, migrate, trigrams
 from fournos.history.store.backup import continue_numbers
 from fournos.history.store.database import Database, _engine, _parsed
 from fournos.history.store.schema import metadata
@@ -49,7 +49,7 @@ def differences(connection: Connection) -> list[Any]:
     return list(compare_metadata(context, metadata))
 
 
-async def test_the_latest_revision_makes_the_tables_of_the_program(store: Store) -> None:
+async def test_the_latest_revision_makes_the_tables_of_the_program(store: HistoryStore) -> None:
     load_all_tables()
     async with store.reading() as connection:
         assert await connection.run_sync(differences) == []
@@ -69,7 +69,7 @@ def fill(connection: Connection, revision: str) -> None:
             continue_numbers(connection, table)
 
 
-async def found_by_trigrams(store: Store, words: str) -> tuple[Run, ...]:
+async def found_by_trigrams(store: HistoryStore, words: str) -> tuple[Run, ...]:
     """Returns the runs with a text in their names that the index finds."""
     query = everything(text=words)
     led = await store.database.read(lambda each: store.search.reach(each, query))
@@ -83,7 +83,7 @@ async def test_from_every_revision_to_the_latest(empty_url: str, revision: str) 
     async with engine.begin() as connection:
         await connection.run_sync(fill, revision)
     await engine.dispose()
-    async with await Store.open(empty_url) as store:
+    async with await HistoryStore.open(empty_url) as store:
         assert await store.get(FULL.identity) == FULL
         assert await store.get(a_run(1).identity) == a_run(1)
         assert await found_by_trigrams(store, "JOB-1") == (a_run(1),)
@@ -98,9 +98,9 @@ async def test_from_every_revision_to_the_latest(empty_url: str, revision: str) 
 
 
 async def test_opening_again_changes_nothing(empty_url: str) -> None:
-    async with await Store.open(empty_url) as store:
+    async with await HistoryStore.open(empty_url) as store:
         await store.record(Record(FULL))
-    async with await Store.open(empty_url) as store:
+    async with await HistoryStore.open(empty_url) as store:
         assert await store.get(FULL.identity) == FULL
 
 
@@ -113,7 +113,7 @@ def test_the_files_of_the_revisions_are_named_by_them_in_their_order() -> None:
 @pytest.mark.parametrize("writable", [True, False], ids=["writer", "reader"])
 @pytest.mark.parametrize("empty_url", ["sqlite"], indirect=True)
 async def test_alembic_is_not_loaded_where_no_revision_is_missing(empty_url: str, writable: bool) -> None:
-    await (await Store.open(empty_url)).close()
+    await (await HistoryStore.open(empty_url)).close()
     program = f"""
 import asyncio, sys
 from fournos.history.store import Store
@@ -129,7 +129,7 @@ print(*(name for name in ("alembic", "mako", "pygments") if name in sys.modules)
 
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
 async def test_replicas_that_start_together_migrate_once(empty_url: str) -> None:
-    stores = await asyncio.gather(*(Store.open(empty_url) for _ in range(4)))
+    stores = await asyncio.gather(*(HistoryStore.open(empty_url) for _ in range(4)))
     assert await stores[0].record(Record(FULL))
     assert await stores[3].get(FULL.identity) == FULL
     for store in stores:
@@ -137,11 +137,11 @@ async def test_replicas_that_start_together_migrate_once(empty_url: str) -> None
 
 
 async def test_a_later_version_of_the_tables_is_refused(empty_url: str) -> None:
-    async with await Store.open(empty_url) as store, store.writing() as connection:
+    async with await HistoryStore.open(empty_url) as store, store.writing() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     for writable in (True, False):
         with pytest.raises(StoreUsageError, match=r"later version of fournos \(revision 9999\)"):
-            await Store.open(empty_url, writable=writable)
+            await HistoryStore.open(empty_url, writable=writable)
 
 
 async def test_a_failed_migration_leaves_nothing(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,22 +153,22 @@ async def test_a_failed_migration_leaves_nothing(empty_url: str, monkeypatch: py
 
     monkeypatch.setattr(migrate, "upgrade", killed)
     with pytest.raises(Exception, match="killed"):
-        await Store.open(empty_url)
+        await HistoryStore.open(empty_url)
     monkeypatch.undo()
-    async with await Store.open(empty_url) as store:
+    async with await HistoryStore.open(empty_url) as store:
         assert await store.record(Record(FULL))
 
 
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
 async def test_a_reader_migrates_nothing(empty_url: str) -> None:
     with pytest.raises(StoreUsageError, match="earlier version"):
-        await Store.open(empty_url, writable=False)
+        await HistoryStore.open(empty_url, writable=False)
 
 
 async def test_a_reader_writes_nothing(empty_url: str) -> None:
-    async with await Store.open(empty_url) as store:
+    async with await HistoryStore.open(empty_url) as store:
         await store.record(Record(FULL))
-        async with await Store.open(empty_url, writable=False) as reader:
+        async with await HistoryStore.open(empty_url, writable=False) as reader:
             assert isinstance(reader.database, Database)
             assert await reader.get(FULL.identity) == FULL
             with pytest.raises(StoreUsageError, match="reading only"):
@@ -187,11 +187,11 @@ async def test_a_reader_writes_nothing(empty_url: str) -> None:
 )
 async def test_a_url_that_cannot_be_used(bad: str, words: str) -> None:
     with pytest.raises(StoreUsageError, match=words) as refused:
-        await Store.open(bad)
+        await HistoryStore.open(bad)
     assert "hunter2" not in str(refused.value)
 
 
 async def test_a_reader_makes_no_file(tmp_path: Path) -> None:
     with pytest.raises(StoreUsageError, match="There is no database"):
-        await Store.open(f"sqlite:///{tmp_path / 'missing.db'}", writable=False)
+        await HistoryStore.open(f"sqlite:///{tmp_path / 'missing.db'}", writable=False)
     assert not (tmp_path / "missing.db").exists()

@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fournos.history.artifacts.archive import Artifacts, BusyError, StoredArtifact
-from fournos.history.artifacts.rules import Artifact, ArtifactError, Limits
+from fournos.history.artifacts.archive import Artifacts, StoredArtifact, UploadBusyError
+from fournos.history.artifacts.rules import Artifact, ArtifactError, ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.records import Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.artifacts import ArtifactRows
-from fournos.history.store.orphans import AGE, Orphans, sweep_orphans
+from fournos.history.store.blob_rows import BlobRows
+from fournos.history.store.orphans import AGE, OrphanBlobs, sweep_orphans
 from fournos.history.store.retention import erase
 from tests.history import a_run, at
 from tests.store.conftest import keys_of
@@ -28,9 +29,12 @@ CONTENT = b"latency: 3 ms\n"
 class Replica:
     """A process that takes artifacts; others share its database and its blobs."""
 
-    def __init__(self, store: Store, blobs: Blobs) -> None:
+    def __init__(self, store: HistoryStore, blobs: Blobs) -> None:
         self.rows = ArtifactRows(store)
-        self.artifacts = Artifacts(self.rows, blobs, Limits())
+        self.artifacts = Artifacts(self._opened, blobs, ArtifactLimits())
+
+    async def _opened(self) -> ArtifactRows:
+        return self.rows
 
     async def send(self, path: str, content: bytes = CONTENT, *, sent: bytes | None = None) -> Artifact:
         async def pieces() -> AsyncIterator[bytes]:
@@ -49,7 +53,7 @@ class Replica:
 
 
 @pytest.fixture
-async def replica(store: Store, blobs: Blobs) -> Replica:
+async def replica(store: HistoryStore, blobs: Blobs) -> Replica:
     await store.record(Record(RUN))
     return Replica(store, blobs)
 
@@ -59,26 +63,26 @@ def later(age: timedelta = AGE) -> datetime:
 
 
 async def test_what_a_killed_upload_left_is_swept_after_a_day(
-    replica: Replica, store: Store, blobs: Blobs
+    replica: Replica, store: HistoryStore, blobs: Blobs
 ) -> None:
     await replica.send("kept.txt")
     unfinished = f"{IDENTITY.uid}/artifacts/{'a' * 64}-00000000/000000"
-    assert await store.claim_blob(IDENTITY, unfinished, 3)
+    assert await BlobRows(store).claim_blob(IDENTITY, unfinished, 3)
     await blobs.write(unfinished, b"abc")
     log_chunk = f"{IDENTITY.uid}/logs/pod/step-run/000000"
-    assert await store.claim_blob(IDENTITY, log_chunk, 3)
+    assert await BlobRows(store).claim_blob(IDENTITY, log_chunk, 3)
     await blobs.write(log_chunk, b"log")
     before = await keys_of(blobs)
-    assert await sweep_orphans(store, blobs, datetime.now(UTC)) == Orphans(), "it may go on"
+    assert await sweep_orphans(store, blobs, datetime.now(UTC)) == OrphanBlobs(), "it may go on"
     assert await keys_of(blobs) == before
-    assert await sweep_orphans(store, blobs, later()) == Orphans(deleted=1)
+    assert await sweep_orphans(store, blobs, later()) == OrphanBlobs(deleted=1)
     assert await keys_of(blobs) == [key for key in before if key != unfinished]
     assert await replica.get("kept.txt") == CONTENT
-    assert await sweep_orphans(store, blobs, later()) == Orphans()
+    assert await sweep_orphans(store, blobs, later()) == OrphanBlobs()
 
 
 async def test_what_has_no_run_goes_only_when_a_person_asks(
-    replica: Replica, store: Store, blobs: Blobs
+    replica: Replica, store: HistoryStore, blobs: Blobs
 ) -> None:
     await replica.send("kept.txt")
     strange = [
@@ -88,14 +92,16 @@ async def test_what_has_no_run_goes_only_when_a_person_asks(
     ]
     for key in strange:
         await blobs.write(key, b"x")
-    assert await sweep_orphans(store, blobs, later()) == Orphans(unknown=3)
+    assert await sweep_orphans(store, blobs, later()) == OrphanBlobs(unknown=3)
     assert set(strange) <= set(await keys_of(blobs))
-    assert await sweep_orphans(store, blobs, later(), unknown=True) == Orphans(deleted=3)
+    assert await sweep_orphans(store, blobs, later(), unknown=True) == OrphanBlobs(deleted=3)
     assert await replica.get("kept.txt") == CONTENT
     assert len(await keys_of(blobs)) == 1
 
 
-async def test_a_process_that_ends_between_row_and_blob(replica: Replica, store: Store, blobs: Blobs) -> None:
+async def test_a_process_that_ends_between_row_and_blob(
+    replica: Replica, store: HistoryStore, blobs: Blobs
+) -> None:
     """The row of a blob that is to be deleted stays until the blob is gone."""
     await replica.send("x")
     (stored,) = await replica.rows.stored_artifacts(IDENTITY)
@@ -111,7 +117,7 @@ async def test_a_process_that_ends_between_row_and_blob(replica: Replica, store:
     assert await keys_of(blobs) == []
 
 
-async def test_two_replicas_take_the_same_file(replica: Replica, store: Store, blobs: Blobs) -> None:
+async def test_two_replicas_take_the_same_file(replica: Replica, store: HistoryStore, blobs: Blobs) -> None:
     other = Replica(store, blobs)
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -131,7 +137,7 @@ async def test_two_replicas_take_the_same_file(replica: Replica, store: Store, b
 
 
 async def test_an_altered_upload_does_not_touch_the_one_beside_it(
-    replica: Replica, store: Store, blobs: Blobs
+    replica: Replica, store: HistoryStore, blobs: Blobs
 ) -> None:
     other = Replica(store, blobs)
 
@@ -159,7 +165,7 @@ async def test_content_that_is_being_deleted_is_not_shared(replica: Replica) -> 
 
     await replica.send("a", b"other")
     replica.rows.stored_artifacts = stale  # type: ignore[method-assign,assignment]
-    with pytest.raises(BusyError, match="its content is being replaced; send it again later"):
+    with pytest.raises(UploadBusyError, match="its content is being replaced; send it again later"):
         await replica.send("b")
     replica.rows.stored_artifacts = find  # type: ignore[method-assign]
     assert await replica.get("b") is None
@@ -167,18 +173,18 @@ async def test_content_that_is_being_deleted_is_not_shared(replica: Replica) -> 
 
 
 async def test_content_of_a_version_without_uploads_is_read_and_shared(
-    replica: Replica, store: Store, blobs: Blobs
+    replica: Replica, store: HistoryStore, blobs: Blobs
 ) -> None:
     digest = hashlib.sha256(CONTENT).hexdigest()
     key = f"{IDENTITY.uid}/artifacts/{digest}/000000"
-    assert await store.claim_blob(IDENTITY, key, len(CONTENT))
+    assert await BlobRows(store).claim_blob(IDENTITY, key, len(CONTENT))
     await blobs.write(key, CONTENT)
     await replica.rows.put_artifact(
         IDENTITY, StoredArtifact(Artifact("old", len(CONTENT), digest, at(0)), "")
     )
     assert await replica.get("old") == CONTENT
     await replica.send("copy")
-    assert await sweep_orphans(store, blobs, later()) == Orphans()
+    assert await sweep_orphans(store, blobs, later()) == OrphanBlobs()
     await replica.send("old", b"new")
     assert await replica.get("copy") == CONTENT
     assert key in await keys_of(blobs)
@@ -187,12 +193,12 @@ async def test_content_of_a_version_without_uploads_is_read_and_shared(
 
 
 async def test_the_retention_reports_what_stays(
-    replica: Replica, store: Store, blobs: Blobs, caplog: pytest.LogCaptureFixture
+    replica: Replica, store: HistoryStore, blobs: Blobs, caplog: pytest.LogCaptureFixture
 ) -> None:
     from fournos.history.store import retention
 
     with caplog.at_level(logging.INFO):
-        retention._tell(Orphans(deleted=2, unknown=3))
-        retention._tell(Orphans())
+        retention._tell(OrphanBlobs(deleted=2, unknown=3))
+        retention._tell(OrphanBlobs())
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     assert "3 files of logs and artifacts have no run" in caplog.text

@@ -13,7 +13,7 @@ from fournos.history import metrics as table
 from fournos.history.records import Document, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.standing import CONFIRMING
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.patrol import standings, watch_results
 from fournos.history.store.review import review
 from fournos.history.store.verdicts import Verdicts
@@ -25,19 +25,19 @@ from tests.waiting import until
 SUSPECTED = ("Regression", "Suspected")
 
 
-async def groups(store: Store) -> dict[str, list[Any]]:
+async def groups(store: HistoryStore) -> dict[str, list[Any]]:
     found = await standings(store, at(60), cluster="here")
     return {namespace: [one.groups for one in each] for namespace, each in found.items()}
 
 
-async def test_each_namespace_is_judged_by_its_own_runs(store: Store) -> None:
+async def test_each_namespace_is_judged_by_its_own_runs(store: HistoryStore) -> None:
     await history(store)
     await measured(store, 20, 60)
     assert await groups(store) == {"bench": [(SUSPECTED,)]}
     assert await standings(store, at(60 + 86400 * 100), cluster="here") == {}, "a benchmark that is over"
 
 
-async def test_reruns_hold_a_suspicion_until_they_have_ended(store: Store) -> None:
+async def test_reruns_hold_a_suspicion_until_they_have_ended(store: HistoryStore) -> None:
     await history(store)
     bad = await measured(store, 20, 60)
     rerun = a_run(21, identity=type(bad)("here", "bench", "r1"), labels={CONFIRMS_LABEL: bad.uid})
@@ -49,7 +49,9 @@ async def test_reruns_hold_a_suspicion_until_they_have_ended(store: Store) -> No
 
 
 @pytest.mark.parametrize(("image", "state"), [("sha256:aaaa", "Confirmed"), ("sha256:bbbb", "Suspected")])
-async def test_a_rerun_with_another_image_confirms_nothing(store: Store, image: str, state: str) -> None:
+async def test_a_rerun_with_another_image_confirms_nothing(
+    store: HistoryStore, image: str, state: str
+) -> None:
     await history(store)
     bad = await measured(store, 20, 60)
     reruns = [
@@ -66,7 +68,7 @@ async def test_a_rerun_with_another_image_confirms_nothing(store: Store, image: 
     assert ("run/main aaaa -> bbbb" in finding.uncounted) is (state == "Suspected")
 
 
-async def test_what_is_acknowledged_is_quiet(store: Store) -> None:
+async def test_what_is_acknowledged_is_quiet(store: HistoryStore) -> None:
     await history(store)
     await measured(store, 20, 60)
     (finding,) = (await review(store, NAMESPACE_UID, "f")).report.findings
@@ -74,13 +76,13 @@ async def test_what_is_acknowledged_is_quiet(store: Store) -> None:
     assert await groups(store) == {"bench": [()]}
 
 
-async def test_the_metrics_are_set_by_the_leader(store: Store) -> None:
+async def test_the_metrics_are_set_by_the_leader(store: HistoryStore) -> None:
     await history(store)
     await measured(store, 20, 60)
     metrics, clock = Metrics((*RUNTIME, *table.METRICS)), type("Clock", (), {"now": lambda self: at(60)})()
-    opened: asyncio.Future[Store] = asyncio.get_running_loop().create_future()
+    opened: asyncio.Future[HistoryStore] = asyncio.get_running_loop().create_future()
 
-    async def leader() -> Store:
+    async def leader() -> HistoryStore:
         return await opened
 
     task = asyncio.create_task(watch_results(leader, metrics, clock, cluster=lambda: "here", interval=0.01))

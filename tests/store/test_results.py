@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, select, text
 
 from fournos.history.compare.comparison import RowKey, Verdict, compare
-from fournos.history.compare.differences import Subject
+from fournos.history.compare.differences import ComparedRun
 from fournos.history.estimates.accuracy import Prediction
 from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.fingerprint import Fingerprint
@@ -18,8 +18,8 @@ from fournos.history.regressions.acknowledge import Acknowledgement, acknowledge
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Basis, Kind, State
 from fournos.history.results.models import Kpi, ResultRecord
-from fournos.history.store import Store
-from fournos.history.store.result_rows import Stored
+from fournos.history.store import HistoryStore
+from fournos.history.store.result_rows import PushResult
 from fournos.history.store.results import Results
 from fournos.history.store.results_schema import result_records, scalars
 from fournos.history.store.verdicts import Verdicts
@@ -53,51 +53,51 @@ FULL = record(
 )
 
 
-async def a_run_with(store: Store, number: int, *records: ResultRecord, **fields: Any) -> Run:
+async def a_run_with(store: HistoryStore, number: int, *records: ResultRecord, **fields: Any) -> Run:
     run = ended(a_run(number, fingerprint=PRINT, **fields))
     await store.record(Record(run))
     await Results(store).put(run.identity, records, at(number))
     return run
 
 
-async def test_records_come_back_as_they_were_pushed(store: Store) -> None:
+async def test_records_come_back_as_they_were_pushed(store: HistoryStore) -> None:
     failed = record(success=False, message="no GPU", labels={"model_name": "granite"})
     run = await a_run_with(store, 0, FULL, failed)
     assert await Results(store).of(run.identity) == (FULL, failed)
     assert await Results(store).of(a_run(7).identity) == ()
 
 
-async def test_pushing_again_changes_nothing(store: Store) -> None:
+async def test_pushing_again_changes_nothing(store: HistoryStore) -> None:
     run = await a_run_with(store, 0, FULL)
     results = Results(store)
-    assert await results.put(run.identity, [FULL, FULL], at(99)) == Stored(unchanged=1)
+    assert await results.put(run.identity, [FULL, FULL], at(99)) == PushResult(unchanged=1)
     assert await results.of(run.identity) == (FULL,)
     other = FULL.model_copy(update={"kpis": (kpi(99),)})
-    assert await results.put(run.identity, [other], at(99)) == Stored(replaced=1)
+    assert await results.put(run.identity, [other], at(99)) == PushResult(replaced=1)
     assert await results.of(run.identity) == (other,)
     both = [other, FULL]
-    assert await results.put(run.identity, both, at(99)) == Stored(replaced=1), "the last one counts"
+    assert await results.put(run.identity, both, at(99)) == PushResult(replaced=1), "the last one counts"
     assert await results.of(run.identity) == (FULL,)
     async with store.reading() as connection:
         assert await connection.scalar(select(func.count()).select_from(scalars)) == 2, "old values stayed"
 
 
-async def test_a_run_that_is_not_there(store: Store) -> None:
+async def test_a_run_that_is_not_there(store: HistoryStore) -> None:
     assert await Results(store).put(a_run(1).identity, [FULL], at(0)) is None
     assert not await Verdicts(store).pin(a_run(1).identity, by="me", reason="x", now=at(0))
     assert not await Verdicts(store).predict(a_run(1).identity, estimate(), at(0))
 
 
-async def test_a_run_has_a_limit(store: Store) -> None:
+async def test_a_run_has_a_limit(store: HistoryStore) -> None:
     run = await a_run_with(store, 0)
     many = [record(labels={"n": str(number)}) for number in range(7)]
     results = Results(store, max_records=5)
-    assert await results.put(run.identity, many, at(0)) == Stored(added=5, refused=2)
+    assert await results.put(run.identity, many, at(0)) == PushResult(added=5, refused=2)
     again = many[0].model_copy(update={"message": "other"})
-    assert await results.put(run.identity, [again], at(0)) == Stored(replaced=1)
+    assert await results.put(run.identity, [again], at(0)) == PushResult(replaced=1)
 
 
-async def test_results_go_with_their_run(store: Store) -> None:
+async def test_results_go_with_their_run(store: HistoryStore) -> None:
     run = await a_run_with(store, 0, FULL)
     async with store.writing() as connection:
         await connection.execute(text("DELETE FROM runs"))
@@ -107,7 +107,7 @@ async def test_results_go_with_their_run(store: Store) -> None:
     assert await Results(store).of(run.identity) == ()
 
 
-async def test_a_series_holds_what_is_comparable(store: Store) -> None:
+async def test_a_series_holds_what_is_comparable(store: HistoryStore) -> None:
     for number in range(4):
         await a_run_with(store, number, record(kpi(100.0 + number), timestamp=at(number)))
     await a_run_with(store, 10, record(kpi(1.0), labels={"model_name": "granite"}))
@@ -130,14 +130,14 @@ async def test_a_series_holds_what_is_comparable(store: Store) -> None:
     assert [point.value for one in newest for point in one.points if len(one.points) == 2] == [102, 103]
 
 
-async def test_repeats_in_a_run_are_one_point(store: Store) -> None:
+async def test_repeats_in_a_run_are_one_point(store: HistoryStore) -> None:
     tests = [record(kpi(float(value)), run_id=str(value), timestamp=at(value)) for value in (1, 5, 9)]
     await a_run_with(store, 0, *tests)
     ((point,),) = [one.points for one in await Results(store).series(PRINT, None)]
     assert (point.value, point.at) == (5, at(9))
 
 
-async def test_other_namespaces_are_not_read(store: Store) -> None:
+async def test_other_namespaces_are_not_read(store: HistoryStore) -> None:
     await a_run_with(store, 0, FULL)
     await a_run_with(store, 1, FULL, namespace_uid="secret")
     results, verdicts = Results(store), Verdicts(store)
@@ -152,7 +152,7 @@ async def test_other_namespaces_are_not_read(store: Store) -> None:
     assert len(await verdicts.predictions(None)) == 2
 
 
-async def test_from_the_store_to_a_verdict(store: Store) -> None:
+async def test_from_the_store_to_a_verdict(store: HistoryStore) -> None:
     """What was pushed is compared and judged, and a repeat is known by its label."""
     values = [100 + (number % 5) * 0.5 for number in range(20)]
     for number, value in enumerate([*values, 70.0]):
@@ -177,7 +177,7 @@ async def test_from_the_store_to_a_verdict(store: Store) -> None:
     assert found.basis is Basis.CHANGE_POINT
 
     subjects = [
-        Subject(run.name, Fingerprint(), await results.of(run.identity)) for run in (a_run(0), suspect)
+        ComparedRun(run.name, Fingerprint(), await results.of(run.identity)) for run in (a_run(0), suspect)
     ]
     history = await results.earlier(PRINT, None, without=[a_run(0).identity, suspect.identity])
     assert len(history[RowKey("throughput", (("model_name", "llama"),))]) == 21
@@ -185,7 +185,7 @@ async def test_from_the_store_to_a_verdict(store: Store) -> None:
     assert rows == {"throughput": Verdict.WORSE, "scaling": Verdict.WORSE}
 
 
-async def test_baselines(store: Store) -> None:
+async def test_baselines(store: HistoryStore) -> None:
     first, second = await a_run_with(store, 0, FULL), await a_run_with(store, 1, FULL)
     verdicts = Verdicts(store)
     assert await verdicts.pin(first.identity, by="alice", reason="release 1", now=at(10))
@@ -206,7 +206,7 @@ async def test_baselines(store: Store) -> None:
     assert not await verdicts.pin(without.identity, by="bob", reason="x", now=at(11))
 
 
-async def test_acknowledgements_outlive_their_runs(store: Store) -> None:
+async def test_acknowledgements_outlive_their_runs(store: HistoryStore) -> None:
     for number in range(30):
         value = 100.0 + number % 3 if number < 20 else 80.0 + number % 3
         await a_run_with(store, number, record(kpi(value), timestamp=at(number)))
@@ -231,7 +231,7 @@ def estimate() -> Estimate:
     return Estimate(times, replace(times, p90=at(300)), "5 runs")
 
 
-async def test_predictions_and_what_happened(store: Store) -> None:
+async def test_predictions_and_what_happened(store: HistoryStore) -> None:
     run = a_run(0, started_at=at(120), ended_at=at(180), ending=Ending.OBSERVED)
     waiting = a_run(1)
     for each in (run, waiting):
@@ -248,7 +248,7 @@ async def test_predictions_and_what_happened(store: Store) -> None:
     ]
 
 
-async def test_a_series_is_read_by_its_index(store: Store) -> None:
+async def test_a_series_is_read_by_its_index(store: HistoryStore) -> None:
     if store.database.dialect != "sqlite":
         return
     await a_run_with(store, 0, FULL)
@@ -262,7 +262,7 @@ async def test_a_series_is_read_by_its_index(store: Store) -> None:
         assert "COVERING INDEX scalars_series" in str(plan.all())
 
 
-async def test_times_without_a_timestamp_are_those_of_the_push(store: Store) -> None:
+async def test_times_without_a_timestamp_are_those_of_the_push(store: HistoryStore) -> None:
     await a_run_with(store, 0)
     later = at(0) + timedelta(days=3)
     await Results(store).put(a_run(0).identity, [record(kpi())], later)
@@ -271,7 +271,7 @@ async def test_times_without_a_timestamp_are_those_of_the_push(store: Store) -> 
     assert one.points[0].run.startswith(f"{CLUSTER}/")
 
 
-async def test_results_come_with_the_record_of_their_run(store: Store) -> None:
+async def test_results_come_with_the_record_of_their_run(store: HistoryStore) -> None:
     """In its transaction: a recorder that is killed after it never has to bring them again."""
     run = ended(a_run(1, fingerprint=PRINT))
     assert await store.record(Record(run, results=(FULL,)))

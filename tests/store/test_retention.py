@@ -19,12 +19,13 @@ from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.metrics import METRICS
 from fournos.history.records import Document, KeepMark, Record, Run
-from fournos.history.store import Store, maintenance, schema
-from fournos.history.store.retention import Limits, erasable, erase, expire, patrol, report
+from fournos.history.store import HistoryStore, maintenance, schema
+from fournos.history.store.blob_rows import BlobRows
+from fournos.history.store.retention import RetentionLimits, erasable, erase, expire, patrol, report
 from tests.history import CLUSTER, a_run, at, ended, everything
 
 DAY = 86_400
-NEVER = Limits()
+NEVER = RetentionLimits()
 
 
 @pytest.fixture
@@ -32,20 +33,20 @@ def files(tmp_path: Path) -> DirectoryBlobs:
     return DirectoryBlobs(tmp_path / "blobs")
 
 
-async def names(store: Store) -> set[str]:
+async def names(store: HistoryStore) -> set[str]:
     return {run.name for run in (await store.find(everything())).runs}
 
 
-async def record(store: Store, *runs: Run) -> None:
+async def record(store: HistoryStore, *runs: Run) -> None:
     for run in runs:
         assert await store.record(Record(run))
 
 
-async def test_by_age_of_the_end(store: Store, files: DirectoryBlobs) -> None:
+async def test_by_age_of_the_end(store: HistoryStore, files: DirectoryBlobs) -> None:
     old, young = ended(a_run(1), after=60), ended(a_run(2), after=5 * DAY)
     still_open = a_run(3)
     await record(store, old, young, still_open)
-    limits = Limits(age=timedelta(days=90))
+    limits = RetentionLimits(age=timedelta(days=90))
     assert await expire(store, files, limits, at(60) + timedelta(days=90)) == 0
     assert await expire(store, files, limits, at(62) + timedelta(days=90)) == 1
     assert await names(store) == {"job-2", "job-3"}
@@ -53,39 +54,39 @@ async def test_by_age_of_the_end(store: Store, files: DirectoryBlobs) -> None:
     assert await names(store) == {"job-3"}, "an open run never expires"
 
 
-async def test_without_limits_nothing_expires(store: Store, files: DirectoryBlobs) -> None:
+async def test_without_limits_nothing_expires(store: HistoryStore, files: DirectoryBlobs) -> None:
     await record(store, ended(a_run(1)))
     assert await expire(store, files, NEVER, at(10_000 * DAY)) == 0
 
 
-async def test_by_number_in_each_namespace(store: Store, files: DirectoryBlobs) -> None:
+async def test_by_number_in_each_namespace(store: HistoryStore, files: DirectoryBlobs) -> None:
     here = [ended(a_run(number)) for number in range(5)]
     there = [ended(a_run(number, namespace_uid="other")) for number in range(5, 7)]
     await record(store, *here, *there, a_run(8))
-    assert await expire(store, files, Limits(runs=2), at(DAY)) == 3
+    assert await expire(store, files, RetentionLimits(runs=2), at(DAY)) == 3
     assert await names(store) == {"job-3", "job-4", "job-5", "job-6", "job-8"}
 
 
-async def test_by_size_in_each_namespace(store: Store, files: DirectoryBlobs) -> None:
+async def test_by_size_in_each_namespace(store: HistoryStore, files: DirectoryBlobs) -> None:
     for number in range(4):
         run = ended(a_run(number))
         await record(store, run)
-        assert await store.claim_blob(run.identity, f"run-{number}/log", 1000)
+        assert await BlobRows(store).claim_blob(run.identity, f"run-{number}/log", 1000)
     # The newest has a document besides.
     await store.record(Record(ended(a_run(3)), documents={Document.OBJECT: {"a": "b"}}))
-    assert await expire(store, files, Limits(bytes=3000), at(DAY)) == 2
+    assert await expire(store, files, RetentionLimits(bytes=3000), at(DAY)) == 2
     assert await names(store) == {"job-2", "job-3"}
-    assert await expire(store, files, Limits(bytes=10), at(DAY)) == 2
+    assert await expire(store, files, RetentionLimits(bytes=10), at(DAY)) == 2
 
 
-async def test_a_mark_keeps_a_run(store: Store, files: DirectoryBlobs) -> None:
+async def test_a_mark_keeps_a_run(store: HistoryStore, files: DirectoryBlobs) -> None:
     run = ended(a_run(1))
     await record(store, run, ended(a_run(2)))
     assert await store.keep(run.identity, True, by="alice", reason="baseline of 1.0", now=at(0))
     assert await store.keep(run.identity, True, by="bob", reason="again", now=at(1))
     marked = await store.detail(everything(uid=run.identity.uid))
     assert marked is not None and marked.kept == KeepMark("bob", at(1), "again")
-    every = Limits(timedelta(0), 0, 0)
+    every = RetentionLimits(timedelta(0), 0, 0)
     assert await expire(store, files, every, at(1000 * DAY)) == 1
     assert await names(store) == {"job-1"}
     assert await store.keep(run.identity, False, by="bob", reason="", now=at(2))
@@ -94,16 +95,18 @@ async def test_a_mark_keeps_a_run(store: Store, files: DirectoryBlobs) -> None:
     assert await expire(store, files, every, at(1000 * DAY)) == 1
 
 
-async def test_an_end_in_the_future_expires_by_the_observation(store: Store, files: DirectoryBlobs) -> None:
+async def test_an_end_in_the_future_expires_by_the_observation(
+    store: HistoryStore, files: DirectoryBlobs
+) -> None:
     run = replace(ended(a_run(1), after=36_500 * DAY), observed_at=at(60))
     await record(store, run)
-    assert await expire(store, files, Limits(age=timedelta(days=90)), at(91 * DAY)) == 1
+    assert await expire(store, files, RetentionLimits(age=timedelta(days=90)), at(91 * DAY)) == 1
 
 
-async def test_what_was_deleted_is_not_recorded_again(store: Store, files: DirectoryBlobs) -> None:
+async def test_what_was_deleted_is_not_recorded_again(store: HistoryStore, files: DirectoryBlobs) -> None:
     expired, erased, other = (ended(a_run(number)) for number in range(3))
     await record(store, expired)
-    await expire(store, files, Limits(age=timedelta(0)), at(DAY))
+    await expire(store, files, RetentionLimits(age=timedelta(0)), at(DAY))
     await record(store, erased, other)
     assert await erase(store, files, [erased.identity], at(DAY)) == 1
     assert not await store.record(Record(expired))
@@ -115,12 +118,12 @@ async def test_what_was_deleted_is_not_recorded_again(store: Store, files: Direc
     assert not await store.record(Record(erased)), "what a person deleted stays deleted"
 
 
-async def test_everything_of_a_run_goes_with_it(store: Store, files: DirectoryBlobs) -> None:
+async def test_everything_of_a_run_goes_with_it(store: HistoryStore, files: DirectoryBlobs) -> None:
     run, other = ended(a_run(1, labels={"a": "b"})), ended(a_run(2))
     for each in (run, other):
         await store.record(Record(each, documents={Document.OBJECT: {}}))
         key = f"{each.identity.uid}/log/0"
-        assert await store.claim_blob(each.identity, key, 3)
+        assert await BlobRows(store).claim_blob(each.identity, key, 3)
         await files.write(key, b"log")
     assert await erase(store, files, [run.identity], at(0)) == 1
     async with store.reading() as connection:
@@ -132,7 +135,7 @@ async def test_everything_of_a_run_goes_with_it(store: Store, files: DirectoryBl
     assert await files.read("uid-2/log/0") == b"log"
 
 
-async def number(store: Store, run: Run) -> int:
+async def number(store: HistoryStore, run: Run) -> int:
     async with store.reading() as connection:
         found = await connection.scalar(select(schema.runs.c.id).where(schema.runs.c.uid == run.identity.uid))
     assert found is not None
@@ -147,11 +150,11 @@ class FailingBlobs(DirectoryBlobs):
 
 
 async def test_files_are_found_again_after_a_crash(
-    store: Store, files: DirectoryBlobs, tmp_path: Path
+    store: HistoryStore, files: DirectoryBlobs, tmp_path: Path
 ) -> None:
     run = ended(a_run(1))
     await record(store, run)
-    await store.claim_blob(run.identity, "run-1/log", 3)
+    await BlobRows(store).claim_blob(run.identity, "run-1/log", 3)
     await files.write("run-1/log", b"log")
     with pytest.raises(ConnectionAbortedError):
         await erase(store, FailingBlobs(tmp_path / "blobs"), [run.identity], at(0))
@@ -161,11 +164,11 @@ async def test_files_are_found_again_after_a_crash(
     assert await files.read("run-1/log") is None
 
 
-async def test_no_blob_is_claimed_for_a_run_that_is_gone(store: Store) -> None:
-    assert not await store.claim_blob(a_run().identity, "a", 1)
+async def test_no_blob_is_claimed_for_a_run_that_is_gone(store: HistoryStore) -> None:
+    assert not await BlobRows(store).claim_blob(a_run().identity, "a", 1)
 
 
-async def test_a_number_is_not_given_again(store: Store, files: DirectoryBlobs) -> None:
+async def test_a_number_is_not_given_again(store: HistoryStore, files: DirectoryBlobs) -> None:
     await record(store, a_run(1))
     first = await number(store, a_run(1))
     await erase(store, files, [a_run(1).identity], at(0))
@@ -173,7 +176,7 @@ async def test_a_number_is_not_given_again(store: Store, files: DirectoryBlobs) 
     assert await number(store, a_run(2)) > first
 
 
-async def test_a_query_to_delete_spares_open_and_marked_runs(store: Store) -> None:
+async def test_a_query_to_delete_spares_open_and_marked_runs(store: HistoryStore) -> None:
     await record(store, *(ended(a_run(number)) for number in range(3)), a_run(3))
     await store.keep(a_run(0).identity, True, by="alice", reason="", now=at(0))
     assert {run.name for run in await erasable(store, everything(), kept=False)} == {"job-1", "job-2"}
@@ -193,17 +196,17 @@ class RefusingBlobs(DirectoryBlobs):
 
 
 async def test_the_patrol_goes_on_after_a_failure(
-    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    store: HistoryStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     metrics = Metrics([*RUNTIME, *METRICS])
     await record(store, ended(a_run(1)))
-    await store.claim_blob(a_run(1).identity, "run-1/log", 3)
+    await BlobRows(store).claim_blob(a_run(1).identity, "run-1/log", 3)
     files = RefusingBlobs(tmp_path / "blobs")
     patrolling = asyncio.create_task(
         patrol(
             store,
             files,
-            Limits(age=timedelta(0)),
+            RetentionLimits(age=timedelta(0)),
             metrics,
             SystemClock(),
             cluster=lambda: CLUSTER,
@@ -219,7 +222,7 @@ async def test_the_patrol_goes_on_after_a_failure(
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_nothing_of_a_deleted_run_stays_in_sqlites_files(
-    store: Store, files: DirectoryBlobs, tmp_path: Path
+    store: HistoryStore, files: DirectoryBlobs, tmp_path: Path
 ) -> None:
     await record(store, ended(a_run(1, owner="very-particular-owner", labels={"l": "very-particular-label"})))
     await store.record(Record(a_run(2)))
@@ -232,24 +235,24 @@ def on_disk(folder: Path, text: bytes) -> bool:
     return any(text in path.read_bytes() for path in folder.glob("history.db*"))
 
 
-async def test_space_is_given_back(store: Store, files: DirectoryBlobs) -> None:
+async def test_space_is_given_back(store: HistoryStore, files: DirectoryBlobs) -> None:
     for index in range(40):
         noise = {Document.OBJECT: os.urandom(20_000).hex()}
         await store.record(Record(ended(a_run(index)), documents=noise))
     full = await maintenance.size(store.database)
     assert full > 800_000
-    assert await expire(store, files, Limits(runs=2), at(DAY)) == 38
+    assert await expire(store, files, RetentionLimits(runs=2), at(DAY)) == 38
     await maintenance.vacuum(store.database)
     if store.database.dialect == "sqlite":
         assert await maintenance.size(store.database) < full / 4
     assert await names(store) == {"job-38", "job-39"}
 
 
-async def test_sizes_are_metrics(store: Store, files: DirectoryBlobs) -> None:
+async def test_sizes_are_metrics(store: HistoryStore, files: DirectoryBlobs) -> None:
     metrics = Metrics([*RUNTIME, *METRICS])
     for index in range(2):
         await store.record(Record(ended(a_run(index)), documents={Document.OBJECT: {"a": 1}}))
-    await store.claim_blob(a_run(0).identity, "a", 100)
+    await BlobRows(store).claim_blob(a_run(0).identity, "a", 100)
     await report(store, metrics, expired=3)
     found = {
         sample.name: sample.value

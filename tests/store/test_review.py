@@ -7,7 +7,7 @@ from typing import Any
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.records import Identity, Record
 from fournos.history.results.check import check
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
 from fournos.history.store.review import suspects_regression
 from fournos.history.store.verdicts import Verdicts
@@ -18,7 +18,7 @@ FILE = "tests: [{{labels: {{m: x}}, kpis: [{{kpi_id: t, value: {}, unit: s, high
 
 
 async def measured(
-    store: Store, number: int, value: float | None, *, better: str = "true", **fields: Any
+    store: HistoryStore, number: int, value: float | None, *, better: str = "true", **fields: Any
 ) -> Identity:
     """A run that has ended, with this value if any."""
     uid = fields.pop("uid", f"uid-{number}")
@@ -31,24 +31,24 @@ async def measured(
     return run.identity
 
 
-async def history(store: Store, **fields: Any) -> None:
+async def history(store: HistoryStore, **fields: Any) -> None:
     for number in range(12):
         await measured(store, number, 100 + number % 3, **fields)
 
 
-async def test_a_drop_is_suspected_and_noise_is_not(store: Store) -> None:
+async def test_a_drop_is_suspected_and_noise_is_not(store: HistoryStore) -> None:
     await history(store)
     assert not await suspects_regression(store, await measured(store, 20, 101))
     assert await suspects_regression(store, await measured(store, 21, 60))
 
 
-async def test_an_improvement_is_not_run_again(store: Store) -> None:
+async def test_an_improvement_is_not_run_again(store: HistoryStore) -> None:
     await history(store, better="false")
     assert not await suspects_regression(store, await measured(store, 20, 60, better="false"))
     assert await suspects_regression(store, await measured(store, 21, 160, better="false"))
 
 
-async def test_what_is_not_compared(store: Store) -> None:
+async def test_what_is_not_compared(store: HistoryStore) -> None:
     await history(store)
     other = await measured(store, 30, 60, namespace_uid="another")
     assert not await suspects_regression(store, other), "another namespace has a history of its own"
@@ -60,7 +60,7 @@ async def test_what_is_not_compared(store: Store) -> None:
     assert not await suspects_regression(store, Identity("here", "bench", "unknown"))
 
 
-async def test_the_pinned_baseline_counts(store: Store) -> None:
+async def test_the_pinned_baseline_counts(store: HistoryStore) -> None:
     first = await measured(store, 0, 130)
     assert await Verdicts(store).pin(first, by="me", reason="good", now=at(1))
     for number in range(1, 14):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fournos.history.records import Document, Ending, Identity, Interval, Query, Record
-from fournos.history.store import Store, StoreQueryError
+from fournos.history.store import HistoryStore, StoreQueryError
 from fournos.insight.causes import Cause
 from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended, everything
 
@@ -33,17 +33,17 @@ FULL = a_run(
 )
 
 
-async def names(store: Store, query: Query) -> list[str]:
+async def names(store: HistoryStore, query: Query) -> list[str]:
     return [run.name for run in (await store.find(query)).runs]
 
 
-async def test_a_run_comes_back_as_it_was_recorded(store: Store) -> None:
+async def test_a_run_comes_back_as_it_was_recorded(store: HistoryStore) -> None:
     assert await store.record(Record(FULL))
     assert await store.get(FULL.identity) == FULL
     assert (await store.find(everything())).runs == (FULL,)
 
 
-async def test_a_run_that_is_not_there(store: Store) -> None:
+async def test_a_run_that_is_not_there(store: HistoryStore) -> None:
     missing = Identity(CLUSTER, "bench", "no-such-uid")
     assert await store.get(missing) is None
     assert await store.waits(missing) == ()
@@ -51,7 +51,7 @@ async def test_a_run_that_is_not_there(store: Store) -> None:
     assert not await store.keep(missing, True, by="alice", reason="", now=at(0))
 
 
-async def test_the_same_uid_is_one_row_and_the_newer_state_stays(store: Store) -> None:
+async def test_the_same_uid_is_one_row_and_the_newer_state_stays(store: HistoryStore) -> None:
     first = a_run(labels={"a": "1", "b": "2"})
     newer = ended(first, labels={"b": "3"})
     assert await store.record(Record(first))
@@ -61,7 +61,7 @@ async def test_the_same_uid_is_one_row_and_the_newer_state_stays(store: Store) -
     assert (await store.find(everything())).runs == (newer,)
 
 
-async def test_the_same_name_and_uid_elsewhere_are_other_runs(store: Store) -> None:
+async def test_the_same_name_and_uid_elsewhere_are_other_runs(store: HistoryStore) -> None:
     one = a_run()
     others = [
         replace(one, identity=Identity("another", "bench", one.identity.uid)),
@@ -76,7 +76,7 @@ async def test_the_same_name_and_uid_elsewhere_are_other_runs(store: Store) -> N
     }
 
 
-async def test_the_ledger_is_replaced_as_a_whole(store: Store) -> None:
+async def test_the_ledger_is_replaced_as_a_whole(store: HistoryStore) -> None:
     lock = Interval(at(0), at(5), Cause.LOCK, "held by job x")
     quota = Interval(at(5), None, Cause.QUOTA, "2 of gpu-h200")
     await store.record(Record(a_run(), (lock, quota)))
@@ -86,7 +86,7 @@ async def test_the_ledger_is_replaced_as_a_whole(store: Store) -> None:
     assert await store.waits(a_run().identity) == (closed,)
 
 
-async def test_documents_are_replaced_by_name(store: Store) -> None:
+async def test_documents_are_replaced_by_name(store: HistoryStore) -> None:
     first = {Document.OBJECT: {"spec": {"owner": "alice"}}, Document.EVENTS: [{"reason": "Admitted"}]}
     await store.record(Record(a_run(), documents=first))
     await store.record(Record(a_run(), documents={Document.EVENTS: []}))
@@ -95,7 +95,7 @@ async def test_documents_are_replaced_by_name(store: Store) -> None:
     assert await store.document(a_run().identity, Document.TASKS) is None
 
 
-async def test_no_secret_is_stored(store: Store) -> None:
+async def test_no_secret_is_stored(store: HistoryStore) -> None:
     secret = "hunter2hunter2"
     spec = {
         "args": {"password": secret, "model": "llama"},
@@ -114,7 +114,7 @@ async def test_no_secret_is_stored(store: Store) -> None:
 
 
 @pytest.mark.parametrize("bad", ["a\x00b", "a\ud800b", "a\udfffb"])
-async def test_text_that_no_database_takes_is_marked(store: Store, bad: str) -> None:
+async def test_text_that_no_database_takes_is_marked(store: HistoryStore, bad: str) -> None:
     run = a_run(name=bad, owner=bad, message=bad, labels={bad: bad}, display_name=bad)
     wait = Interval(at(0), None, Cause.LOCK, bad)
     assert await store.record(Record(run, (wait,), {Document.OBJECT: {bad: [bad]}}))
@@ -128,39 +128,41 @@ async def test_text_that_no_database_takes_is_marked(store: Store, bad: str) -> 
     ]
 
 
-async def test_text_of_any_length(store: Store) -> None:
+async def test_text_of_any_length(store: HistoryStore) -> None:
     long = "ü" * 100_000
     run = a_run(owner=long, display_name=long, message=long)
     assert await store.record(Record(run))
     assert await names(store, everything(owners=(long,))) == [run.name]
 
 
-async def test_open_runs_are_those_whose_end_is_not_known(store: Store) -> None:
+async def test_open_runs_are_those_whose_end_is_not_known(store: HistoryStore) -> None:
     runs = [a_run(number) for number in range(4)]
     runs[1] = ended(runs[1])
     runs[2] = replace(runs[2], kind="AppWrapper")
     runs[3] = replace(runs[3], identity=Identity("another", "bench", "uid-3"))
     for run in runs:
         await store.record(Record(run))
-    assert [run async for run in store.open_runs(CLUSTER, "FournosJob")] == [runs[0]]
+    assert [one.run async for one in store.open_records(CLUSTER, "FournosJob")] == [runs[0]]
 
 
-async def test_iterations_go_beyond_one_batch(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_open_runs_come_with_their_ledgers(store: HistoryStore) -> None:
+    lock, quota = Interval(at(0), at(5), Cause.LOCK, "held"), Interval(at(5), None, Cause.QUOTA, "none")
+    ledgers = {"job-0": (lock, quota), "job-1": (), "job-2": (quota,)}
+    for number, waits in enumerate(ledgers.values()):
+        await store.record(Record(a_run(number), waits))
+    opened = [one async for one in store.open_records(CLUSTER, "FournosJob")]
+    assert {one.run.name: one.waits for one in opened} == ledgers
+
+
+async def test_iterations_go_beyond_one_batch(store: HistoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fournos.history.store.store._BATCH", 2)
     for number in range(5):
         await store.record(Record(a_run(number)))
-    assert len([run async for run in store.open_runs(CLUSTER, "FournosJob")]) == 5
-    for number in range(5):
-        # Two of them end in the same second.
-        await store.record(Record(ended(a_run(number), after=60 - number // 2 * 2)))
-    found = [run async for run in store.ended(at(60))]
-    assert [run.ended_at for run in found] == sorted(run.ended_at for run in found if run.ended_at)
-    assert {run.name for run in found} == {"job-0", "job-1", "job-2", "job-3", "job-4"}
-    assert [run.name async for run in store.ended(at(61))] == ["job-1", "job-3"]
-    assert [run async for run in store.ended(at(0), kind="MiniCluster")] == []
+    opened = [one.run.name async for one in store.open_records(CLUSTER, "FournosJob")]
+    assert sorted(opened) == ["job-0", "job-1", "job-2", "job-3", "job-4"]
 
 
-async def test_pages_hold_every_run_once_newest_first(store: Store) -> None:
+async def test_pages_hold_every_run_once_newest_first(store: HistoryStore) -> None:
     # Some are submitted in the same second.
     for number in range(25):
         await store.record(Record(a_run(number, submitted_at=at(number // 3))))
@@ -175,14 +177,14 @@ async def test_pages_hold_every_run_once_newest_first(store: Store) -> None:
     assert seen[0] == "job-24"
 
 
-async def test_a_page_that_is_exactly_full_is_the_last(store: Store) -> None:
+async def test_a_page_that_is_exactly_full_is_the_last(store: HistoryStore) -> None:
     for number in range(3):
         await store.record(Record(a_run(number)))
     assert (await store.find(everything(limit=3))).cursor == ""
     assert (await store.find(everything(limit=2))).cursor != ""
 
 
-async def test_a_run_submitted_meanwhile_moves_no_page(store: Store) -> None:
+async def test_a_run_submitted_meanwhile_moves_no_page(store: HistoryStore) -> None:
     for number in range(4):
         await store.record(Record(a_run(number)))
     first = await store.find(everything(limit=2))
@@ -190,7 +192,7 @@ async def test_a_run_submitted_meanwhile_moves_no_page(store: Store) -> None:
     assert await names(store, everything(limit=2, cursor=first.cursor)) == ["job-1", "job-0"]
 
 
-async def test_who_may_read_no_namespace_sees_nothing(store: Store) -> None:
+async def test_who_may_read_no_namespace_sees_nothing(store: HistoryStore) -> None:
     await store.record(Record(a_run()))
     assert await names(store, Query()) == []
     assert await names(store, Query(namespaces=("another",))) == []
@@ -210,6 +212,6 @@ async def test_who_may_read_no_namespace_sees_nothing(store: Store) -> None:
         (everything(since=at(0).replace(tzinfo=None)), "no time zone"),
     ],
 )
-async def test_a_query_that_is_not_valid(store: Store, query: Query, words: str) -> None:
+async def test_a_query_that_is_not_valid(store: HistoryStore, query: Query, words: str) -> None:
     with pytest.raises(StoreQueryError, match=words):
         await store.find(query)

@@ -12,11 +12,11 @@ from sqlalchemy import text
 
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.records import Query, Record, Run
-from fournos.history.store import Store, reach, trigrams
+from fournos.history.store import HistoryStore, query_plan, trigrams
 from fournos.history.store.backup import backup, restore
 from fournos.history.store.database import _engine, _parsed
 from fournos.history.store.pages import page_statement
-from fournos.history.store.reach import Reach
+from fournos.history.store.query_plan import QueryPlan
 from fournos.history.store.retention import erase
 from tests.history import a_run, at, ended, everything
 from tests.store.test_filters import all_pages, bound
@@ -60,7 +60,7 @@ def ask(source: random.Random, names: list[str]) -> Query:
     return everything(text=asked, limit=source.choice((3, 50)), **filters)
 
 
-async def filled(store: Store, source: random.Random) -> list[str]:
+async def filled(store: HistoryStore, source: random.Random) -> list[str]:
     """Records runs, gives some of them another name, and deletes some; returns the names."""
     made = [named(source, number) for number in range(60)]
     for run in made:
@@ -77,7 +77,7 @@ def named(source: random.Random, number: int) -> Run:
     return ended(a_run(number, display_name=shown, owner=owner, submitted_at=at(source.randrange(50))))
 
 
-async def require_sound(store: Store) -> None:
+async def require_sound(store: HistoryStore) -> None:
     """Has SQLite compare its index with the names."""
     if store.database.dialect == "sqlite":
         async with store.writing() as connection:
@@ -87,12 +87,12 @@ async def require_sound(store: Store) -> None:
 
 @pytest.mark.parametrize("entries", [2_000, 9], ids=["few runs", "many runs"])
 async def test_it_finds_what_a_comparison_with_all_names_finds(
-    store: Store, entries: int, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, entries, 2 * entries)
     source = random.Random(3)
     names = await filled(store, source)
-    without = Store(store.database)
+    without = HistoryStore(store.database)
     without.search = replace(store.search, has_trigrams=False)
     await require_sound(store)
     found, led = 0, 0
@@ -106,20 +106,22 @@ async def test_it_finds_what_a_comparison_with_all_names_finds(
     assert led > 10, "most queries compare names: they test little"
 
 
-async def leading(store: Store, query: Query) -> str:
-    found = await store.database.read(lambda each: store.search.reach(each, query))
+async def leading(store: HistoryStore, query: Query) -> str:
+    found = await store.database.read(lambda each: store.search.plan(each, query))
     return found.leading
 
 
-async def test_a_text_that_fills_a_page_at_once_is_compared(store: Store) -> None:
+async def test_a_text_that_fills_a_page_at_once_is_compared(store: HistoryStore) -> None:
     for number in range(10):
         await store.record(Record(a_run(number)))
     assert await leading(store, everything(text="job", limit=9)) == "text"
     assert await leading(store, everything(text="job", limit=10)) == "trigrams"
 
 
-async def test_a_text_that_many_have_is_compared(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "FOUND", 5)
+async def test_a_text_that_many_have_is_compared(
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_plan, "MAX_WITH_TRIGRAMS", 5)
     for number in range(10):
         await store.record(Record(a_run(number, name=f"odd-{number}" if number % 2 else f"even-{number}")))
     for number in (1, 3):
@@ -129,9 +131,9 @@ async def test_a_text_that_many_have_is_compared(store: Store, monkeypatch: pyte
 
 
 async def test_trigrams_that_many_have_lead_where_few_have_all_of_them(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach, "FOUND", 5)
+    monkeypatch.setattr(query_plan, "MAX_WITH_TRIGRAMS", 5)
     for number in range(14):
         name = "abcxyz" if number < 2 else "abc" if number % 2 else "xyz"
         await store.record(Record(a_run(number, name=name)))
@@ -140,7 +142,7 @@ async def test_trigrams_that_many_have_lead_where_few_have_all_of_them(
 
 
 async def test_a_text_that_no_name_has_costs_a_page_no_more_where_all_have_its_trigrams(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(monkeypatch, 4, 6)
     for number in range(9):
@@ -154,22 +156,22 @@ async def test_a_text_that_no_name_has_costs_a_page_no_more_where_all_have_its_t
 
 
 async def test_the_index_is_asked_for_what_few_names_have(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trigrams, "RARE", 3)
     for number in range(4):
         await store.record(Record(a_run(number, name=f"common{'xyz' if number < 2 else ''}")))
-    found = await store.database.read(lambda each: store.search.reach(each, everything(text="MONXYZ")))
-    assert found == Reach("trigrams", rare=("nxy", "onx", "xyz"))
+    found = await store.database.read(lambda each: store.search.plan(each, everything(text="MONXYZ")))
+    assert found == QueryPlan("trigrams", rare=("nxy", "onx", "xyz"))
 
 
 @pytest.mark.parametrize("other", [{}, {"owners": ("a",)}], ids=["alone", "with an owner"])
-async def test_a_page_is_read_by_the_index(store: Store, other: dict[str, tuple[str, ...]]) -> None:
+async def test_a_page_is_read_by_the_index(store: HistoryStore, other: dict[str, tuple[str, ...]]) -> None:
     dialect = store.database.dialect
     await store.record(Record(a_run(1)))
     cursor = (await store.find(everything(limit=1))).cursor
     for query in (everything(text="seldom", **other), everything(text="seldom", cursor=cursor, **other)):
-        statement = page_statement(query, dialect, Reach("trigrams", rare=("sel", "dom")))
+        statement = page_statement(query, dialect, QueryPlan("trigrams", rare=("sel", "dom")))
         async with store.reading() as connection:
             if dialect == "postgresql":
                 await connection.execute(text("SET LOCAL enable_seqscan = off"))
@@ -188,7 +190,7 @@ async def test_a_page_is_read_by_the_index(store: Store, other: dict[str, tuple[
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_nothing_of_a_deleted_name_stays_in_sqlites_files(store: Store, tmp_path: Path) -> None:
+async def test_nothing_of_a_deleted_name_stays_in_sqlites_files(store: HistoryStore, tmp_path: Path) -> None:
     rare = "☃☄☇"
     for number in range(5):
         await store.record(Record(ended(a_run(number))))
@@ -201,10 +203,10 @@ async def test_nothing_of_a_deleted_name_stays_in_sqlites_files(store: Store, tm
     await require_sound(store)
 
 
-async def test_a_restored_history_has_the_index(store: Store, tmp_path: Path) -> None:
+async def test_a_restored_history_has_the_index(store: HistoryStore, tmp_path: Path) -> None:
     await store.record(Record(a_run(1)))
     await backup(store.database, tmp_path / "backup.db")
-    async with await Store.open(f"sqlite:///{tmp_path / 'other.db'}") as restored:
+    async with await HistoryStore.open(f"sqlite:///{tmp_path / 'other.db'}") as restored:
         await restore(restored.database, tmp_path / "backup.db")
         await require_sound(restored)
         assert (await restored.find(everything(text="JOB-1"))).runs == (a_run(1),)
@@ -214,7 +216,7 @@ async def test_a_restored_history_has_the_index(store: Store, tmp_path: Path) ->
 async def test_without_fts5_all_names_are_compared(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as old:
         old.setattr(sqlite3, "sqlite_version_info", (3, 33, 0))
-        await (await Store.open(empty_url)).close()
+        await (await HistoryStore.open(empty_url)).close()
     await require_plain(empty_url)
 
 
@@ -229,7 +231,7 @@ async def test_without_the_right_to_an_extension_all_names_are_compared(empty_ur
 
 
 async def require_plain(url: str) -> None:
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         assert not store.search.has_trigrams
         await store.record(Record(a_run(1)))
         assert (await store.find(everything(text="JOB-1"))).runs == (a_run(1),)

@@ -12,16 +12,16 @@ from sqlalchemy import select
 
 from devcluster.postgres import Postgres
 from fournos.history.artifacts.archive import Artifacts
-from fournos.history.artifacts.rules import Limits as ArtifactLimits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import open_blobs
 from fournos.history.logs.pages import LogReader
 from fournos.history.records import Identity, Record
-from fournos.history.store import Store
-from fournos.history.store.artifacts import ArtifactRows
+from fournos.history.store import HistoryStore
+from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.logs import LogRows
 from fournos.history.store.schema import blobs as blob_table
 from tests.history import a_run, ended
-from tests.store.conftest import keys_of
+from tests.store.conftest import artifact_rows, keys_of
 from tests.store.overlapping_recorder import EXPIRED, FILES, LINES, SHARED
 from tests.store.s3_server import S3Server
 from tests.store.test_review import measured
@@ -29,20 +29,14 @@ from tests.store.test_review import measured
 PROGRAM = "tests.store.overlapping_recorder"
 
 
-class Pages(LogRows):
-    """The rows under the names by which pages are read."""
-
-    log_chunks = LogRows.chunks
-
-
-async def prepare(store: Store, blobs: object) -> None:
+async def prepare(store: HistoryStore, blobs: object) -> None:
     """The run of both, expired runs with blobs, and a regression in each of two clusters."""
     await store.record(Record(a_run(1, identity=SHARED, name="shared")))
     for number in range(EXPIRED):
         old = a_run(number, identity=Identity("here", "bench", f"old-{number}"))
         past = old.submitted_at - timedelta(days=60)
         await store.record(Record(ended(a_run(number, identity=old.identity, submitted_at=past))))
-        await store.claim_blob(old.identity, f"old-{number}/logs/p/c/000000", 1)
+        await BlobRows(store).claim_blob(old.identity, f"old-{number}/logs/p/c/000000", 1)
         await blobs.write(f"old-{number}/logs/p/c/000000", b"x")  # type: ignore[attr-defined]
     for cluster in ("one", "two"):
         for number in (*range(12), *range(20, 26)):
@@ -76,7 +70,7 @@ async def test_nothing_is_lost_and_nothing_is_twice(
 ) -> None:
     url, place, sent = postgres.make_database(), s3_server.place(), tmp_path / "sent"
     blobs = open_blobs(place)
-    async with await Store.open(url) as store:
+    async with await HistoryStore.open(url) as store:
         await prepare(store, blobs)
         command = [sys.executable, "-m", PROGRAM, url]
         rest = [str(sent), place.bucket, place.prefix, place.endpoint]
@@ -87,11 +81,11 @@ async def test_nothing_is_lost_and_nothing_is_twice(
 
         rows = LogRows(store)
 
-        reader = LogReader(Pages(store), blobs, SHARED, await rows.logs(SHARED), over=False)
+        reader = LogReader(rows, blobs, SHARED, await rows.logs(SHARED), over=False)
         assert [line.text async for line in reader.lines(1, reader.total + 1)] == LINES
         assert reader.complete
 
-        artifacts = Artifacts(ArtifactRows(store), blobs, ArtifactLimits())
+        artifacts = Artifacts(artifact_rows(store), blobs, ArtifactLimits())
         for path, contents in FILES.items():
             found = await artifacts.find(SHARED, path)
             assert found is not None

@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from fournos.engine.runtime.clock import SystemClock
 from fournos.history.api.bodies import Bodies
-from fournos.history.api.service import Backend
 from fournos.history.artifacts import archive
 from fournos.history.artifacts.archive import AT_ONCE, Artifacts
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs, Room
 from fournos.history.records import Identity, Record
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from tests.history import a_run, at
+from tests.store.conftest import artifact_rows
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews
 from tests.waiting import until
@@ -48,10 +47,10 @@ async def client(tmp_path: Path, volume: Volume) -> AsyncIterator[TestClient[Any
     reviews = Reviews()
     reviews.may("ann", "get", "update", resource="runs/artifacts")
     reviews.may("ann", "create", resource="runs/results")
-    async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
+    async with await HistoryStore.open(f"sqlite:///{tmp_path}/history.db") as store:
         run = a_run(1, identity=Identity("here", "perf", "uid-1"), namespace_uid="uid-perf")
         await store.record(Record(run))
-        async with served(store, volume, reviews, Limits(share=0.5)) as client:
+        async with served(store, volume, reviews, ArtifactLimits(share=0.5)) as client:
             yield client
 
 
@@ -147,14 +146,10 @@ async def test_what_has_come_of_a_file_counts_once(
     async def at_once() -> AsyncIterator[bytes]:
         yield b"b" * 200
 
-    async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
-
-        async def reading() -> Store:
-            return store
-
+    async with await HistoryStore.open(f"sqlite:///{tmp_path}/history.db") as store:
         for run in (first, second):
             await store.record(Record(run))
-        artifacts = Artifacts(Backend(reading, volume, SystemClock()), volume, Limits(share=0.5))
+        artifacts = Artifacts(artifact_rows(store), volume, ArtifactLimits(share=0.5))
 
         async def receive(run: Identity, content: AsyncIterator[bytes], whole: bytes) -> None:
             digest = hashlib.sha256(whole).hexdigest()

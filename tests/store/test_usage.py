@@ -16,10 +16,10 @@ from fournos.client.errors import NotAllowedError, RefusedError
 from fournos.client.history import AsyncHistory
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials, FixedIdentity, Proof
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.records import Ending, Identity, Record, Run
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.usage import usage_statement, used
 from fournos.history.usage import Share, Usage, Use, usage
 from tests.history import a_run, at
@@ -29,7 +29,9 @@ from tests.unit.history.api.service import Reviews
 SINCE, UNTIL = at(10_000), at(20_000)
 
 
-async def ran(store: Store, number: int, start: datetime | None, end: datetime | None, **fields: Any) -> Run:
+async def ran(
+    store: HistoryStore, number: int, start: datetime | None, end: datetime | None, **fields: Any
+) -> Run:
     over = {"phase": "Succeeded", "ending": Ending.OBSERVED} if end else {}
     found = {"owner": "ann", "target": "c", "project": "p", "gpu_type": "a100", "gpu_count": 2, **fields}
     run = a_run(number, started_at=start, ended_at=end, **over, **found)
@@ -55,7 +57,7 @@ def rounded(found: Usage) -> Any:
     return round(found.hours, 6), found.runs, [shares(one) for one in parts]
 
 
-async def test_the_database_adds_up_what_the_runs_used(store: Store) -> None:
+async def test_the_database_adds_up_what_the_runs_used(store: HistoryStore) -> None:
     chance = random.Random(5)
     runs = []
     for number in range(120):
@@ -90,21 +92,21 @@ async def test_the_database_adds_up_what_the_runs_used(store: Store) -> None:
     ids=["ended before", "begins after", "no time", "runs", "ends after"],
 )
 async def test_the_edges_of_the_period(
-    store: Store, start: datetime, end: datetime | None, hours: float | None
+    store: HistoryStore, start: datetime, end: datetime | None, hours: float | None
 ) -> None:
     await ran(store, 1, start, end)
     found = await used(store, SINCE, UNTIL, namespaces=None)
     assert (found.hours, found.runs) == (pytest.approx(hours or 0), int(hours is not None))
 
 
-async def test_more_microseconds_than_64_bits_have(store: Store) -> None:
+async def test_more_microseconds_than_64_bits_have(store: HistoryStore) -> None:
     for number in range(3):
         await ran(store, number, at(0), at(4_000_000_000), gpu_count=1_000)
     found = await used(store, at(0), at(4_000_000_000), namespaces=None)
     assert found.hours == pytest.approx(3 * 1_000 * 4e9 / 3600)
 
 
-async def test_only_what_may_be_read_and_what_is_wanted_counts(store: Store) -> None:
+async def test_only_what_may_be_read_and_what_is_wanted_counts(store: HistoryStore) -> None:
     await ran(store, 1, at(11_000), at(14_600))
     other = Identity("here", "other", "x")
     await ran(store, 2, at(11_000), at(14_600), identity=other, namespace_uid="another", kind="AppWrapper")
@@ -127,8 +129,8 @@ async def reviews() -> Reviews:
 
 
 @pytest.fixture
-async def api(store: Store, reviews: Reviews, tmp_path: Path) -> AsyncIterator[str]:
-    async with served(store, DirectoryBlobs(tmp_path / "blobs"), reviews, Limits()) as client:
+async def api(store: HistoryStore, reviews: Reviews, tmp_path: Path) -> AsyncIterator[str]:
+    async with served(store, DirectoryBlobs(tmp_path / "blobs"), reviews, ArtifactLimits()) as client:
         yield str(client.make_url("")).rstrip("/")
 
 
@@ -152,7 +154,7 @@ async def test_usage_has_a_right_of_its_own(api: str, reviews: Reviews) -> None:
             await history.usage()
 
 
-async def test_the_route_and_the_client(store: Store, history: AsyncHistory) -> None:
+async def test_the_route_and_the_client(store: HistoryStore, history: AsyncHistory) -> None:
     now = datetime.now(UTC)
     for number, namespace in enumerate(("perf", "other")):
         await ran(
@@ -177,7 +179,7 @@ async def test_the_route_and_the_client(store: Store, history: AsyncHistory) -> 
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_sqlite_reads_the_runs_of_the_period(store: Store) -> None:
+async def test_sqlite_reads_the_runs_of_the_period(store: HistoryStore) -> None:
     """And not all runs of the kind, which are nearly all of the history."""
     statement = usage_statement("sqlite", SINCE, UNTIL, None, "", ("FournosJob",))
     async with store.reading() as connection:

@@ -13,12 +13,12 @@ from fournos.client.errors import MissingError, NotAllowedError, RefusedError
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
-from fournos.history.artifacts.rules import Limits as ArtifactLimits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.compare.selectors import SelectorError
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
-from fournos.history.store.retention import Limits, erase, expire
+from fournos.history.store.retention import RetentionLimits, erase, expire
 from tests.history import at
 from tests.store.served import served
 from tests.store.test_comparisons import Stage
@@ -32,7 +32,7 @@ RIGHTS = {
     "runs/keep": ("update", "delete"),
     "baselines": ("list",),
 }
-EVERYTHING = Limits(age=timedelta(0))
+EVERYTHING = RetentionLimits(age=timedelta(0))
 LATER = at(10_000)
 
 
@@ -50,7 +50,7 @@ def blobs(tmp_path: Path) -> DirectoryBlobs:
 
 
 @pytest.fixture
-async def stage(store: Store, blobs: DirectoryBlobs, reviews: Reviews) -> AsyncIterator[Stage]:
+async def stage(store: HistoryStore, blobs: DirectoryBlobs, reviews: Reviews) -> AsyncIterator[Stage]:
     from fournos.client.history import AsyncHistory
 
     async with served(store, blobs, reviews, ArtifactLimits()) as client:
@@ -236,7 +236,7 @@ async def test_a_comparison_with_the_baseline_and_with_labels(stage: Stage) -> N
         await history.select("job-2", "job-7", "@baseline")
 
 
-async def test_series_are_one_query_whatever_their_number(store: Store, stage: Stage) -> None:
+async def test_series_are_one_query_whatever_their_number(store: HistoryStore, stage: Stage) -> None:
     for number in range(3):
         await stage.run(number, 100)
         kpis = ", ".join(f"{{kpi_id: k{each}, value: {each}}}" for each in range(20))
@@ -293,5 +293,5 @@ async def test_results_count_for_the_size_of_a_run(stage: Stage, blobs: Director
     await stage.run(1, 100)
     assert await size("job-1") == with_curve, "documents that are written again leave results out"
     await stage.run(2, 100)
-    assert await expire(stage.store, blobs, Limits(bytes=with_curve // 2), LATER) == 1
+    assert await expire(stage.store, blobs, RetentionLimits(bytes=with_curve // 2), LATER) == 1
     assert await names(stage) == ["job-2"]

@@ -24,7 +24,7 @@ from fournos.history.store_settings import StoreSettings
 
 if TYPE_CHECKING:
     from fournos.history.blobs import Blobs
-    from fournos.history.store import Store
+    from fournos.history.store import HistoryStore
 
 app = sub_app()
 
@@ -185,16 +185,16 @@ async def vacuum(
 
 
 @asynccontextmanager
-async def _store(*, writable: bool = True) -> AsyncIterator[Store]:
+async def _store(*, writable: bool = True) -> AsyncIterator[HistoryStore]:
     """Opens the database of the settings; its errors end the command."""
     settings = _settings()
     try:
         # An installation without the extra `history` has the other commands.
-        from fournos.history.store import Store, StoreError
+        from fournos.history.store import HistoryStore, StoreError
     except ImportError as error:
         raise Fail(f"{error.name} is missing", fix=remedy("history")) from error
     try:
-        async with await Store.open(settings.database_url, writable=writable) as store:
+        async with await HistoryStore.open(settings.database_url, writable=writable) as store:
             yield store
     except StoreError as error:
         raise Fail(str(error)) from error
@@ -234,7 +234,7 @@ def _before(older: str) -> datetime | None:
         raise Fail(f"--older-than: {error}") from error
 
 
-async def _one(cli: Cli, store: Store, name: str, uid: str) -> Run:
+async def _one(cli: Cli, store: HistoryStore, name: str, uid: str) -> Run:
     query = Query(None, namespace=cli.common.namespace or "", name=name, uid=uid, limit=PAGE_MAX)
     runs = list((await store.find(query)).runs)
     if not runs:

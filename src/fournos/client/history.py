@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fournos.history.compare.selectors import Selector
     from fournos.history.estimates.models import Estimates, JobEstimate
     from fournos.history.estimates.simulate import WouldStart
-    from fournos.history.export.model import Export, Log
+    from fournos.history.export.model import Export, ExportedLog
     from fournos.history.results.models import ResultRecord
     from fournos.history.usage import Usage
 
@@ -250,9 +250,9 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         logs = await self._last_lines(uid, namespace)
         return Export(run, datetime.now(UTC), detail.waits, documents, results, tuple(artifacts), logs)
 
-    async def _last_lines(self, uid: str, namespace: str | None) -> tuple[Log, ...]:
+    async def _last_lines(self, uid: str, namespace: str | None) -> tuple[ExportedLog, ...]:
         """Returns the last lines of a run, by container; none if it has no log, or none that may be read."""
-        from fournos.history.export.model import Log
+        from fournos.history.export.model import ExportedLog
 
         texts: dict[str, list[str]] = {}
         try:
@@ -263,7 +263,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         except (MissingError, NoLogError, NotAllowedError):
             return ()
         cut = f"The last {_EXPORTED_LINES} of {total} lines of the run." if first > 1 else ""
-        return tuple(Log(name, "\n".join(lines) + "\n", cut) for name, lines in texts.items())
+        return tuple(ExportedLog(name, "\n".join(lines) + "\n", cut) for name, lines in texts.items())
 
     async def _document(self, run: Run, document: Document) -> Any:
         """Returns a document; None if the run has none of this name."""

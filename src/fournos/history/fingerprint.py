@@ -102,7 +102,7 @@ _PARTS: Final = tuple(one.name for one in fields(Fingerprint))
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FingerprintDifference:
     """A part in which two fingerprints differ."""
 
     part: str
@@ -121,14 +121,14 @@ def fingerprint(
     engine, value = _engine(spec.get("executionEngine"))
     args = _arguments(value.get("args"))
     rest = {key: item for key, item in value.items() if key not in ("project", "args")}
-    kept = _without_versions(rest, _DEEPEST)
+    measured_spec = _without_versions(rest, _DEEPEST)
     hardware = (resolved or {}).get("hardware") or spec.get("hardware") or {}
     return Fingerprint(
         pipeline=str(spec.get("pipeline") or DEFAULT_PIPELINE),
         engine=engine,
         project=str(value.get("project") or ""),
         args=args,
-        config=_canonical(kept) if kept else "",
+        config=_canonical(measured_spec) if measured_spec else "",
         model=_model_of_arguments(args) or _model(value, _DEEPEST) or _model(spec.get("params"), _DEEPEST),
         gpu_type=str(hardware.get("gpuType") or ""),
         gpu_count=_count(hardware.get("gpuCount")),
@@ -176,19 +176,19 @@ def cluster_class(cluster: Obj, gpu_type: str = "") -> str:
     labels = cluster["metadata"].get("labels") or {}
     if label := str(labels.get(CLUSTER_CLASS_LABEL) or ""):
         return label
-    found = (status_of(cluster).get("hardware") or spec_of(cluster).get("hardware") or {}).get("gpus") or ()
+    gpus = (status_of(cluster).get("hardware") or spec_of(cluster).get("hardware") or {}).get("gpus") or ()
     models = sorted(
         f"{gpu.get('model')}x{_per_node(gpu)}"
-        for gpu in found
+        for gpu in gpus
         if gpu_type and gpu.get("shortName") == gpu_type
     )
     return "+".join(models)
 
 
-def differs(first: Fingerprint, second: Fingerprint) -> list[Difference]:
+def differs(first: Fingerprint, second: Fingerprint) -> list[FingerprintDifference]:
     """The parts in which two fingerprints differ, in the order of the fields; [] if they are comparable."""
     return [
-        Difference(one.name, _text(getattr(first, one.name)), _text(getattr(second, one.name)))
+        FingerprintDifference(one.name, _text(getattr(first, one.name)), _text(getattr(second, one.name)))
         for one in fields(Fingerprint)
         if getattr(first, one.name) != getattr(second, one.name)
     ]

@@ -91,11 +91,11 @@ def report_volume(metrics: Metrics, room: Room | None, namespaces: Mapping[str, 
         metrics.set(VOLUME_FREE_BYTES, room.free)
 
 
-def report_changes(metrics: Metrics, found: Mapping[str, Sequence[Standing]]) -> None:
+def report_changes(metrics: Metrics, by_namespace: Mapping[str, Sequence[Standing]]) -> None:
     """Sets the changes and the silent series, by namespace."""
     metrics.clear(CHANGES)
     metrics.clear(SILENT)
-    for namespace, standings in found.items():
+    for namespace, standings in by_namespace.items():
         for kind in Kind:
             for state, number in counts(kind, standings).items():
                 metrics.set(CHANGES, number, namespace, str(kind), state)

@@ -22,9 +22,8 @@ from fournos.extras import remedy
 from fournos.history import metrics as store_metrics
 from fournos.history.blobs import Blobs, BlobsUsageError, check_blobs, open_blobs
 from fournos.history.recorder import metrics as recorder_metrics
-from fournos.history.recorder.controller import name_of, recorder
+from fournos.history.recorder.controller import LiveObjects, name_of, recorder
 from fournos.history.recorder.journal import Journal
-from fournos.history.recorder.shown import Shown
 from fournos.history.rights import RIGHTS
 from fournos.history.settings import HistorySettings
 
@@ -52,7 +51,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     logs = _collector(settings, archive, blobs, clock, wake)
 
     live: list[Caches] = []
-    shown = Shown(settings.resources())
+    objects = LiveObjects(settings.resources())
     estimator = live_estimator(live, archive.reading, clock, gpu_prefix=settings.gpu_resource_prefix)
     watched = [resource for resource, _ in journals.values()]
     first = FOURNOS_JOB if FOURNOS_JOB in watched else watched[0]
@@ -68,8 +67,10 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
             estimator=estimator,
             flush_logs=logs.flush if logs is not None else None,
         )
-        announcers = _announcers(settings, metrics, clock, api, shown)
-        changes = partial(watch_results, archive.recording, metrics, clock, announcers, cluster=shown.cluster)
+        announcers = _announcers(settings, metrics, clock, api, objects)
+        changes = partial(
+            watch_results, archive.recording, metrics, clock, announcers, cluster=objects.cluster
+        )
         return {"history-changes": changes, **api_tasks(api, settings, service, clock)}
 
     def refresh(manager: Manager) -> None:
@@ -79,7 +80,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
 
     background: dict[str, Callable[[], Awaitable[None]]] = {
         "history-database": archive.run,
-        "history-retention": partial(_retention, settings, archive, blobs, metrics, clock, shown),
+        "history-retention": partial(_retention, settings, archive, blobs, metrics, clock, objects),
         "history-predictions": partial(predict_forever, estimator, archive.recording, clock),
     }
     if logs is not None:
@@ -87,7 +88,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
 
     def started(manager: Manager) -> None:
         live.append(manager.caches(name_of(first)))
-        shown.started(manager)
+        objects.started(manager)
 
     return Running(
         [
@@ -108,33 +109,34 @@ async def _retention(
     blobs: Blobs,
     metrics: Metrics,
     clock: Clock,
-    shown: Shown,
+    objects: LiveObjects,
 ) -> None:
     """Deletes what has expired, until cancelled; first what an earlier start has left unfinished."""
-    from fournos.history.store.retention import Limits, patrol
+    from fournos.history.store.retention import RetentionLimits, patrol
 
     store = await archive.recording()
     await blobs.sweep()
-    limits, interval = Limits.of(settings), parse_duration(settings.retention_interval).total_seconds()
-    await patrol(store, blobs, limits, metrics, clock, cluster=shown.cluster, interval=interval)
+    limits = RetentionLimits.of(settings)
+    interval = parse_duration(settings.retention_interval).total_seconds()
+    await patrol(store, blobs, limits, metrics, clock, cluster=objects.cluster, interval=interval)
 
 
 def _announcers(
-    settings: HistorySettings, metrics: Metrics, clock: Clock, api: Client, shown: Shown
+    settings: HistorySettings, metrics: Metrics, clock: Clock, api: Client, objects: LiveObjects
 ) -> list[Announcer]:
     """Returns what announces confirmed changes, one for each receiver."""
     from fournos.history.alerts.announce import Announcer
     from fournos.history.alerts.events import Events
-    from fournos.history.alerts.webhook import Webhook
+    from fournos.history.alerts.webhook import WebhookReceiver
 
-    found: list[Announcer] = []
+    announcers: list[Announcer] = []
     if settings.webhook_url_file:
-        webhook = Webhook(settings.webhook_url_file, settings.webhook_secret_file, clock)
-        found.append(Announcer(webhook, clock, partial(store_metrics.count_message, metrics)))
+        webhook = WebhookReceiver(settings.webhook_url_file, settings.webhook_secret_file, clock)
+        announcers.append(Announcer(webhook, clock, partial(store_metrics.count_message, metrics)))
     if settings.events:
-        events = Events(api, shown.cluster, shown.find, clock, socket.gethostname())
-        found.append(Announcer(events, clock, partial(store_metrics.count_event, metrics)))
-    return found
+        events = Events(api, objects.cluster, objects.find, clock, socket.gethostname())
+        announcers.append(Announcer(events, clock, partial(store_metrics.count_event, metrics)))
+    return announcers
 
 
 def _collector(

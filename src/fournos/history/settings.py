@@ -12,7 +12,7 @@ from fournos.engine.api.durations import parse_duration
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kind_names import BadNameError, parse_name
 from fournos.engine.runtime.webhook.registration import Service
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.logs.limits import LogLimits
 from fournos.history.recorder.kinds import BUILT_IN
 from fournos.history.store_settings import StoreSettings
@@ -126,8 +126,8 @@ class HistorySettings(StoreSettings):
         return Service(self.namespace, self.service).hosts if self.service else (socket.gethostname(),)
 
     @property
-    def artifact_limits(self) -> Limits:
-        return Limits(self.artifact_files, self.artifact_mb * 1_000_000, self.namespace_share / 100)
+    def artifact_limits(self) -> ArtifactLimits:
+        return ArtifactLimits(self.artifact_files, self.artifact_mb * 1_000_000, self.namespace_share / 100)
 
     @property
     def log_limits(self) -> LogLimits:

@@ -70,21 +70,21 @@ class Sum(NamedTuple):
     runs: int
 
 
-def usage(found: Iterable[Use], since: datetime, until: datetime) -> Usage:
+def usage(uses: Iterable[Use], since: datetime, until: datetime) -> Usage:
     """Adds up what was used from `since` to `until`; a run counts with the time within."""
     return added(
         Sum(of, name, hours, 1)
-        for one in found
+        for one in uses
         if (hours := _hours(one, since, until)) is not None
         for of, name in zip(SHARED, (one.owner, one.cluster, one.project, one.gpu_type), strict=True)
     )
 
 
-def together(found: Iterable[Usage]) -> Usage:
+def together(usages: Iterable[Usage]) -> Usage:
     """Adds up the usage of several namespaces."""
     return added(
         Sum(of, share.name, share.hours, share.runs)
-        for one in found
+        for one in usages
         for of in SHARED
         for share in getattr(one, of)
     )

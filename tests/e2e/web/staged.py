@@ -27,9 +27,9 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.kinds import TOKEN_REVIEW
 from fournos.engine.kube.resource import Obj, Resource
-from fournos.history.artifacts.rules import Limits
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback
@@ -94,7 +94,7 @@ class Stage:
     """What a scene is made of."""
 
     objects: Objects
-    store: Store
+    store: HistoryStore
     history: AsyncHistory
 
 
@@ -153,10 +153,10 @@ async def _serve(
 ) -> None:
     objects = Objects(VirtualClock(NOW))
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(await Store.open(f"sqlite:///{folder / 'history.db'}"))
+        store = await stack.enter_async_context(await HistoryStore.open(f"sqlite:///{folder / 'history.db'}"))
         blobs = DirectoryBlobs(folder / "blobs")
         reviews = Everyone(namespaces={NS: f"uid-{NS}"})
-        client = await stack.enter_async_context(served(store, blobs, reviews, Limits()))
+        client = await stack.enter_async_context(served(store, blobs, reviews, ArtifactLimits()))
         credentials = Credentials(str(client.make_url("")).rstrip("/"), FixedIdentity(Proof(token="t-ann")))
         connection = await stack.enter_async_context(Client(credentials))
         await scene(Stage(objects, store, AsyncHistory(connection, NS)))

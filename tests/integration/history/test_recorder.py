@@ -21,7 +21,7 @@ from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Ending, Identity, Record
 from fournos.history.results.check import check
 from fournos.history.store.results import Results
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 from fournos.insight.values import spec_of
 from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from tests.history import a_run, ended
@@ -90,7 +90,7 @@ async def test_a_confirmed_change_is_an_event_of_its_job(
     what, now = fingerprint(spec_of(job)).id, datetime.now(UTC)
     system = await stage.client.get(NAMESPACE, Key("", "kube-system"))
     home = await stage.client.get(NAMESPACE, Key("", stage.namespace))
-    async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
+    async with await HistoryStore.open(f"sqlite:///{tmp_path}/history.db") as store:
         for number, value in enumerate([100, 101, 102] * 5 + [60, 61, 62, 60, 61]):
             uid = uid_of(job) if number == 15 else f"uid-{number}"
             run = ended(
@@ -128,7 +128,7 @@ async def test_a_confirmed_change_is_an_event_of_its_job(
     await stage.until(archived, "the job is not recorded")
     process.stop()
     assert await process.ended() == 0
-    async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
+    async with await HistoryStore.open(f"sqlite:///{tmp_path}/history.db") as store:
         recorded = await store.get(Identity(uid_of(system), stage.namespace, uid_of(job)))
     assert recorded and recorded.submitted_at == creation_time(job), "the recorder has not seen the job"
     assert (recorded.fingerprint, recorded.phase) == (what, "Succeeded")
@@ -207,7 +207,7 @@ async def test_a_job_is_recorded_to_its_end(
     job: Any = await stage.get(FOURNOS_JOB, "job")
     system = await stage.client.get(NAMESPACE, Key("", "kube-system"))
     identity = Identity(uid_of(system), stage.namespace, uid_of(job))
-    async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
+    async with await HistoryStore.open(f"sqlite:///{tmp_path}/history.db") as store:
         row = await store.get(identity)
         assert row is not None
         assert (row.phase, row.ending, row.owner, row.attempts) == ("Succeeded", Ending.OBSERVED, "perf", 1)

@@ -10,7 +10,7 @@ from fournos.cli.compare_runs import sparkline
 from fournos.history.api.trends import Trends
 from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, compare
-from fournos.history.compare.differences import Subject
+from fournos.history.compare.differences import ComparedRun
 from fournos.history.fingerprint import fingerprint
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Point, Series
@@ -21,9 +21,9 @@ from tests.unit.cli.test_stored import BEGAN, RUNS, run
 WHAT = fingerprint({"pipeline": "p"})
 
 
-def subject(name: str, value: float) -> Subject:
+def subject(name: str, value: float) -> ComparedRun:
     kpi = Kpi(kpi_id="tput", value=value, unit="tok/s", higher_is_better=True)
-    return Subject(name, WHAT, (ResultRecord(kpis=(kpi,)),))
+    return ComparedRun(name, WHAT, (ResultRecord(kpis=(kpi,)),))
 
 
 def compared(value: float) -> Api:

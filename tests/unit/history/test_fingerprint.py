@@ -10,8 +10,8 @@ import pytest
 
 from fournos.history.fingerprint import (
     CLUSTER_CLASS_LABEL,
-    Difference,
     Fingerprint,
+    FingerprintDifference,
     cluster_class,
     differs,
     fingerprint,
@@ -180,9 +180,9 @@ def test_a_job_object() -> None:
 def test_differences_are_named() -> None:
     first, second = fingerprint(spec(), None, "A"), fingerprint(forge(args=["cks"]), None, "B")
     assert differs(first, second) == [
-        Difference("args", "cks --model=llama-8b", "cks"),
-        Difference("model", "llama-8b", ""),
-        Difference("cluster_class", "A", "B"),
+        FingerprintDifference("args", "cks --model=llama-8b", "cks"),
+        FingerprintDifference("model", "llama-8b", ""),
+        FingerprintDifference("cluster_class", "A", "B"),
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from fournos.history.blobs import S3Location
-from fournos.history.store.retention import Limits
+from fournos.history.store.retention import RetentionLimits
 from fournos.history.store_settings import StoreSettings
 
 
@@ -17,13 +17,13 @@ def test_without_settings_runs_expire_and_the_database_is_a_file() -> None:
     settings = StoreSettings()
     assert settings.database_url == "sqlite:////var/lib/fournos/history.db"
     assert settings.blob_place == Path("/var/lib/fournos/blobs")
-    assert Limits.of(settings) == Limits(timedelta(days=90), 100_000, 50_000_000_000)
+    assert RetentionLimits.of(settings) == RetentionLimits(timedelta(days=90), 100_000, 50_000_000_000)
 
 
 def test_each_limit_can_be_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DAYS", "RUNS", "MB"):
         monkeypatch.setenv(f"FOURNOS_HISTORY_RETENTION_{name}", "0")
-    assert Limits.of(StoreSettings()) == Limits(None, None, None)
+    assert RetentionLimits.of(StoreSettings()) == RetentionLimits(None, None, None)
 
 
 def test_a_password_in_the_url_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_the_directory_holds_the_database_and_the_blobs(monkeypatch: pytest.Monk
 def test_each_limit_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("RETENTION_DAYS", "7"), ("RETENTION_RUNS", "5"), ("RETENTION_MB", "3")):
         monkeypatch.setenv(f"FOURNOS_HISTORY_{name}", value)
-    assert Limits.of(StoreSettings()) == Limits(timedelta(days=7), 5, 3_000_000)
+    assert RetentionLimits.of(StoreSettings()) == RetentionLimits(timedelta(days=7), 5, 3_000_000)
 
 
 def test_the_blobs_are_in_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:

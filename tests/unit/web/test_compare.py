@@ -11,7 +11,7 @@ from fournos.client.errors import FournosError
 from fournos.history.api.trends import Trends
 from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, RowKey, compare
-from fournos.history.compare.differences import Subject
+from fournos.history.compare.differences import ComparedRun
 from fournos.history.fingerprint import fingerprint
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline
@@ -50,16 +50,16 @@ def test_jobs_that_cannot_be_compared(given: list[str]) -> None:
         asked(given, NS)
 
 
-def subject(name: str, value: float, *, up: float = 1.0, **spec: Any) -> Subject:
+def subject(name: str, value: float, *, up: float = 1.0, **spec: Any) -> ComparedRun:
     kpis = (
         Kpi(kpi_id="a-latency", unit="ms", higher_is_better=False, value=10),
         Kpi(kpi_id="throughput", unit="tok/s", higher_is_better=True, value=value),
         Kpi(kpi_id="curve", values=((1, up), (2, 2 * up)), x_unit="req/s", y_unit="ms"),
     )
-    return Subject(name, fingerprint({**SPEC, **spec}, None), (ResultRecord(kpis=kpis),), spec=spec)
+    return ComparedRun(name, fingerprint({**SPEC, **spec}, None), (ResultRecord(kpis=kpis),), spec=spec)
 
 
-def compared(*subjects: Subject) -> Comparison:
+def compared(*subjects: ComparedRun) -> Comparison:
     past = {
         RowKey("throughput"): [Kpi(kpi_id="throughput", unit="tok/s", value=100 + n % 3) for n in range(12)]
     }

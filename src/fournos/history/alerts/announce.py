@@ -8,11 +8,11 @@ from typing import Final
 
 from fournos.engine.runtime.clock import Clock
 from fournos.history.alerts.due import Delivery, Judged, News, due
-from fournos.history.alerts.receiver import Context, Receiver
+from fournos.history.alerts.receiver import NewsContext, Receiver
 from fournos.history.compare.differences import causes
 from fournos.history.records import Document, Identity
 from fournos.history.store.announcements import Announcements
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Announcer:
         self._count = count
         self._due: dict[str, News] = {}
 
-    async def look(self, store: Store, judged: Judged) -> None:
+    async def look(self, store: HistoryStore, judged: Judged) -> None:
         """Adds what is due of one fingerprint."""
         if len(self._due) < MOST:
             name = self._receiver.name
@@ -42,7 +42,7 @@ class Announcer:
             found = due(judged, known, self._clock.now())
             self._due |= {one.id: one for one in found if self._receiver.takes(one)}
 
-    async def announce(self, store: Store) -> None:
+    async def announce(self, store: HistoryStore) -> None:
         """Sends what is due; the rest is left to the next look when the receiver is down."""
         waiting, self._due = list(self._due.values())[:MOST], {}
         table, receiver = Announcements(store), self._receiver
@@ -60,10 +60,10 @@ class Announcer:
                 break
 
 
-async def _context(store: Store, news: News) -> Context:
+async def _context(store: HistoryStore, news: News) -> NewsContext:
     run, before = Identity.of(news.run), Identity.of(news.before)
     documents = [await store.document(one, Document.PROVENANCE) or {} if one else {} for one in (before, run)]
-    return Context(
+    return NewsContext(
         await store.get(run) if run else None,
         await store.get(before) if before else None,
         causes(*documents) if all(documents) else (),

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import orjson
 
-from fournos.history.alerts.due import VERDICTS, News, Verdict
-from fournos.history.alerts.receiver import Context
+from fournos.history.alerts.due import VERDICTS, News, NewsVerdict
+from fournos.history.alerts.receiver import NewsContext
 from fournos.history.alerts.words import TITLES, commands, labels, line, name_of, short
 from fournos.history.regressions.series import Finding
 
@@ -18,7 +18,7 @@ SHOWN: Final = 20
 CAUSES: Final = 5
 
 
-def body(news: News, context: Context) -> bytes:
+def body(news: News, context: NewsContext) -> bytes:
     """Returns the JSON: `text` for Slack and what takes its messages, `fournos` for programs."""
     cluster_id, namespace, uid = (short(part) for part in news.run.split("/", 2))
     run = context.run
@@ -53,24 +53,24 @@ def signature(secret: bytes, sent_at: int, content: bytes) -> str:
     return f"t={sent_at},v1={digest}"
 
 
-def _change(found: Finding) -> dict[str, Any]:
+def _change(finding: Finding) -> dict[str, Any]:
     return {
-        "kpi": short(found.kpi_id),
-        "state": str(VERDICTS[found.kind]),
-        "direction": "rises" if found.rises else "falls",
-        "before": found.before,
-        "after": found.after,
-        "changePercent": None if found.change is None else round(100 * found.change, 2),
-        "comparedRuns": found.earlier,
-        "unit": short(found.unit),
-        "labels": labels(found),
+        "kpi": short(finding.kpi_id),
+        "state": str(VERDICTS[finding.kind]),
+        "direction": "rises" if finding.rises else "falls",
+        "before": finding.before,
+        "after": finding.after,
+        "changePercent": None if finding.change is None else round(100 * finding.change, 2),
+        "comparedRuns": finding.earlier,
+        "unit": short(finding.unit),
+        "labels": labels(finding),
     }
 
 
 def _text(news: News, data: dict[str, Any]) -> str:
     run = data["run"]
     of = [f"{key} {run[key]}" for key in ("owner", "cluster") if run[key]]
-    since = "last" if news.verdict is Verdict.SILENT else "since"
+    since = "last" if news.verdict is NewsVerdict.SILENT else "since"
     title = f"{TITLES[news.verdict]} in {run['namespace']}, {since} {run['name']}"
     lines = [f"{title} ({', '.join(of)})" if of else title]
     lines += [f"• {line(one)}" for one in news.changes[:SHOWN]]

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, covering, is_open
-from fournos.history.regressions.group import Group, group, runs_in_order
+from fournos.history.regressions.group import FindingGroup, group, runs_in_order
 from fournos.history.regressions.judge import Report
 from fournos.history.regressions.series import Finding, Kind, Series, State
 from fournos.history.regressions.silent import Silence, silences
@@ -23,7 +23,7 @@ UNDER_WAY: Final = timedelta(minutes=2)
 """Longer than any receiver takes for a message, which another recorder of the cluster may be sending."""
 
 
-class Verdict(StrEnum):
+class NewsVerdict(StrEnum):
     CONFIRMED = "Confirmed"
     IMPROVED = "Improved"
     CHANGED = "Changed"
@@ -32,9 +32,9 @@ class Verdict(StrEnum):
 
 
 VERDICTS: Final = {
-    Kind.REGRESSION: Verdict.CONFIRMED,
-    Kind.IMPROVEMENT: Verdict.IMPROVED,
-    Kind.CHANGE: Verdict.CHANGED,
+    Kind.REGRESSION: NewsVerdict.CONFIRMED,
+    Kind.IMPROVEMENT: NewsVerdict.IMPROVED,
+    Kind.CHANGE: NewsVerdict.CHANGED,
 }
 
 
@@ -59,14 +59,14 @@ def under_way(delivery: Delivery, made_at: datetime, now: datetime) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class NewsMark:
     """One series of a message."""
 
     series: str
     run: str
     at: datetime
     rises: bool
-    state: Verdict
+    state: NewsVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Announced:
     run: str
     at: datetime
     rises: bool
-    state: Verdict
+    state: NewsVerdict
     delivery: Delivery
     tries: int
     made_at: datetime
@@ -107,7 +107,7 @@ class News:
     namespace: str
     namespace_uid: str
     fingerprint: str
-    verdict: Verdict
+    verdict: NewsVerdict
     """The worst of them."""
     run: str
     at: datetime
@@ -117,10 +117,13 @@ class News:
     silent: tuple[Silence, ...] = ()
 
     @property
-    def marks(self) -> tuple[Mark, ...]:
+    def marks(self) -> tuple[NewsMark, ...]:
         return (
-            *(Mark(one.series, one.run, one.at, one.rises, VERDICTS[one.kind]) for one in self.changes),
-            *(Mark(one.series, one.last_run, one.last_at, False, Verdict.SILENT) for one in self.silent),
+            *(NewsMark(one.series, one.run, one.at, one.rises, VERDICTS[one.kind]) for one in self.changes),
+            *(
+                NewsMark(one.series, one.last_run, one.last_at, False, NewsVerdict.SILENT)
+                for one in self.silent
+            ),
         )
 
     @property
@@ -139,48 +142,48 @@ def due(judged: Judged, announced: Iterable[Announced], now: datetime) -> list[N
     """
     settled = [one for one in announced if one.settled(now)]
     order = runs_in_order(judged.series)
-    found = [
+    messages = [
         *(_of_group(judged, one, order) for one in _groups(judged, settled, order, now)),
         *_silent(judged, settled, now),
     ]
-    return sorted(found, key=lambda news: (news.at, news.id))
+    return sorted(messages, key=lambda news: (news.at, news.id))
 
 
 def _groups(
     judged: Judged, settled: Iterable[Announced], order: Sequence[str], now: datetime
-) -> Iterable[Group]:
+) -> Iterable[FindingGroup]:
     by_id = {one.id: one for one in judged.series}
-    changes = [one for one in settled if one.state is not Verdict.SILENT]
+    changes = [one for one in settled if one.state is not NewsVerdict.SILENT]
 
-    def open_(found: Finding) -> bool:
-        series = by_id[found.series]
+    def open_(finding: Finding) -> bool:
+        series = by_id[finding.series]
         return (
-            found.state is State.CONFIRMED
-            and now - found.at <= RECENT
-            and is_open(found, acknowledged(found, series, judged.known, judged.pinned_at))
-            and covering(found, series, changes, judged.pinned_at) is None
+            finding.state is State.CONFIRMED
+            and now - finding.at <= RECENT
+            and is_open(finding, acknowledged(finding, series, judged.known, judged.pinned_at))
+            and covering(finding, series, changes, judged.pinned_at) is None
         )
 
     return group(filter(open_, judged.report.findings), order)
 
 
-def _of_group(judged: Judged, found: Group, order: Sequence[str]) -> News:
-    place = order.index(found.run)
+def _of_group(judged: Judged, joined: FindingGroup, order: Sequence[str]) -> News:
+    place = order.index(joined.run)
     return News(
         judged.namespace,
         judged.namespace_uid,
         judged.fingerprint,
-        VERDICTS[found.kind],
-        found.run,
-        min(one.at for one in found.findings),
+        VERDICTS[joined.kind],
+        joined.run,
+        min(one.at for one in joined.findings),
         order[place - 1] if place else "",
-        changes=found.findings,
+        changes=joined.findings,
     )
 
 
 def _silent(judged: Judged, settled: Iterable[Announced], now: datetime) -> Iterable[News]:
     # A last run that expires makes an earlier one the last: no news.
-    newest = dict(sorted((one.series, one.at) for one in settled if one.state is Verdict.SILENT))
+    newest = dict(sorted((one.series, one.at) for one in settled if one.state is NewsVerdict.SILENT))
     open_ = [
         one
         for one in silences(judged.series, now)
@@ -189,4 +192,4 @@ def _silent(judged: Judged, settled: Iterable[Announced], now: datetime) -> Iter
     open_.sort(key=lambda one: (one.last_at, one.last_run, one.series))
     for (at, run), each in groupby(open_, key=lambda one: (one.last_at, one.last_run)):
         place = (judged.namespace, judged.namespace_uid, judged.fingerprint)
-        yield News(*place, Verdict.SILENT, run, at, "", silent=tuple(each))
+        yield News(*place, NewsVerdict.SILENT, run, at, "", silent=tuple(each))

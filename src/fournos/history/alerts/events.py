@@ -17,8 +17,8 @@ from fournos.engine.kube.resource import Obj, Resource, key_of
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.decision import EventRecord
 from fournos.engine.runtime.events import MAX_NOTE, event_body
-from fournos.history.alerts.due import News, Verdict
-from fournos.history.alerts.receiver import Context, Outcome
+from fournos.history.alerts.due import News, NewsVerdict
+from fournos.history.alerts.receiver import NewsContext, SendOutcome
 from fournos.history.alerts.words import TITLES, commands, line
 from fournos.history.records import Identity, Run
 from fournos.insight.values import count
@@ -27,9 +27,9 @@ SHOWN: Final = 3
 """KPIs of one Event; of more their number is shown."""
 CONTROLLER: Final = "fournos.dev/history"
 REASONS: Final = {
-    Verdict.CONFIRMED: "RegressionConfirmed",
-    Verdict.IMPROVED: "ImprovementConfirmed",
-    Verdict.CHANGED: "ChangeConfirmed",
+    NewsVerdict.CONFIRMED: "RegressionConfirmed",
+    NewsVerdict.IMPROVED: "ImprovementConfirmed",
+    NewsVerdict.CHANGED: "ChangeConfirmed",
 }
 
 Find = Callable[[Run], tuple[Resource, Obj] | None]
@@ -56,24 +56,26 @@ class Events:
         run = Identity.of(news.run)
         return news.verdict in REASONS and run is not None and run.cluster == self._cluster()
 
-    async def send(self, news: News, context: Context) -> Outcome:
-        found = self._find(context.run) if context.run else None
-        if found is None:
-            return Outcome(gone=True)
+    async def send(self, news: News, context: NewsContext) -> SendOutcome:
+        target = self._find(context.run) if context.run else None
+        if target is None:
+            return SendOutcome(gone=True)
         try:
-            await self._api.create(EVENT, event(news, context, *found, self._clock.now(), self._instance))
+            await self._api.create(EVENT, event(news, context, *target, self._clock.now(), self._instance))
         except AlreadyExistsError:
-            return Outcome()
+            return SendOutcome()
         except NotFoundError:
-            return Outcome(gone=True)  # its namespace
+            return SendOutcome(gone=True)  # its namespace
         except KubeError as error:
-            return Outcome(error.message, down=isinstance(error, TransientError))
-        return Outcome()
+            return SendOutcome(error.message, down=isinstance(error, TransientError))
+        return SendOutcome()
 
 
-def event(news: News, context: Context, resource: Resource, obj: Obj, now: datetime, instance: str) -> Obj:
+def event(
+    news: News, context: NewsContext, resource: Resource, obj: Obj, now: datetime, instance: str
+) -> Obj:
     """Returns the Event about the object."""
-    type_: Literal["Normal", "Warning"] = "Warning" if news.verdict is Verdict.CONFIRMED else "Normal"
+    type_: Literal["Normal", "Warning"] = "Warning" if news.verdict is NewsVerdict.CONFIRMED else "Normal"
     return event_body(
         resource,
         obj,
@@ -86,7 +88,7 @@ def event(news: News, context: Context, resource: Resource, obj: Obj, now: datet
     )
 
 
-def note(news: News, context: Context) -> str:
+def note(news: News, context: NewsContext) -> str:
     """Returns the text: the changes, and at its end the command that shows more, whatever their length."""
     lines = [line(one) for one in news.changes[:SHOWN]]
     if len(news.changes) > SHOWN:

@@ -11,7 +11,7 @@ from fournos.history.records import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class NewsContext:
     """What the history knows of the runs of a message; None: the row has expired."""
 
     run: Run | None
@@ -21,7 +21,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SendOutcome:
     """What became of a message."""
 
     failure: str = ""
@@ -50,4 +50,4 @@ class Receiver(Protocol):
         """False: this message is none for this receiver, or for that of another process."""
         ...
 
-    async def send(self, news: News, context: Context) -> Outcome: ...
+    async def send(self, news: News, context: NewsContext) -> SendOutcome: ...

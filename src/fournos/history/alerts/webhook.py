@@ -13,7 +13,7 @@ from yarl import URL
 from fournos.engine.runtime.clock import Clock
 from fournos.history.alerts.body import body, signature
 from fournos.history.alerts.due import News
-from fournos.history.alerts.receiver import Context, Outcome
+from fournos.history.alerts.receiver import NewsContext, SendOutcome
 
 LIMIT: Final = 10.0
 """Seconds for one request."""
@@ -24,7 +24,7 @@ _LARGEST: Final = 64 * 1024
 _LATER: Final = (408, 425, 429)
 
 
-class Webhook:
+class WebhookReceiver:
     """The receiver `webhook`.  Both files are read each time, because a Secret may be renewed."""
 
     name: Final = "webhook"
@@ -47,15 +47,15 @@ class Webhook:
     def takes(self, news: News) -> bool:
         return True
 
-    async def send(self, news: News, context: Context) -> Outcome:
+    async def send(self, news: News, context: NewsContext) -> SendOutcome:
         return await self.post(body(news, context))
 
-    async def post(self, content: bytes) -> Outcome:
+    async def post(self, content: bytes) -> SendOutcome:
         """Sends once, and again after each of the pauses while the receiver is down."""
         try:
             url, secret = _url(self._url_file), _read(self._secret_file) if self._secret_file else b""
         except (OSError, ValueError) as error:
-            return Outcome(_reason(error), down=True)
+            return SendOutcome(_reason(error), down=True)
         outcome = await self._post(url, secret, content)
         for pause in self._pauses:
             if not outcome.down:
@@ -64,7 +64,7 @@ class Webhook:
             outcome = await self._post(url, secret, content)
         return outcome
 
-    async def _post(self, url: URL, secret: bytes, content: bytes) -> Outcome:
+    async def _post(self, url: URL, secret: bytes, content: bytes) -> SendOutcome:
         headers = {"Content-Type": "application/json", "User-Agent": "fournos"}
         if secret:
             headers[SIGNATURE] = signature(secret, int(self._clock.now().timestamp()), content)
@@ -77,13 +77,13 @@ class Webhook:
             ):
                 return _outcome(answer.status)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            return Outcome(type(error).__name__, down=True)  # their texts have the URL or its host
+            return SendOutcome(type(error).__name__, down=True)  # their texts have the URL or its host
 
 
-def _outcome(status: int) -> Outcome:
+def _outcome(status: int) -> SendOutcome:
     if 200 <= status < 300:
-        return Outcome()
-    return Outcome(f"status {status}", down=status >= 500 or status in _LATER)
+        return SendOutcome()
+    return SendOutcome(f"status {status}", down=status >= 500 or status in _LATER)
 
 
 def _url(path: str) -> URL:
@@ -99,10 +99,10 @@ def _url(path: str) -> URL:
 
 def _read(path: str) -> bytes:
     with Path(path).open("rb") as file:
-        found = file.read(_LARGEST).strip()
-    if not found:
+        content = file.read(_LARGEST).strip()
+    if not content:
         raise ValueError("a file of the webhook is empty")
-    return found
+    return content
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from aiohttp import ClientError, web
@@ -12,37 +11,28 @@ from aiohttp import ClientError, web
 from fournos.engine.kube.resource import key_of, uid_of
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import BadRequestError, InvalidError, NotFoundError, TooManyRequestsError
-from fournos.history.api.routes import Call, Route, written
+from fournos.history.api.routes import ApiCall, Route, written
 from fournos.history.api.runs import Which, found
-from fournos.history.artifacts.archive import CHUNK, Artifacts, BusyError, NoRunError
+from fournos.history.artifacts.archive import CHUNK, NoRunError, UploadBusyError
 from fournos.history.artifacts.rules import Artifact, ArtifactError
 from fournos.history.records import Identity
 
-
-class Service(Protocol):
-    """What the handlers of this module use, beside what `runs.found` does."""
-
-    @property
-    def artifacts(self) -> Artifacts: ...
-
-    @property
-    def cluster(self) -> str: ...
-
-    def now(self) -> datetime: ...
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 
-async def put_own(service: Service, call: Call) -> Artifact:
+async def put_own(service: HistoryService, call: ApiCall) -> Artifact:
     """Receives a file from a pod of the run."""
     assert call.own is not None
     identity = Identity(service.cluster, key_of(call.own).namespace, uid_of(call.own))
     return await _receive(service, call, identity)
 
 
-async def put(service: Any, call: Call) -> Artifact:
+async def put(service: HistoryService, call: ApiCall) -> Artifact:
     return await _receive(service, call, (await found(service, call)).identity)
 
 
-async def _receive(service: Service, call: Call, identity: Identity) -> Artifact:
+async def _receive(service: HistoryService, call: ApiCall, identity: Identity) -> Artifact:
     request = call.request
     assert request is not None
     size = request.content_length
@@ -59,7 +49,7 @@ async def _receive(service: Service, call: Call, identity: Identity) -> Artifact
         )
     except ArtifactError as error:
         raise InvalidError(str(error)) from None
-    except BusyError as error:
+    except UploadBusyError as error:
         raise TooManyRequestsError(str(error), retry_after=2) from None
     except NoRunError:
         raise NotFoundError(
@@ -75,13 +65,14 @@ async def _pieces(request: web.Request) -> AsyncIterator[bytes]:
         raise ArtifactError("the connection was lost") from error
 
 
-async def list_artifacts(service: Any, call: Call) -> list[Artifact]:
+async def list_artifacts(service: HistoryService, call: ApiCall) -> list[Artifact]:
     run = await found(service, call)
-    return sorted(await service.store.artifacts(run.identity), key=lambda one: one.path)
+    artifacts = await (await service.artifact_rows()).artifacts(run.identity)
+    return sorted(artifacts, key=lambda artifact: artifact.path)
 
 
-async def download(service: Any, call: Call) -> web.StreamResponse:
-    """Sends a file.  A browser saves it and never shows it: its content is anybody's."""
+async def download(service: HistoryService, call: ApiCall) -> web.StreamResponse:
+    """Sends a file.  A browser saves it and never shows it: any task may have made its content."""
     run, path, request = await found(service, call), call.path["path"], call.request
     assert request is not None
     stored = await service.artifacts.find(run.identity, path)

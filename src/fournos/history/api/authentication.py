@@ -14,11 +14,19 @@ from aiohttp import web
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.kinds import TOKEN_REVIEW
+from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.client_limits import REVIEWS, RateLimit, network
-from fournos.engine.runtime.decision import User
+from fournos.engine.runtime.decision import Facts, Unknown, User
+from fournos.engine.runtime.fetch_facts import answered
 from fournos.engine.runtime.reviews import bearer, token_review, user_of
 from fournos.engine.runtime.ttl_cache import TtlCache
-from fournos.history.api.errors import TooManyRequestsError, UnauthorizedError, UnavailableError
+from fournos.history.api.errors import (
+    ForbiddenError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from fournos.systems.jobs.own_job import job_of_pod
 
 KEPT: Final = 1024
 """Maximum number of tokens whose result is cached."""
@@ -27,6 +35,10 @@ KNOWN: Final = 60.0
 UNKNOWN: Final = 5.0
 AT_ONCE: Final = 8
 """Maximum number of concurrent reviews: a flood of unknown tokens must not reach the API server."""
+AUDIENCE: Final = "history.fournos.dev"
+"""The audience of a token that can do nothing else than send results and artifacts of its own job."""
+_SECONDS: Final = 10.0
+_ROUNDS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +101,7 @@ class Authenticator:
     ) -> None:
         self._api = api
         self._front_proxy = front_proxy
-        self._kept: TtlCache[bytes, User | str] = TtlCache(KEPT, monotonic=monotonic)
+        self._reviewed: TtlCache[bytes, User | str] = TtlCache(KEPT, monotonic=monotonic)
         self._reviews = RateLimit(*REVIEWS, monotonic=monotonic)
         self._room = asyncio.Semaphore(AT_ONCE)
 
@@ -104,25 +116,43 @@ class Authenticator:
         if not token:
             raise UnauthorizedError("a bearer token of this cluster is needed")
         digest = hashlib.sha256(f"{audience} {token}".encode()).digest()
-        found = self._kept.get(digest)
-        if found is None:
+        reviewed = self._reviewed.get(digest)
+        if reviewed is None:
             if wait := self._reviews.take(network(request.remote or "")):
                 raise TooManyRequestsError("too many unknown tokens come from here", retry_after=wait)
             if self._room.locked():
                 raise TooManyRequestsError("too many tokens are being reviewed", retry_after=1)
             async with self._room:
-                found = await self._review(digest, token, audience)
-        if isinstance(found, str):
-            raise UnauthorizedError(found)
-        return found
+                reviewed = await self._review(digest, token, audience)
+        if isinstance(reviewed, str):
+            raise UnauthorizedError(reviewed)
+        return reviewed
 
     async def _review(self, digest: bytes, token: str, audience: str) -> User | str:
         review = token_review(token, audiences=(audience,) if audience else ())
         try:
-            found = user_of(await self._api.create(TOKEN_REVIEW, review))
+            user = user_of(await self._api.create(TOKEN_REVIEW, review))
         except KubeError as error:
             raise UnavailableError("the API server cannot review the token now", retry_after=2) from error
-        if found is None:
+        if user is None:
             where = f"for {audience}" if audience else "in this cluster"
-            return self._kept.put(digest, f"the token is not valid {where}", UNKNOWN)
-        return self._kept.put(digest, found, KNOWN)
+            return self._reviewed.put(digest, f"the token is not valid {where}", UNKNOWN)
+        return self._reviewed.put(digest, user, KNOWN)
+
+
+async def own_job(user: User, api: Api) -> Obj:
+    """Returns the FournosJob of the calling pod.  Raises ForbiddenError and UnavailableError.
+
+    All tasks of a namespace may share a ServiceAccount, so its name does not tell which job calls.  The pod
+    in the token does.
+    """
+
+    def decide(facts: Facts) -> Obj | str | Unknown:
+        return job_of_pod(user, facts)
+
+    job = await answered(decide, api, seconds=_SECONDS, rounds=_ROUNDS)
+    if isinstance(job, Unknown):
+        raise UnavailableError("the job of the calling pod cannot be looked up now", retry_after=2)
+    if isinstance(job, str):
+        raise ForbiddenError(f"only a pod of a FournosJob's run may send to its own job: {job}")
+    return job

@@ -8,9 +8,9 @@ UID: where it is gone, or another one has its name, only a right in all namespac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
@@ -21,6 +21,9 @@ from fournos.engine.runtime.reviewer import Reviewer
 from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.history.api.errors import ForbiddenError, UnavailableError
 from fournos.history.records import Run
+
+if TYPE_CHECKING:
+    from fournos.history.store import HistoryStore
 
 GROUP: Final = "history.fournos.dev"
 ALL_CLUSTERS: Final = "allclusters"
@@ -40,12 +43,12 @@ class Access:
     def attributes(self, namespace: str) -> dict[str, str]:
         """The resourceAttributes of a SubjectAccessReview; `namespace` "" means all."""
         resource, _, subresource = self.resource.partition("/")
-        found = {"group": GROUP, "version": "v1", "verb": self.verb, "resource": resource}
+        attributes = {"group": GROUP, "version": "v1", "verb": self.verb, "resource": resource}
         if namespace:
-            found["namespace"] = namespace
+            attributes["namespace"] = namespace
         if subresource:
-            found["subresource"] = subresource
-        return found
+            attributes["subresource"] = subresource
+        return attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +65,23 @@ class Scope:
         return mine and (self.namespaces is None or run.namespace_uid in self.namespaces)
 
 
-class Recorded(Protocol):
-    """What of the store is needed here."""
-
-    async def namespaces(self) -> Iterable[tuple[str, str]]:
-        """Returns the name and the UID of each namespace that has runs."""
-        ...
-
-
-class Authorizer:
+class HistoryAuthorizer:
     """Checks rights by SubjectAccessReviews, whose results are cached."""
 
-    def __init__(self, api: Api, recorded: Recorded, *, cluster: str, monotonic: Callable[[], float]) -> None:
-        """`cluster`: the own one, as in `Identity.cluster`; rights are those that its API server knows."""
+    def __init__(
+        self,
+        api: Api,
+        store: Callable[[], Awaitable[HistoryStore]],
+        *,
+        cluster: str,
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`store()` returns the open store.
+
+        `cluster`: the own one, as in `Identity.cluster`; rights are those that its API server knows."""
         self._api = api
         self._cluster = cluster
-        self._recorded = recorded
+        self._store = store
         self._reviewer = Reviewer(api, monotonic=monotonic)
         self._uids: TtlCache[None, dict[str, str]] = TtlCache(1, monotonic=monotonic)
 
@@ -108,9 +112,10 @@ class Authorizer:
 
     async def _allowed(self, user: User, access: Access) -> tuple[str, ...]:
         current = await self._current()
-        known = [(name, uid) for name, uid in await self._recorded.namespaces() if current.get(name) == uid]
-        rights = await asyncio.gather(*(self.may(user, access, name) for name, _ in known))
-        return tuple(uid for (_, uid), right in zip(known, rights, strict=True) if right)
+        recorded = await (await self._store()).namespaces()
+        present = [(name, uid) for name, uid in recorded if current.get(name) == uid]
+        rights = await asyncio.gather(*(self.may(user, access, name) for name, _ in present))
+        return tuple(uid for (_, uid), right in zip(present, rights, strict=True) if right)
 
     async def may(self, user: User, access: Access, namespace: str) -> bool:
         """True if the user has the right in the namespace; "" means in all.  Raises UnavailableError."""
@@ -121,14 +126,14 @@ class Authorizer:
 
     async def _current(self) -> dict[str, str]:
         """Returns the UID of each namespace that exists, by name."""
-        found = self._uids.get(None)
-        if found is None:
+        uids = self._uids.get(None)
+        if uids is None:
             try:
                 items = (await self._api.list(NAMESPACE)).items
             except KubeError as error:
                 raise UnavailableError("the namespaces cannot be read now", retry_after=2) from error
-            found = self._uids.put(None, {key_of(one).name: uid_of(one) for one in items}, _NAMESPACES)
-        return found
+            uids = self._uids.put(None, {key_of(item).name: uid_of(item) for item in items}, _NAMESPACES)
+        return uids
 
 
 def _cannot(user: User, access: Access) -> str:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
 from fournos.history.api.authorization import Access
 from fournos.history.api.parameters import Scoped, Text, Texts
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import named
 from fournos.history.compare.comparison import Comparison, compare
-from fournos.history.compare.differences import Subject
+from fournos.history.compare.differences import ComparedRun
 from fournos.history.fingerprint import Fingerprint, fingerprint
 from fournos.history.records import Document, Run
+
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 MOST: Final = 20
 """Runs of one comparison."""
@@ -30,7 +33,7 @@ class With(Scoped):
     across: bool = Field(False, description="Judge runs of different fingerprints all the same.")
 
 
-async def compare_runs(service: Any, call: Call) -> Comparison:
+async def compare_runs(service: HistoryService, call: ApiCall) -> Comparison:
     """Compares the run of the path, which is the reference, with the others, all of one namespace.
 
     What differs in their specs and provenance is content of their documents, and takes the right to these.
@@ -38,21 +41,25 @@ async def compare_runs(service: Any, call: Call) -> Comparison:
     asked: With = call.parameters
     runs = [await named(service, call, name) for name in (call.path["run"], *asked.with_)]
     subjects = [await _subject(service, run) for run in runs]
-    earlier = await service.store.earlier_results(
-        runs[0].fingerprint, call.scope, [run.identity for run in runs]
+    earlier = await (await service.results()).earlier(
+        runs[0].fingerprint,
+        call.scope.namespaces,
+        cluster=call.scope.cluster,
+        without=[run.identity for run in runs],
     )
     comparison = await asyncio.to_thread(compare, subjects, earlier, across=asked.across)
     return comparison if all(map(call.details.includes, runs)) else comparison.without_documents()
 
 
-async def _subject(service: Any, run: Run) -> Subject:
-    job = await service.store.document(run.identity, Document.OBJECT) or {}
-    provenance = dict(await service.store.document(run.identity, Document.PROVENANCE) or {})
+async def _subject(service: HistoryService, run: Run) -> ComparedRun:
+    store = await service.store()
+    job = await store.document(run.identity, Document.OBJECT) or {}
+    provenance = dict(await store.document(run.identity, Document.PROVENANCE) or {})
     recorded = provenance.pop(_FINGERPRINT, None)
-    return Subject(
+    return ComparedRun(
         name=run.name,
         fingerprint=_fingerprint(recorded, job),
-        records=tuple(await service.store.results(run.identity)),
+        records=await (await service.results()).of(run.identity),
         spec=job.get("spec") or {},
         provenance=provenance,
         hardware={"cluster": run.target} if run.target else {},

@@ -20,7 +20,7 @@ class ApiError(Exception):
 
     def body(self) -> dict[str, Any]:
         """The Status object."""
-        found: dict[str, Any] = {
+        status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
@@ -30,8 +30,8 @@ class ApiError(Exception):
             "code": self.status,
         }
         if self.name:
-            found["details"] = {"name": self.name}
-        return found
+            status["details"] = {"name": self.name}
+        return status
 
 
 class BadRequestError(ApiError):

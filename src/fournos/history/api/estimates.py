@@ -2,59 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
 from fournos.api.fournosjob import FournosJobSpec
-from fournos.history.api.authorization import Access, Scope
+from fournos.history.api.authorization import Access
 from fournos.history.api.errors import InvalidError, NotFoundError, UnavailableError
-from fournos.history.api.routes import Call, Route
-from fournos.history.estimates.accuracy import Accuracy, Prediction, accuracy
+from fournos.history.api.routes import ApiCall, Route
+from fournos.history.estimates.accuracy import Accuracy, accuracy
 from fournos.history.estimates.estimator import Estimator, NotReadyError
 from fournos.history.estimates.live import CannotEstimateError
 from fournos.history.estimates.models import Estimates, NewJob
 from fournos.history.estimates.simulate import WouldStart
 
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
+
 EVENTS: Final = ("start", "end")
 
 
-class Store(Protocol):
-    """What of the store is needed here."""
-
-    async def predictions(self, scope: Scope) -> list[Prediction]: ...
-
-
-class Service(Protocol):
-    """What the handlers of this module use."""
-
-    @property
-    def store(self) -> Store: ...
-
-    @property
-    def estimator(self) -> Estimator | None: ...
-
-
-async def list_estimates(service: Service, call: Call) -> Estimates:
+async def list_estimates(service: HistoryService, call: ApiCall) -> Estimates:
     try:
-        found = await _estimator(service).waiting(call.namespace)
+        estimates = await _estimator(service).waiting(call.namespace)
     except NotReadyError as error:
         raise UnavailableError(str(error), retry_after=2) from error
-    return Estimates(tuple(found), await _accuracy(service, call))
+    return Estimates(tuple(estimates), await _accuracy(service, call))
 
 
-async def get_estimate(service: Service, call: Call) -> Estimates:
+async def get_estimate(service: HistoryService, call: ApiCall) -> Estimates:
     asked = call.path["run"]
     try:
-        found = await _estimator(service).one(call.namespace, asked)
+        estimate = await _estimator(service).one(call.namespace, asked)
     except NotReadyError as error:
         raise UnavailableError(str(error), retry_after=2) from error
-    if found is None:
+    if estimate is None:
         raise NotFoundError(f"{asked} is in no queue: it has no estimate", name=asked)
-    return Estimates((found,), await _accuracy(service, call))
+    return Estimates((estimate,), await _accuracy(service, call))
 
 
-async def would_start(service: Service, call: Call) -> WouldStart:
+async def would_start(service: HistoryService, call: ApiCall) -> WouldStart:
     job: NewJob = call.body
     try:
         spec = FournosJobSpec.model_validate(job.spec)
@@ -68,14 +55,15 @@ async def would_start(service: Service, call: Call) -> WouldStart:
         raise UnavailableError(str(error), retry_after=2) from error
 
 
-def _estimator(service: Service) -> Estimator:
+def _estimator(service: HistoryService) -> Estimator:
     if service.estimator is None:
         raise UnavailableError("this process does not read the queues", retry_after=5)
     return service.estimator
 
 
-async def _accuracy(service: Service, call: Call) -> tuple[Accuracy, ...]:
-    made = await service.store.predictions(call.scope)
+async def _accuracy(service: HistoryService, call: ApiCall) -> tuple[Accuracy, ...]:
+    verdicts = await service.verdicts()
+    made = await verdicts.predictions(call.scope.namespaces, cluster=call.scope.cluster)
     return tuple(found for event in EVENTS if (found := accuracy(event, made)) is not None)
 
 

@@ -34,10 +34,10 @@ def front_proxy(config_map: Obj) -> tuple[bytes, FrontProxy] | None:
         return None
 
     def names(key: str) -> tuple[str, ...]:
-        found = orjson.loads(data.get(key) or "[]")
-        if not isinstance(found, list):
+        listed = orjson.loads(data.get(key) or "[]")
+        if not isinstance(listed, list):
             raise ValueError(f"{key} is not a list")
-        return tuple(map(str, found))
+        return tuple(map(str, listed))
 
     headers = FrontProxy()
     return authority, FrontProxy(
@@ -63,21 +63,21 @@ async def publish(api: Api, kept: Kept, *, namespace: str) -> None:
     Raises KubeErrors.
     """
     try:
-        found = await api.get(API_SERVICE, Key("", NAME))
+        service = await api.get(API_SERVICE, Key("", NAME))
     except NotFoundError:
         return
-    if patch := correction(found, kept.bundle, namespace=namespace):
+    if patch := correction(service, kept.bundle, namespace=namespace):
         await api.patch(API_SERVICE, Key("", NAME), patch)
 
 
-def correction(found: Obj, bundle: bytes, *, namespace: str) -> dict[str, Any] | None:
+def correction(service: Obj, bundle: bytes, *, namespace: str) -> dict[str, Any] | None:
     """Returns the merge patch to the APIService; None if it is right or not ours."""
-    spec = found.get("spec") or {}
+    spec = service.get("spec") or {}
     ours = (spec.get("service") or {}).get("namespace") == namespace
-    wanted = base64.b64encode(bundle).decode()
-    if not ours or spec.get("caBundle") == wanted:
+    ca_bundle = base64.b64encode(bundle).decode()
+    if not ours or spec.get("caBundle") == ca_bundle:
         return None
     return {
-        "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-        "spec": {"caBundle": wanted},
+        "metadata": {"resourceVersion": service["metadata"]["resourceVersion"]},
+        "spec": {"caBundle": ca_bundle},
     }

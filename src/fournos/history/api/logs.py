@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from aiohttp import web
@@ -12,11 +12,14 @@ from pydantic import Field
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import NotFoundError
 from fournos.history.api.parameters import Scoped, Text
-from fournos.history.api.routes import Call, Route, written
+from fournos.history.api.routes import ApiCall, Route, written
 from fournos.history.api.runs import found
 from fournos.history.logs.models import LogPage
-from fournos.history.logs.pages import LogReader, Selection
+from fournos.history.logs.pages import LogReader, LogSelection
 from fournos.history.records import Ending
+
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 LINES: Final = 1000
 _OVER: Final = timedelta(minutes=30)
@@ -39,18 +42,19 @@ class LogFilter(Scoped):
     timestamps: bool = Field(False, description="The text has the times of the lines.")
 
     @property
-    def selection(self) -> Selection:
-        return Selection(self.task, self.container, self.attempt, self.resolver)
+    def selection(self) -> LogSelection:
+        return LogSelection(self.task, self.container, self.attempt, self.resolver)
 
 
-async def get_logs(service: Any, call: Call) -> LogPage | web.StreamResponse:
+async def get_logs(service: HistoryService, call: ApiCall) -> LogPage | web.StreamResponse:
     run, asked = await found(service, call), call.parameters
     await service.flush_logs(run.identity)
-    stored = await service.store.logs(run.identity)
+    rows = await service.log_rows()
+    stored = await rows.logs(run.identity)
     logs, ended = asked.selection.of(stored), run.ending is not Ending.OPEN
     over = ended and service.now() - run.observed_at > _OVER
     later = not ended and asked.selection.is_newest(stored)
-    reader = LogReader(service.store, service.blobs, run.identity, logs, over=over, later=later)
+    reader = LogReader(rows, service.blobs, run.identity, logs, over=over, later=later)
     first = asked.from_line if asked.tail is None else max(1, reader.total - asked.tail + 1)
     if not asked.download:
         return await reader.page(first, asked.limit if asked.tail is None else asked.tail)
@@ -63,7 +67,7 @@ async def get_logs(service: Any, call: Call) -> LogPage | web.StreamResponse:
 async def _text(
     request: web.Request, reader: LogReader, first: int, name: str, *, timestamps: bool
 ) -> web.StreamResponse:
-    """Sends all lines as `fournos logs` shows them.  A browser saves them: their content is anybody's."""
+    """Sends all lines as `fournos logs` shows them.  A browser saves them and never shows them."""
     response = web.StreamResponse(
         headers={
             "Content-Type": "text/plain; charset=utf-8",

@@ -58,7 +58,7 @@ def document(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
         "description": _OWN
@@ -76,8 +76,8 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     }
     if route.body is not None:
         schema = _schema(route.body, schemas, mode="validation")
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    return found
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return operation
 
 
 def _success(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -91,13 +91,13 @@ def _success(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema(kind: Any, schemas: dict[str, Any], *, mode: Any) -> dict[str, Any]:
-    found = adapter(kind).json_schema(by_alias=True, ref_template=_REF, mode=mode)
-    schemas.update(found.pop("$defs", {}))
-    title = found.get("title")
-    if found.get("type") == "object" and title:
-        schemas[title] = found
+    schema = adapter(kind).json_schema(by_alias=True, ref_template=_REF, mode=mode)
+    schemas.update(schema.pop("$defs", {}))
+    title = schema.get("title")
+    if schema.get("type") == "object" and title:
+        schemas[title] = schema
         return {"$ref": _REF.format(model=title)}
-    return found
+    return schema
 
 
 def _variables(path: str) -> list[dict[str, Any]]:

@@ -23,10 +23,10 @@ def _aware(value: Any) -> Any:
     """A time without a zone is UTC."""
     if isinstance(value, str):
         try:
-            found = datetime.fromisoformat(value)
+            time = datetime.fromisoformat(value)
         except ValueError:
             return value
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
     return value
 
 
@@ -110,13 +110,13 @@ def read(model: type[P], given: MultiMapping[str]) -> P:
     values: dict[str, Any] = {}
     several = {info.alias or name for name, info in model.model_fields.items() if _is_tuple(info.annotation)}
     for name in set(given.keys()):
-        found = given.getall(name)
+        texts = given.getall(name)
         if name in several:
-            values[name] = tuple(found)
-        elif len(found) > 1:
-            raise BadRequestError(f"{name}: given {len(found)} times, and it takes one value")
+            values[name] = tuple(texts)
+        elif len(texts) > 1:
+            raise BadRequestError(f"{name}: given {len(texts)} times, and it takes one value")
         else:
-            values[name] = found[0]
+            values[name] = texts[0]
     try:
         return model.model_validate(values)
     except ValidationError as error:

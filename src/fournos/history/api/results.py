@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 from weakref import WeakValueDictionary
 
 from aiohttp import web
@@ -21,11 +20,14 @@ from fournos.history.api.errors import (
     TooManyRequestsError,
 )
 from fournos.history.api.parameters import Parameters, Text
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import Which, found
 from fournos.history.records import WIRE, Identity
-from fournos.history.results.check import Checked, check
+from fournos.history.results.check import CheckedResults, check
 from fournos.history.results.models import ResultRecord
+
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 _SHOWN: Final = 50
 """Problems that a refusal names."""
@@ -48,7 +50,7 @@ class Checks:
         """Ends the thread with the file that it checks; those that wait are not checked."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def check(self, namespace: str, content: bytes, name: str) -> Checked:
+    async def check(self, namespace: str, content: bytes, name: str) -> CheckedResults:
         """Raises TooManyRequestsError if the files before this one take too long."""
         turn = self._turns.setdefault(namespace, asyncio.Lock())
         try:
@@ -91,35 +93,18 @@ class NamedFile(Which, FileName):
     """A file for a run that is named."""
 
 
-class Service(Protocol):
-    """What the handlers of this module use, beside what `runs.found` does."""
-
-    @property
-    def store(self) -> Any: ...
-
-    @property
-    def cluster(self) -> str: ...
-
-    @property
-    def checks(self) -> Checks: ...
-
-    def now(self) -> datetime: ...
-
-    async def check_room(self, size: int) -> None: ...
-
-
-async def put_own(service: Service, call: Call) -> Received:
+async def put_own(service: HistoryService, call: ApiCall) -> Received:
     """Receives a file of results from a pod of the run."""
     assert call.own is not None
     identity = Identity(service.cluster, key_of(call.own).namespace, uid_of(call.own))
     return await _receive(service, call, identity)
 
 
-async def put(service: Any, call: Call) -> Received:
+async def put(service: HistoryService, call: ApiCall) -> Received:
     return await _receive(service, call, (await found(service, call)).identity)
 
 
-async def _receive(service: Service, call: Call, identity: Identity) -> Received:
+async def _receive(service: HistoryService, call: ApiCall, identity: Identity) -> Received:
     """Stores all records of a file, or none: one that is not valid refuses the file."""
     assert call.request is not None
     try:
@@ -132,7 +117,7 @@ async def _receive(service: Service, call: Call, identity: Identity) -> Received
         shown = "; ".join(map(str, checked.problems[:_SHOWN]))
         more = len(checked.problems) - _SHOWN
         raise InvalidError(shown + (f"; and {more} more" if more > 0 else ""))
-    stored = await service.store.put_results(identity, checked.records, service.now())
+    stored = await (await service.results()).put(identity, checked.records, service.now())
     if stored is None:
         raise NotFoundError("the history has no record of this run yet; send it again", name=identity.uid)
     return Received(
@@ -144,10 +129,10 @@ async def _receive(service: Service, call: Call, identity: Identity) -> Received
     )
 
 
-async def get(service: Any, call: Call) -> tuple[ResultRecord, ...]:
+async def get(service: HistoryService, call: ApiCall) -> tuple[ResultRecord, ...]:
     """Returns the records of a run, in the order in which they came."""
     run = await found(service, call)
-    return tuple(await service.store.results(run.identity))
+    return await (await service.results()).of(run.identity)
 
 
 _RUN: Final = "/namespaces/{namespace}/runs/{run}/results"

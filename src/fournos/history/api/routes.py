@@ -21,7 +21,7 @@ SLOW: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """An authorized request."""
 
     user: User
@@ -42,7 +42,7 @@ class Call:
     """Where the caller has the right `Route.details`."""
 
 
-Handler = Callable[[Any, Call], Awaitable[Any]]
+Handler = Callable[[Any, ApiCall], Awaitable[Any]]
 """Called with the service and the call.  Returns an instance of the route's `response`."""
 
 

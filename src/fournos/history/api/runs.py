@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
@@ -14,30 +12,13 @@ from fournos.history.api.authorization import Access
 from fournos.history.api.errors import NotFoundError
 from fournos.history.api.models import Keep, RunDetail
 from fournos.history.api.parameters import RunFilter, Scoped, Text
-from fournos.history.api.routes import Call, Route
-from fournos.history.records import Detail, Document, Identity, Page, Query, Run
+from fournos.history.api.routes import ApiCall, Route
+from fournos.history.records import Detail, Document, Page, Query, Run
+
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-class Store(Protocol):
-    """What of the store is needed here; `fournos.history.store` has it."""
-
-    async def find(self, query: Query) -> Page: ...
-    async def detail(self, query: Query, documents: Sequence[Document] = ()) -> Detail | None: ...
-    async def document(self, identity: Identity, document: Document) -> Any | None: ...
-    async def namespaces(self) -> list[tuple[str, str]]: ...
-    async def keep(self, identity: Identity, on: bool, *, by: str, reason: str, now: datetime) -> bool: ...
-    async def delete(self, identity: Identity) -> None: ...
-
-
-class Service(Protocol):
-    """What the handlers of this module use."""
-
-    @property
-    def store(self) -> Store: ...
-
-    def now(self) -> datetime: ...
 
 
 class Which(Scoped):
@@ -46,29 +27,29 @@ class Which(Scoped):
     kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
 
 
-async def found(service: Service, call: Call) -> Run:
+async def found(service: HistoryService, call: ApiCall) -> Run:
     """Returns the run of the path: by its UID, or the newest of its name.  Raises NotFoundError."""
     return await named(service, call, call.path["run"])
 
 
-async def named(service: Service, call: Call, asked: str) -> Run:
+async def named(service: HistoryService, call: ApiCall, asked: str) -> Run:
     """Returns a run of the call's namespace, by its UID or the newest of its name.  Raises NotFoundError."""
-    page = await service.store.find(_query(call, asked))
+    page = await (await service.store()).find(_query(call, asked))
     if not page.runs:
         raise _not_found(asked)
     return page.runs[0]
 
 
-async def _detail(service: Service, call: Call, *documents: Document) -> Detail:
+async def _detail(service: HistoryService, call: ApiCall, *documents: Document) -> Detail:
     """Returns the run of the path with its ledger and these documents, in one read of the store."""
     asked = call.path["run"]
-    detail = await service.store.detail(_query(call, asked), documents)
+    detail = await (await service.store()).detail(_query(call, asked), documents)
     if detail is None:
         raise _not_found(asked)
     return detail
 
 
-def _query(call: Call, asked: str) -> Query:
+def _query(call: ApiCall, asked: str) -> Query:
     query = Query(
         namespaces=call.scope.namespaces,
         in_cluster=call.scope.cluster,
@@ -85,14 +66,14 @@ def _not_found(asked: str) -> NotFoundError:
     return NotFoundError(f'runs.history.fournos.dev "{asked}" not found', name=asked)
 
 
-async def list_runs(service: Service, call: Call) -> Page:
+async def list_runs(service: HistoryService, call: ApiCall) -> Page:
     filters: RunFilter = call.parameters
     scope = call.scope
     query = filters.query(namespaces=scope.namespaces, in_cluster=scope.cluster, namespace=call.namespace)
-    return await service.store.find(query)
+    return await (await service.store()).find(query)
 
 
-async def get_run(service: Service, call: Call) -> RunDetail:
+async def get_run(service: HistoryService, call: ApiCall) -> RunDetail:
     detail = await _detail(service, call)
     run = detail.run
     here = f"/api/v1/namespaces/{run.identity.namespace}/runs/{run.identity.uid}/documents"
@@ -105,32 +86,34 @@ async def get_run(service: Service, call: Call) -> RunDetail:
     )
 
 
-async def get_document(service: Service, call: Call) -> Any:
+async def get_document(service: HistoryService, call: ApiCall) -> Any:
     name = call.path["document"]
-    known = {document.value: document for document in Document}
-    wanted = [known[name]] if name in known else []
-    detail = await _detail(service, call, *wanted)
+    by_name = {document.value: document for document in Document}
+    names = [by_name[name]] if name in by_name else []
+    detail = await _detail(service, call, *names)
     value = next(iter(detail.documents.values()), None)
     if value is None:
         raise NotFoundError(
-            f"{detail.run.name} has no document {name}; there are: {', '.join(known)}", name=name
+            f"{detail.run.name} has no document {name}; there are: {', '.join(by_name)}", name=name
         )
     return value
 
 
-async def keep_run(service: Service, call: Call) -> None:
+async def keep_run(service: HistoryService, call: ApiCall) -> None:
     run = await found(service, call)
     mark: Keep = call.body
-    await service.store.keep(run.identity, True, by=call.user.name, reason=mark.reason, now=service.now())
+    await (await service.store()).keep(
+        run.identity, True, by=call.user.name, reason=mark.reason, now=service.now()
+    )
 
 
-async def release_run(service: Service, call: Call) -> None:
+async def release_run(service: HistoryService, call: ApiCall) -> None:
     run = await found(service, call)
-    await service.store.keep(run.identity, False, by=call.user.name, reason="", now=service.now())
+    await (await service.store()).keep(run.identity, False, by=call.user.name, reason="", now=service.now())
 
 
-async def delete_run(service: Service, call: Call) -> None:
-    await service.store.delete((await found(service, call)).identity)
+async def delete_run(service: HistoryService, call: ApiCall) -> None:
+    await service.delete((await found(service, call)).identity)
 
 
 _ONE: Final = "/namespaces/{namespace}/runs/{run}"

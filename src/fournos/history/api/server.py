@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from aiohttp import web
@@ -20,8 +20,8 @@ from fournos.engine.kube.resource import Obj, uid_of
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.serving_certificate import ServingCertificate
-from fournos.history.api.authentication import Authenticator
-from fournos.history.api.authorization import Authorizer, Scope
+from fournos.history.api.authentication import AUDIENCE, Authenticator, own_job
+from fournos.history.api.authorization import HistoryAuthorizer, Scope
 from fournos.history.api.bodies import Bodies
 from fournos.history.api.errors import (
     ApiError,
@@ -33,11 +33,13 @@ from fournos.history.api.errors import (
     UnavailableError,
 )
 from fournos.history.api.openapi import document
-from fournos.history.api.own_job import AUDIENCE, own_job
 from fournos.history.api.parameters import Scoped, read
-from fournos.history.api.routes import LARGEST, Call, Route
+from fournos.history.api.routes import LARGEST, ApiCall, Route
 from fournos.history.api.wire import adapter, body, etag
 from fournos.history.blobs import BlobsFullError, BlobsUnavailableError
+
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 log = logging.getLogger(__name__)
 audit = logging.getLogger(f"{__name__}.audit")
@@ -82,10 +84,10 @@ class HistoryServer:
     def __init__(
         self,
         routes: Iterable[Route],
-        service: Any,
+        service: HistoryService,
         api: Api,
         authenticator: Authenticator,
-        authorizer: Authorizer,
+        authorizer: HistoryAuthorizer,
         *,
         version: str,
         certificate: ServingCertificate | None = None,
@@ -159,7 +161,7 @@ class HistoryServer:
                 "%s by %r: %s %r: %s", route.name, user.name, request.method, request.raw_path, outcome
             )
 
-    async def _call(self, route: Route, user: User, request: web.Request) -> Call:
+    async def _call(self, route: Route, user: User, request: web.Request) -> ApiCall:
         """Returns the request with the caller's rights, before its body is read."""
         path = dict(request.match_info)
         namespace = path.pop("namespace", "")
@@ -177,9 +179,9 @@ class HistoryServer:
                     details = await self._authorizer.scope(
                         user, route.details, namespace, all_clusters=everywhere
                     )
-        return Call(user, scope, parameters, namespace, path, None, request, job, details)
+        return ApiCall(user, scope, parameters, namespace, path, None, request, job, details)
 
-    async def _handled(self, route: Route, call: Call, request: web.Request) -> web.StreamResponse:
+    async def _handled(self, route: Route, call: ApiCall, request: web.Request) -> web.StreamResponse:
         if route.body is not None and not route.stream:
             call = replace(call, body=await _body(request, route.body))
         result = await route.handler(self._service, call)

@@ -19,7 +19,7 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.serving_certificate import ServingCertificate
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authentication import Authenticator
-from fournos.history.api.authorization import Authorizer
+from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.front_proxy import publish, read_front_proxy
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
@@ -69,18 +69,18 @@ async def _serve(
     while True:
         try:
             service.cluster = uid_of(await api.get(NAMESPACE, KUBE_SYSTEM))
-            found = await read_front_proxy(api)
+            proxy = await read_front_proxy(api)
             break
         except (KubeError, ValueError) as error:
             log.warning("history: the API waits for the API server: %s", error)
             await asyncio.sleep(backoff.next())
-    authority, front_proxy = found if found is not None else (b"", None)
+    authority, front_proxy = proxy if proxy is not None else (b"", None)
     server = HistoryServer(
         ROUTES,
         service,
         api,
         Authenticator(api, monotonic=clock.monotonic, front_proxy=front_proxy),
-        Authorizer(api, service.store, cluster=service.cluster, monotonic=clock.monotonic),
+        HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=clock.monotonic),
         version=__version__,
         certificate=certificate,
         unavailable=(StoreUnavailableError, StoreUsageError, BlobsUnavailableError),

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
 from fournos.history.api.authorization import Access, Scope
 from fournos.history.api.parameters import Scoped, Text
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import found
 from fournos.history.records import Run
 from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, is_open
@@ -21,6 +21,9 @@ from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import Report, judge
 from fournos.history.regressions.series import Finding, Kind, Series
 from fournos.history.regressions.summary import lines, state_of
+
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 NEWEST: Final = 100
 """Runs of each series that are judged by default."""
@@ -75,23 +78,29 @@ class TrendFilter(Scoped):
     runs: int = Field(NEWEST, ge=1, le=1000, description="The newest runs of each series.")
 
 
-async def get_trends(service: Any, call: Call) -> Trends:
+async def get_trends(service: HistoryService, call: ApiCall) -> Trends:
     asked: TrendFilter = call.parameters
     run = await found(service, call)
     return await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)
 
 
-async def trends_of(service: Any, run: Run, scope: Scope, *, kpi: str = "", runs: int = NEWEST) -> Trends:
+async def trends_of(
+    service: HistoryService, run: Run, scope: Scope, *, kpi: str = "", runs: int = NEWEST
+) -> Trends:
     """Judges the series of a run's fingerprint, as far as the caller may read them."""
-    verdicts = await service.store.verdicts()
-    series = await service.store.series(run.fingerprint, scope, kpi_id=kpi, newest=runs)
+    results, verdicts = await service.results(), await service.verdicts()
+    series = await results.series(
+        run.fingerprint, scope.namespaces, cluster=scope.cluster, kpi_id=kpi, newest=runs
+    )
     pinned = await verdicts.baseline(run.namespace_uid, run.fingerprint)
-    records = await service.store.results(pinned.run.identity) if pinned else ()
+    records = await results.of(pinned.run.identity) if pinned else ()
     values = baseline_values(run.fingerprint, records)
     report = await asyncio.to_thread(judge, series, values)
-    known = await verdicts.acknowledged([one.id for one in series], scope.namespaces, cluster=scope.cluster)
-    covered = _covered(report, series, known, pinned.at if pinned else None)
-    names = await service.store.run_names(
+    acknowledgements = await verdicts.acknowledged(
+        [one.id for one in series], scope.namespaces, cluster=scope.cluster
+    )
+    covered = _covered(report, series, acknowledgements, pinned.at if pinned else None)
+    names = await results.names(
         {run for finding in report.findings for run in (finding.run, finding.recovered) if run}
     )
     groups = group(report.findings, runs_in_order(series))
@@ -99,11 +108,16 @@ async def trends_of(service: Any, run: Run, scope: Scope, *, kpi: str = "", runs
 
 
 def _covered(
-    report: Report, series: Iterable[Series], known: Sequence[Acknowledgement], pinned_at: datetime | None
+    report: Report,
+    series: Iterable[Series],
+    acknowledgements: Sequence[Acknowledgement],
+    pinned_at: datetime | None,
 ) -> dict[str, Acknowledgement]:
     """Returns the acknowledgement of each finding that has one."""
     by_id = {one.id: one for one in series}
-    pairs = ((one.id, acknowledged(one, by_id[one.series], known, pinned_at)) for one in report.findings)
+    pairs = (
+        (one.id, acknowledged(one, by_id[one.series], acknowledgements, pinned_at)) for one in report.findings
+    )
     return {name: one for name, one in pairs if one is not None}
 
 

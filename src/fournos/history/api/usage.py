@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Final, Protocol
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.history.api.authorization import Access, Scope
+from fournos.history.api.authorization import Access
 from fournos.history.api.errors import BadRequestError
 from fournos.history.api.parameters import Scoped, Texts, Time
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
+from fournos.history.store.usage import used
 from fournos.history.usage import Usage
 
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
+
 PERIOD: Final = timedelta(days=7)
-
-
-class Store(Protocol):
-    """What of the store is needed here."""
-
-    async def used(
-        self,
-        since: datetime,
-        until: datetime,
-        scope: Scope,
-        *,
-        namespace: str,
-        kinds: Sequence[str],
-    ) -> Usage: ...
-
-
-class Service(Protocol):
-    """What the handlers of this module use."""
-
-    @property
-    def store(self) -> Store: ...
-
-    def now(self) -> datetime: ...
 
 
 class Period(Scoped):
@@ -49,14 +29,22 @@ class Period(Scoped):
     kind: Texts = Field((FOURNOS_JOB.kind,), description="Kind of the object, such as FournosJob.")
 
 
-async def get_usage(service: Service, call: Call) -> Usage:
+async def get_usage(service: HistoryService, call: ApiCall) -> Usage:
     asked: Period = call.parameters
     now = service.now()
     until = min(asked.until or now, now)
     since = asked.since or until - PERIOD
     if since >= until:
         raise BadRequestError("since: must be before until, which is now at the latest")
-    return await service.store.used(since, until, call.scope, namespace=call.namespace, kinds=asked.kind)
+    return await used(
+        await service.store(),
+        since,
+        until,
+        namespaces=call.scope.namespaces,
+        cluster=call.scope.cluster,
+        namespace=call.namespace,
+        kinds=asked.kind,
+    )
 
 
 ROUTES: Final = (

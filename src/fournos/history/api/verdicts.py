@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import ConfigDict, Field
 
@@ -12,13 +12,16 @@ from fournos.history.api.authorization import Access
 from fournos.history.api.errors import InvalidError, NotFoundError
 from fournos.history.api.models import Keep
 from fournos.history.api.parameters import Parameters, Scoped, Text
-from fournos.history.api.routes import Call, Route
+from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import UID, Which, found
 from fournos.history.api.trends import Trends, trends_of
 from fournos.history.records import WIRE
 from fournos.history.regressions.acknowledge import Acknowledgement, near
 from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.series import State
+
+if TYPE_CHECKING:
+    from fournos.history.api.service import HistoryService
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,40 +60,40 @@ class Withdrawn:
     """Acknowledgements."""
 
 
-class Kpi(Parameters):
+class KpiFilter(Parameters):
     """Which KPIs are meant."""
 
     kpi: Text = Field("", description="Only this KPI.")
 
 
-class RunKpi(Which, Kpi):
+class RunKpi(Which, KpiFilter):
     """Which run and which of its KPIs are meant."""
 
 
-async def pin(service: Any, call: Call) -> Baseline:
+async def pin(service: HistoryService, call: ApiCall) -> Baseline:
     run, mark = await found(service, call), call.body
-    verdicts = await service.store.verdicts()
+    verdicts = await service.verdicts()
     now = service.now()
     if not await verdicts.pin(run.identity, by=call.user.name, reason=mark.reason, now=now):
         raise InvalidError(f"{run.name} has no fingerprint, so no run can be compared with it")
     return Baseline(run, now, call.user.name, mark.reason)
 
 
-async def unpin(service: Any, call: Call) -> None:
+async def unpin(service: HistoryService, call: ApiCall) -> None:
     run = await found(service, call)
-    if not await (await service.store.verdicts()).unpin(run.identity):
+    if not await (await service.verdicts()).unpin(run.identity):
         raise NotFoundError(f"{run.name} is no baseline", name=run.name)
 
 
-async def list_baselines(service: Any, call: Call) -> list[Baseline]:
-    verdicts = await service.store.verdicts()
+async def list_baselines(service: HistoryService, call: ApiCall) -> list[Baseline]:
+    verdicts = await service.verdicts()
     pinned: list[Baseline] = await verdicts.pinned(
         call.scope.namespaces, call.namespace, cluster=call.scope.cluster
     )
     return pinned
 
 
-async def acknowledge(service: Any, call: Call) -> tuple[Acknowledged, ...]:
+async def acknowledge(service: HistoryService, call: ApiCall) -> tuple[Acknowledged, ...]:
     """Acknowledges all changes that began with the run, or a run or two from it."""
     given: Acknowledge = call.body
     run = await found(service, call)
@@ -105,26 +108,26 @@ async def acknowledge(service: Any, call: Call) -> tuple[Acknowledged, ...]:
         made = [Acknowledgement.of(one, given.reason, call.user.name, service.now()) for one in meant]
     except ValueError as error:
         raise InvalidError(f"reason: {error}") from None
-    await (await service.store.verdicts()).acknowledge(run.namespace_uid, *made)
+    await (await service.verdicts()).acknowledge(run.namespace_uid, *made)
     return _shown(trends, made)
 
 
-async def list_acknowledgements(service: Any, call: Call) -> tuple[Acknowledged, ...]:
+async def list_acknowledgements(service: HistoryService, call: ApiCall) -> tuple[Acknowledged, ...]:
     run = await found(service, call)
     trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
-    verdicts = await service.store.verdicts()
-    known = await verdicts.acknowledged(
+    verdicts = await service.verdicts()
+    acknowledgements = await verdicts.acknowledged(
         [one.id for one in trends.series], call.scope.namespaces, cluster=call.scope.cluster
     )
-    names = await service.store.run_names({one.run for one in known})
-    return _shown(trends, known, names)
+    names = await (await service.results()).names({one.run for one in acknowledgements})
+    return _shown(trends, acknowledgements, names)
 
 
-async def withdraw(service: Any, call: Call) -> Withdrawn:
+async def withdraw(service: HistoryService, call: ApiCall) -> Withdrawn:
     """Withdraws what was acknowledged of a run; by its UID also when its row is gone."""
     asked = call.path["run"]
     uid = asked if UID.fullmatch(asked) else (await found(service, call)).identity.uid
-    verdicts = await service.store.verdicts()
+    verdicts = await service.verdicts()
     number = await verdicts.withdraw(
         call.scope.namespaces, call.namespace, uid, call.parameters.kpi, cluster=call.scope.cluster
     )
@@ -134,21 +137,21 @@ async def withdraw(service: Any, call: Call) -> Withdrawn:
 
 
 def _shown(
-    trends: Trends, known: list[Acknowledgement], names: dict[str, str] | None = None
+    trends: Trends, acknowledgements: list[Acknowledgement], names: dict[str, str] | None = None
 ) -> tuple[Acknowledged, ...]:
-    by_id, known_names = {one.id: one for one in trends.series}, trends.names | (names or {})
+    by_id, run_names = {one.id: one for one in trends.series}, trends.names | (names or {})
     return tuple(
         Acknowledged(
             by_id[one.series].kpi_id,
             dict(by_id[one.series].labels),
-            known_names.get(one.run) or one.run.rpartition("/")[2],
+            run_names.get(one.run) or one.run.rpartition("/")[2],
             one.rises,
             one.at,
             one.reason,
             one.by,
             one.made_at,
         )
-        for one in known
+        for one in acknowledgements
     )
 
 

@@ -10,15 +10,24 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from fournos.engine.runtime.ttl_cache import TtlCache
-from fournos.history.artifacts.rules import Artifact, ArtifactError, Limits, checked_path, checked_sha256
+from fournos.history.artifacts.rules import (
+    Artifact,
+    ArtifactError,
+    ArtifactLimits,
+    checked_path,
+    checked_sha256,
+)
 from fournos.history.blobs import Blobs
 from fournos.history.records import Identity
+
+if TYPE_CHECKING:
+    from fournos.history.store.artifacts import ArtifactRows
 
 CHUNK: Final = 4 * 2**20
 """Bytes of a chunk, and so the memory of one upload or download."""
@@ -52,7 +61,7 @@ class _Upload:
 
     artifact: Artifact
     claimed: int = 0
-    """Bytes of it that `Rows.blob_bytes` counts already."""
+    """Bytes of it that `ArtifactRows.blob_bytes` counts already."""
 
 
 @dataclass(slots=True)
@@ -60,17 +69,6 @@ class _Used:
     """What a namespace has, apart from files that are being received."""
 
     bytes: int
-
-
-class Rows(Protocol):
-    """What of the store is needed here."""
-
-    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool: ...
-    async def unclaim_blobs(self, keys: list[str]) -> None: ...
-    async def blob_bytes(self, identity: Identity) -> int: ...
-    async def stored_artifacts(self, identity: Identity) -> list[StoredArtifact]: ...
-    async def put_artifact(self, identity: Identity, stored: StoredArtifact) -> StoredArtifact | None: ...
-    async def release_artifact(self, identity: Identity, stored: StoredArtifact) -> list[str]: ...
 
 
 class NoRunError(Exception):
@@ -81,14 +79,17 @@ class ContentGoneError(Exception):
     """The content that an artifact was to share is being deleted."""
 
 
-class BusyError(Exception):
+class UploadBusyError(Exception):
     """The same file, or enough files of the run, are being received already."""
 
 
 class Artifacts:
     """The artifacts of all runs."""
 
-    def __init__(self, rows: Rows, blobs: Blobs, limits: Limits) -> None:
+    def __init__(
+        self, rows: Callable[[], Awaitable[ArtifactRows]], blobs: Blobs, limits: ArtifactLimits
+    ) -> None:
+        """`rows()` returns the rows of the open store."""
         self._rows = rows
         self._blobs = blobs
         self._limits = limits
@@ -111,13 +112,15 @@ class Artifacts:
 
         Raises ArtifactError for what is refused, NoRunError and BusyError.
         """
-        wanted = Artifact(checked_path(path), size, checked_sha256(sha256), now)
+        artifact = Artifact(checked_path(path), size, checked_sha256(sha256), now)
         others = self._receiving.setdefault(identity, [])
-        if any(wanted.path == one.path or wanted.sha256 == one.sha256 for one in _artifacts(others)):
-            raise BusyError(f"{path}: this file is being received already; send it again later")
+        if any(artifact.path == one.path or artifact.sha256 == one.sha256 for one in _artifacts(others)):
+            raise UploadBusyError(f"{path}: this file is being received already; send it again later")
         if len(others) >= AT_ONCE:
-            raise BusyError(f"{path}: {AT_ONCE} files of this run are being received; send it again later")
-        upload = _Upload(wanted)
+            raise UploadBusyError(
+                f"{path}: {AT_ONCE} files of this run are being received; send it again later"
+            )
+        upload = _Upload(artifact)
         others.append(upload)
         try:
             return await self._receive(identity, upload, others, content)
@@ -129,25 +132,27 @@ class Artifacts:
     async def _receive(
         self, identity: Identity, upload: _Upload, receiving: list[_Upload], content: AsyncIterator[bytes]
     ) -> Artifact:
-        wanted, present = upload.artifact, await self._rows.stored_artifacts(identity)
-        self._limits.check([*_artifacts(present), *_artifacts(receiving)], wanted.path, wanted.size)
-        same = [one for one in present if one.artifact.sha256 == wanted.sha256]
+        artifact, present = upload.artifact, await (await self._rows()).stored_artifacts(identity)
+        self._limits.check([*_artifacts(present), *_artifacts(receiving)], artifact.path, artifact.size)
+        same = [one for one in present if one.artifact.sha256 == artifact.sha256]
         for one in same:
-            if one.artifact.path == wanted.path:
+            if one.artifact.path == artifact.path:
                 return one.artifact
-        stored = StoredArtifact(wanted, same[0].upload if same else secrets.token_hex(4))
+        stored = StoredArtifact(artifact, same[0].upload if same else secrets.token_hex(4))
         if not same:
-            await self._check_room(identity, wanted.size)
+            await self._check_room(identity, artifact.size)
             await self._store(identity, stored, upload, content)
         try:
-            replaced = await self._rows.put_artifact(identity, stored)
+            replaced = await (await self._rows()).put_artifact(identity, stored)
         except ContentGoneError:
-            raise BusyError(f"{wanted.path}: its content is being replaced; send it again later") from None
+            raise UploadBusyError(
+                f"{artifact.path}: its content is being replaced; send it again later"
+            ) from None
         if replaced is not None:
-            await self._forget(await self._rows.release_artifact(identity, replaced))
+            await self._forget(await (await self._rows()).release_artifact(identity, replaced))
         if not same and (used := self._used.get(_space(identity))) is not None:
-            used.bytes += wanted.size
-        return wanted
+            used.bytes += artifact.size
+        return artifact
 
     async def _check_room(self, identity: Identity, size: int) -> None:
         """Raises BlobsFullError if the share of the namespace, or the volume, has no room for it now."""
@@ -156,7 +161,7 @@ class Artifacts:
             return
         space = _space(identity)
         if (used := self._used.get(space)) is None:
-            stored = await self._rows.blob_bytes(identity)
+            stored = await (await self._rows()).blob_bytes(identity)
             claimed = sum(upload.claimed for upload in self._coming(space))
             used = self._used.put(space, _Used(stored - claimed), _USED)
         mine = sum(upload.artifact.size for upload in self._coming(space))
@@ -172,30 +177,32 @@ class Artifacts:
     async def _store(
         self, identity: Identity, stored: StoredArtifact, upload: _Upload, content: AsyncIterator[bytes]
     ) -> None:
-        wanted, digest, written, keys = stored.artifact, hashlib.sha256(), 0, list[str]()
+        artifact, digest, written, keys = stored.artifact, hashlib.sha256(), 0, list[str]()
         try:
             async for chunk in _chunks(content):
                 written += len(chunk)
-                if written > wanted.size:
+                if written > artifact.size:
                     break
                 digest.update(chunk)
-                key = _key(identity.uid, wanted.sha256, stored.upload, len(keys))
-                if not await self._rows.claim_blob(identity, key, len(chunk)):
+                key = _key(identity.uid, artifact.sha256, stored.upload, len(keys))
+                if not await (await self._rows()).claim_blob(identity, key, len(chunk)):
                     raise NoRunError
                 keys.append(key)
                 upload.claimed = written
                 await self._blobs.write(key, chunk)
-            if written != wanted.size:
-                raise ArtifactError(f"{wanted.path}: {wanted.size} bytes were announced, and {written} came")
-            if digest.hexdigest() != wanted.sha256:
-                raise ArtifactError(f"{wanted.path}: the content does not have the announced checksum")
+            if written != artifact.size:
+                raise ArtifactError(
+                    f"{artifact.path}: {artifact.size} bytes were announced, and {written} came"
+                )
+            if digest.hexdigest() != artifact.sha256:
+                raise ArtifactError(f"{artifact.path}: the content does not have the announced checksum")
         except BaseException:
             await self._forget(keys)
             raise
 
     async def find(self, identity: Identity, path: str) -> StoredArtifact | None:
         """Returns the artifact of this path."""
-        found = await self._rows.stored_artifacts(identity)
+        found = await (await self._rows()).stored_artifacts(identity)
         return next((one for one in found if one.artifact.path == path), None)
 
     async def read(self, identity: Identity, stored: StoredArtifact) -> AsyncIterator[bytes]:
@@ -209,7 +216,7 @@ class Artifacts:
     async def _forget(self, keys: list[str]) -> None:
         if keys:
             await self._blobs.delete(keys)
-            await self._rows.unclaim_blobs(keys)
+            await (await self._rows()).unclaim_blobs(keys)
 
 
 def _space(run: Identity) -> tuple[str, str]:

@@ -38,7 +38,7 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ArtifactLimits:
     """The limits of one run; a file beyond them is refused, and the others stay."""
 
     files: int = 1_000

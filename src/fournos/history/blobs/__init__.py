@@ -7,7 +7,7 @@ from fournos.history.blobs.blobs import (
     BlobsFullError,
     BlobsUnavailableError,
     BlobsUsageError,
-    Listed,
+    ListedBlob,
     Room,
 )
 from fournos.history.blobs.copying import Copied, copy_blobs
@@ -24,7 +24,7 @@ __all__ = [
     "BlobsUsageError",
     "Copied",
     "DirectoryBlobs",
-    "Listed",
+    "ListedBlob",
     "Room",
     "S3Location",
     "check_blobs",

@@ -1,6 +1,6 @@
 """What every store of blobs does, and what a key is.
 
-The database names each blob of a run before it is written (`Store.claim_blob`), so that none is left over.
+The database names each blob of a run before it is written (`BlobRows.claim_blob`), so that none is left over.
 Keys are the same in every store: a plain copy of one is the other.
 """
 
@@ -60,7 +60,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedBlob:
     """A blob in a listing."""
 
     key: str
@@ -87,7 +87,7 @@ class Blobs(Protocol):
     async def delete(self, keys: Iterable[str]) -> None:
         """Deletes the blobs; keys without one are no error."""
 
-    def pages(self) -> AsyncIterator[Sequence[Listed]]:
+    def pages(self) -> AsyncIterator[Sequence[ListedBlob]]:
         """Yields all blobs, in pages of at most PAGE.  What has no key of a blob is left out."""
 
     async def sweep(self) -> int:

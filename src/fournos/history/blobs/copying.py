@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from fournos.history.blobs.blobs import Blobs, Listed
+from fournos.history.blobs.blobs import Blobs, ListedBlob
 
 _WORKERS: Final = 8
 """Blobs in memory at once; each has a few megabytes."""
@@ -30,17 +30,17 @@ async def copy_blobs(source: Blobs, target: Blobs) -> Copied:
     there = {one.key: one async for page in target.pages() for one in page}
     number = size = present = 0
     async for page in source.pages():
-        wanted = [one for one in page if _differs(one, there.get(one.key))]
-        present += len(page) - len(wanted)
-        for start in range(0, len(wanted), _WORKERS):
-            some = wanted[start : start + _WORKERS]
+        differing = [one for one in page if _differs(one, there.get(one.key))]
+        present += len(page) - len(differing)
+        for start in range(0, len(differing), _WORKERS):
+            some = differing[start : start + _WORKERS]
             sizes = await asyncio.gather(*(_copy(source, target, one.key) for one in some))
             number += sum(one is not None for one in sizes)
             size += sum(one or 0 for one in sizes)
     return Copied(number, size, present)
 
 
-def _differs(source: Listed, target: Listed | None) -> bool:
+def _differs(source: ListedBlob, target: ListedBlob | None) -> bool:
     # The last chunk of a log that goes on is written again, with more lines.
     if target is None or target.size != source.size:
         return True

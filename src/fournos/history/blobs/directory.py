@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from fournos.history.blobs.blobs import KEY, PAGE, BlobKeyError, Listed, Room, checked
+from fournos.history.blobs.blobs import KEY, PAGE, BlobKeyError, ListedBlob, Room, checked
 
 _UNFINISHED: Final = ".unfinished-"
 """Starts the name of a file that is being written; no key starts so."""
@@ -38,7 +38,7 @@ class DirectoryBlobs:
     async def delete(self, keys: Iterable[str]) -> None:
         await asyncio.to_thread(self._delete, [self._path(key) for key in keys])
 
-    async def pages(self) -> AsyncIterator[Sequence[Listed]]:
+    async def pages(self) -> AsyncIterator[Sequence[ListedBlob]]:
         found = self._listed()
         while page := await asyncio.to_thread(lambda: list(islice(found, PAGE))):
             yield page
@@ -92,16 +92,16 @@ class DirectoryBlobs:
                 except OSError:
                     break  # Other blobs are in it, or it is gone.
 
-    def _listed(self) -> Iterator[Listed]:
+    def _listed(self) -> Iterator[ListedBlob]:
         for path in self._files():
             key = path.relative_to(self._root).as_posix()
             if not KEY.fullmatch(key):
                 continue
             try:
-                found = path.lstat()
+                status = path.lstat()
             except FileNotFoundError:
                 continue  # It was deleted since.
-            yield Listed(key, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
+            yield ListedBlob(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
     def _files(self) -> Iterable[Path]:
         for folder, _, names in os.walk(self._root):

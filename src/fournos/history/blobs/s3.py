@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from fournos.history.blobs.blobs import KEY, PAGE, BlobsUnavailableError, BlobsUsageError, Listed, checked
+from fournos.history.blobs.blobs import KEY, PAGE, BlobsUnavailableError, BlobsUsageError, ListedBlob, checked
 from fournos.history.blobs.location import S3Location
 from fournos.history.blobs.s3_errors import NO_KEY, code_of, explained
 
@@ -67,13 +67,13 @@ class S3Blobs:
                     raise  # A bucket that is gone must not look like a blob that is.
 
     async def delete(self, keys: Iterable[str]) -> None:
-        wanted = [checked(key) for key in keys]
+        paths = [checked(key) for key in keys]
         async with self._turns:
             with self._translated("delete from"):
-                for start in range(0, len(wanted), PAGE):
-                    await self._store.delete_async(wanted[start : start + PAGE])
+                for start in range(0, len(paths), PAGE):
+                    await self._store.delete_async(paths[start : start + PAGE])
 
-    async def pages(self) -> AsyncIterator[Sequence[Listed]]:
+    async def pages(self) -> AsyncIterator[Sequence[ListedBlob]]:
         stream = self._store.list(chunk_size=PAGE)
         while True:
             with self._translated("list"):
@@ -82,7 +82,7 @@ class S3Blobs:
                 except StopAsyncIteration:
                     return
             yield [
-                Listed(one["path"], one["size"], one["last_modified"])
+                ListedBlob(one["path"], one["size"], one["last_modified"])
                 for one in page
                 if KEY.fullmatch(one["path"])
             ]

@@ -16,7 +16,7 @@ from statistics import NormalDist, median
 from typing import Final
 
 from fournos.history.compare.curves import common, heights_over, typical
-from fournos.history.compare.differences import Difference, Section, Subject, differences
+from fournos.history.compare.differences import ComparedRun, Difference, Section, differences
 from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, noise, relative
 from fournos.history.results.models import Kpi, series_labels
 
@@ -111,7 +111,7 @@ History = Mapping[RowKey, Sequence[Kpi]]
 """The KPI in earlier comparable runs, one entry a run."""
 
 
-def compare(subjects: Sequence[Subject], history: History, *, across: bool = False) -> Comparison:
+def compare(subjects: Sequence[ComparedRun], history: History, *, across: bool = False) -> Comparison:
     """Compares the runs with the first of them.
 
     Runs of different fingerprints get no verdict unless `across` is set: they measured different things.
@@ -125,20 +125,20 @@ def compare(subjects: Sequence[Subject], history: History, *, across: bool = Fal
     return Comparison(tuple(subject.name for subject in subjects), different, comparable, across, tuple(rows))
 
 
-def _measured(subject: Subject) -> dict[RowKey, tuple[Kpi, ...]]:
+def _measured(subject: ComparedRun) -> dict[RowKey, tuple[Kpi, ...]]:
     """All KPIs of a run; repeats of a test are values of the same KPI.  Failed tests do not count."""
-    found: dict[RowKey, tuple[Kpi, ...]] = {}
+    by_key: dict[RowKey, tuple[Kpi, ...]] = {}
     for record in subject.records:
         if record.success:
             labels = tuple(series_labels(record).items())
             for kpi in record.kpis:
                 key = RowKey(kpi.kpi_id, labels)
-                found[key] = (*found.get(key, ()), kpi)
-    return found
+                by_key[key] = (*by_key.get(key, ()), kpi)
+    return by_key
 
 
 def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged: bool, count: int) -> Row:
-    known = [one for repeats in kpis for one in repeats]
+    measured = [one for repeats in kpis for one in repeats]
     first = next(repeats[0] for repeats in kpis if repeats)
     same = [_same(repeats, first) for repeats in kpis]
     earlier = [one for one in history.get(key, ()) if _alike(one, first)]
@@ -160,14 +160,14 @@ def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged:
             cells.append(Cell(value, None, Verdict.NOT_COMPARABLE, "the first run has no value"))
         else:
             verdict = (
-                _verdict(values[0], value, band, _direction(known)) if judged else Verdict.NOT_COMPARABLE
+                _verdict(values[0], value, band, _direction(measured)) if judged else Verdict.NOT_COMPARABLE
             )
             cells.append(Cell(value, relative(values[0], value), verdict, notes[place]))
     size = abs(reference) if reference else 0.0
     return Row(
         key,
         first.measured_in,
-        _direction(known),
+        _direction(measured),
         tuple(cells),
         band / size if band is not None and size else None,
         curves,
@@ -202,15 +202,15 @@ def _values(
         scalars = [median(_scalars(one)) if one else None for one in same]
         return scalars, _scalars(earlier), [""] * len(same)
     there = [place for place, curve in enumerate(curves) if curve]
-    found = common([curves[place] for place in there])
-    if found is None:
+    shared = common([curves[place] for place in there])
+    if shared is None:
         return [None] * len(same), [], ["no common x"] * len(same)
-    heights = dict(zip(there, found.heights, strict=True))
+    heights = dict(zip(there, shared.heights, strict=True))
     notes = [""] * len(same)
     for position, place in enumerate(there[1:], start=1):
-        x, gap = found.largest_gap(0, position)
+        x, gap = shared.largest_gap(0, position)
         notes[place] = f"largest at x = {x:g}" + (f": {gap:+.1%}" if gap is not None else "")
-    past = heights_over([one.values for one in earlier], found.x[0], found.x[-1])
+    past = heights_over([one.values for one in earlier], shared.x[0], shared.x[-1])
     return [heights.get(place) for place in range(len(same))], past, notes
 
 
@@ -222,10 +222,10 @@ def _band(past: Sequence[float], repeats: Sequence[int], count: int) -> float | 
     """The difference that noise makes between two of the runs; None without enough history."""
     if len(past) < MIN_HISTORY:
         return None
-    found = noise(past)
+    past_noise = noise(past)
     fewest = sorted(max(1, number) for number in repeats)[:2]
-    spread = found.sigma * math.sqrt(sum(1 / number for number in fewest))
-    return max(-_NORMAL.inv_cdf(_TAIL / max(1, count)) * spread, MIN_EFFECT * abs(found.centre))
+    spread = past_noise.sigma * math.sqrt(sum(1 / number for number in fewest))
+    return max(-_NORMAL.inv_cdf(_TAIL / max(1, count)) * spread, MIN_EFFECT * abs(past_noise.centre))
 
 
 def _verdict(before: float, after: float, band: float | None, higher_is_better: bool | None) -> Verdict:

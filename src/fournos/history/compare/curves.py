@@ -14,7 +14,7 @@ Curve: TypeAlias = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class CommonCurves:
     """Curves brought to the same x."""
 
     x: tuple[float, ...]
@@ -40,7 +40,7 @@ def single_valued(curve: Iterable[tuple[float, float]]) -> list[tuple[float, flo
     return [(x, fmean(y for _, y in points)) for x, points in groupby(ordered, key=lambda point: point[0])]
 
 
-def common(curves: Sequence[Curve]) -> Common | None:
+def common(curves: Sequence[Curve]) -> CommonCurves | None:
     """Returns the curves on their common x; None if they have no range in common."""
     clean = [single_valued(curve) for curve in curves]
     if not all(clean):
@@ -49,25 +49,25 @@ def common(curves: Sequence[Curve]) -> Common | None:
     xs = sorted({x for one in clean for x, _ in one if low <= x <= high})
     if not xs:
         return None
-    return Common(tuple(xs), tuple(tuple(_at(one, x) for x in xs) for one in clean))
+    return CommonCurves(tuple(xs), tuple(tuple(_at(one, x) for x in xs) for one in clean))
 
 
 def heights_over(curves: Iterable[Curve], low: float, high: float) -> list[float]:
     """The mean heights between low and high of the curves that cover this range."""
-    found = []
+    heights = []
     for curve in map(single_valued, curves):
         if curve and curve[0][0] <= low and curve[-1][0] >= high:
             xs = sorted({low, high, *(x for x, _ in curve if low < x < high)})
-            found.append(_height(xs, [_at(curve, x) for x in xs]))
-    return found
+            heights.append(_height(xs, [_at(curve, x) for x in xs]))
+    return heights
 
 
 def typical(curves: Sequence[Curve]) -> list[tuple[float, float]]:
     """The median curve of repeats, on their common x; the first curve if they have none."""
-    found = common(curves)
-    if found is None:
+    shared = common(curves)
+    if shared is None:
         return single_valued(curves[0])
-    return [(x, median(one[i] for one in found.y)) for i, x in enumerate(found.x)]
+    return [(x, median(one[i] for one in shared.y)) for i, x in enumerate(shared.x)]
 
 
 def _height(xs: Sequence[float], ys: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ _LEFT_OUT: Final = frozenset({"shutdown", "suspend", "ttl", "displayName"})
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ComparedRun:
     """A run that is compared: what it was, and what it measured."""
 
     name: str
@@ -47,14 +47,16 @@ class Difference:
         return f"{self.path}: {' | '.join(value or '-' for value in self.values)}"
 
 
-def differences(subjects: Sequence[Subject]) -> tuple[Difference, ...]:
+def differences(subjects: Sequence[ComparedRun]) -> tuple[Difference, ...]:
     """All differences between the subjects, those of the fingerprint first."""
     prints = [_fingerprint(subject.fingerprint) for subject in subjects]
-    found = list(_section(Section.FINGERPRINT, prints))
-    found += _section(Section.SPEC, [_own(flat(_spec(subject.spec)), subject) for subject in subjects])
-    found += _section(Section.PROVENANCE, [_own(flat(subject.provenance), subject) for subject in subjects])
-    found += _section(Section.HARDWARE, [dict(flat(subject.hardware)) for subject in subjects])
-    return tuple(found)
+    different = list(_section(Section.FINGERPRINT, prints))
+    different += _section(Section.SPEC, [_own(flat(_spec(subject.spec)), subject) for subject in subjects])
+    different += _section(
+        Section.PROVENANCE, [_own(flat(subject.provenance), subject) for subject in subjects]
+    )
+    different += _section(Section.HARDWARE, [dict(flat(subject.hardware)) for subject in subjects])
+    return tuple(different)
 
 
 def causes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
@@ -70,7 +72,7 @@ def _section(section: Section, flat: Sequence[Mapping[str, str]]) -> Iterator[Di
             yield Difference(section, path, values)
 
 
-def _own(leaves: Iterable[tuple[str, str]], subject: Subject) -> dict[str, str]:
+def _own(leaves: Iterable[tuple[str, str]], subject: ComparedRun) -> dict[str, str]:
     """Replaces the run's own name, as in parameters: it differs between any two runs."""
     name = subject.name
 

@@ -1,4 +1,4 @@
-"""A comparison as text, JSON, CSV and Markdown.  Pure."""
+"""A comparison as text, JSON, CSV, Markdown and HTML.  Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fournos.engine.api.text import escaped_json
+from fournos.history import offline, plots
 from fournos.history.compare.cells import (
     aligned,
     difference_table,
@@ -18,8 +19,7 @@ from fournos.history.compare.cells import (
     no_differences,
     summary,
 )
-from fournos.history.compare.comparison import Comparison, Row
-from fournos.history.compare.html import as_html
+from fournos.history.compare.comparison import Comparison, Row, Verdict
 
 
 def as_text(comparison: Comparison) -> str:
@@ -106,6 +106,35 @@ def _markdown(table: list[list[str]]) -> list[str]:
 def _literal(cell: str) -> str:
     r"""Escapes what Markdown or HTML in it would interpret."""
     return re.sub(r"([\\`*_{}\[\]<>()#+!|~&])", r"\\\1", cell).replace("\n", " ")
+
+
+def as_html(comparison: Comparison) -> str:
+    """The comparison as one document that needs no other file."""
+    body = [offline.paragraph(line, "warning") for line in headlines(comparison)]
+    body.append(offline.heading("What differs"))
+    if comparison.differences:
+        body.append(offline.table(difference_table(comparison)))
+    else:
+        body.append(offline.paragraph(no_differences(comparison)))
+    body += [
+        offline.heading("Results"),
+        offline.paragraph(summary(comparison)),
+        offline.table(kpi_table(comparison), _verdict_class),
+    ]
+    body += [
+        plots.curves(
+            f"{row.key}, {row.unit}" if row.unit else str(row.key),
+            list(zip(comparison.names, row.curves, strict=True)),
+        )
+        for row in comparison.rows
+        if row.curves
+    ]
+    return offline.document("Comparison of " + ", ".join(comparison.names), body)
+
+
+def _verdict_class(cell: str) -> str:
+    verdict = cell.partition(" (")[0]
+    return verdict if verdict in (Verdict.BETTER, Verdict.WORSE) else ""
 
 
 FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {

@@ -67,18 +67,20 @@ def parse(text: str) -> Selector:
 
 def parse_all(texts: Iterable[str]) -> tuple[Selector, ...]:
     """Reads the selectors of one comparison.  Raises SelectorError, also if only baselines are selected."""
-    found = tuple(map(parse, texts))
-    if found and all(one.by is By.BASELINE for one in found):
+    selectors = tuple(map(parse, texts))
+    if selectors and all(one.by is By.BASELINE for one in selectors):
         raise SelectorError(f"{BASELINE} is that of another run: name one beside it")
-    return found
+    return selectors
 
 
 def baseline_for(fingerprints: Sequence[str]) -> str:
     """Returns the fingerprint whose baseline is meant beside runs of these.  Raises SelectorError."""
-    known = dict.fromkeys(one for one in fingerprints if one)
-    if len(known) != 1:
+    distinct = dict.fromkeys(one for one in fingerprints if one)
+    if len(distinct) != 1:
         what = (
-            "none of the runs beside it has a fingerprint" if not known else "the runs measure several things"
+            "none of the runs beside it has a fingerprint"
+            if not distinct
+            else "the runs measure several things"
         )
         raise SelectorError(f"{BASELINE} is not clear: {what}")
-    return next(iter(known))
+    return next(iter(distinct))

@@ -15,7 +15,7 @@ MAX_RUNS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkProfile:
     """What a job is, as far as its duration may depend on it."""
 
     fingerprint: str = ""
@@ -25,7 +25,7 @@ class Work:
     gpu_count: int = 0
 
     @classmethod
-    def of(cls, run: Run) -> Work:
+    def of(cls, run: Run) -> WorkProfile:
         return cls(run.fingerprint, run.pipeline, run.project, run.gpu_type, run.gpu_count)
 
 
@@ -33,7 +33,7 @@ class Work:
 class Past:
     """A run that is over, and how long it held its quota."""
 
-    work: Work
+    work: WorkProfile
     seconds: float
 
 
@@ -58,10 +58,10 @@ def past_of(run: Run) -> Past | None:
     begun = run.started_at or run.admitted_at
     if begun is None or run.ended_at is None or run.ended_at < begun:
         return None
-    return Past(Work.of(run), (run.ended_at - begun).total_seconds())
+    return Past(WorkProfile.of(run), (run.ended_at - begun).total_seconds())
 
 
-_LEVELS: Final[Sequence[tuple[str, Callable[[Work], object]]]] = (
+_LEVELS: Final[Sequence[tuple[str, Callable[[WorkProfile], object]]]] = (
     ("the same fingerprint", lambda work: work.fingerprint or None),
     (
         "the same pipeline, project and GPUs",
@@ -72,23 +72,23 @@ _LEVELS: Final[Sequence[tuple[str, Callable[[Work], object]]]] = (
 """What makes runs comparable, the closest first."""
 
 
-def durations(work: Work, past: Iterable[Past]) -> Durations | None:
+def durations(work: WorkProfile, past: Iterable[Past]) -> Durations | None:
     """Returns the durations of the most comparable runs of which there are enough; None if there are none.
 
     `past` has the newest runs first.
     """
-    known = list(past)
+    runs = list(past)
     for level, (basis, key) in enumerate(_LEVELS):
-        wanted = key(work)
-        if wanted is None:
+        work_key = key(work)
+        if work_key is None:
             continue
-        found = [one.seconds for one in known if key(one.work) == wanted][:MAX_RUNS]
-        if len(found) >= MIN_RUNS:
-            return Durations(tuple(sorted(found)), f"{len(found)} runs of {basis}", level)
+        seconds = [one.seconds for one in runs if key(one.work) == work_key][:MAX_RUNS]
+        if len(seconds) >= MIN_RUNS:
+            return Durations(tuple(sorted(seconds)), f"{len(seconds)} runs of {basis}", level)
     return None
 
 
-def closest(works: Iterable[Work], past: Sequence[Past]) -> Durations | None:
+def closest(works: Iterable[WorkProfile], past: Sequence[Past]) -> Durations | None:
     """Returns the durations of the most comparable runs for a job that may become any of `works`.
 
     A waiting job has no cluster yet, and each class of clusters makes another fingerprint of it.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from fournos.api.fournosjob import FournosJobSpec, Hardware
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
@@ -21,12 +21,12 @@ from fournos.engine.queueing.kinds import (
 )
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
-from fournos.history.estimates.durations import Work, closest
+from fournos.history.estimates.durations import WorkProfile, closest
 from fournos.history.estimates.live import (
     Objects,
     PastByNamespace,
-    Place,
-    Snapshot,
+    QueuedObject,
+    QueueSnapshot,
     candidate,
     snapshot,
     works,
@@ -45,8 +45,7 @@ FRESH: Final = 5.0
 """Seconds for which the queues and their estimates are kept."""
 
 
-class PastReader(Protocol):
-    async def __call__(self, works: Iterable[tuple[str, Work]]) -> PastByNamespace: ...
+PastReader: TypeAlias = Callable[[Iterable[tuple[str, WorkProfile]]], Awaitable[PastByNamespace]]
 
 
 class NotReadyError(Exception):
@@ -54,13 +53,13 @@ class NotReadyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedEstimates:
     """What is kept for FRESH seconds."""
 
     until: float
     objects: Objects
     past: PastByNamespace
-    snapshot: Snapshot
+    snapshot: QueueSnapshot
     estimates: dict[str, dict[Any, Estimate]]
     """By ClusterQueue, for the jobs up to DEEPEST; filled on demand."""
 
@@ -81,7 +80,7 @@ class Estimator:
         self._past = past
         self._clock = clock
         self._gpu_prefix = gpu_prefix
-        self._known: _Known | None = None
+        self._known: _CachedEstimates | None = None
         self._turn = asyncio.Lock()
 
     async def waiting(self, namespace: str = "") -> list[JobEstimate]:
@@ -96,17 +95,17 @@ class Estimator:
 
     async def predictions(self) -> list[tuple[Identity, Estimate]]:
         """Returns the estimates of all waiting objects, by their identity in the history."""
-        found = await self.waiting()
+        waiting = await self.waiting()
         async with self._turn:
             cluster = (await self._current()).objects.namespaces.get(KUBE_SYSTEM, "")
-        return [(Identity(cluster, one.namespace, one.uid), one.estimate) for one in found if cluster]
+        return [(Identity(cluster, one.namespace, one.uid), one.estimate) for one in waiting if cluster]
 
     async def one(self, namespace: str, asked: str) -> JobEstimate | None:
         """Estimates the object of this name or UID; None if it neither waits nor runs."""
         async with self._turn:
-            known = await self._current()
-            place = known.snapshot.place(namespace, asked)
-            return None if place is None else await self._of(known, place)
+            cached = await self._current()
+            place = cached.snapshot.place(namespace, asked)
+            return None if place is None else await self._of(cached, place)
 
     async def would_start(self, namespace: str, spec: FournosJobSpec, local_queue: str) -> WouldStart:
         """Estimates a FournosJob that is not submitted yet, with those of its GPUs that are free first.
@@ -114,56 +113,58 @@ class Estimator:
         Raises CannotEstimateError.
         """
         async with self._turn:
-            known = await self._current()
+            cached = await self._current()
             now = self._clock.now()
             if spec.clusterless:
                 values = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
-                past = known.past.get(known.objects.namespaces.get(namespace, ""), ())
+                past = cached.past.get(cached.objects.namespaces.get(namespace, ""), ())
                 ends = remaining(closest(works_of(values, {}, ("",), {}), past), 0.0, now)
                 return WouldStart(True, "", Estimate(Range(now, now), ends.end, ends.basis, ends.reason))
             starts = [
-                await self._would_start(known, namespace, choice, local_queue) for choice in _choices(spec)
+                await self._would_start(cached, namespace, choice, local_queue) for choice in _choices(spec)
             ]
             return min(starts, key=_first)
 
     async def _would_start(
-        self, known: _Known, namespace: str, spec: FournosJobSpec, local_queue: str
+        self, cached: _CachedEstimates, namespace: str, spec: FournosJobSpec, local_queue: str
     ) -> WouldStart:
-        job = candidate(
-            known.objects,
-            known.past,
+        planned = candidate(
+            cached.objects,
+            cached.past,
             spec,
             namespace=namespace,
             local_queue=local_queue,
             gpu_prefix=self._gpu_prefix,
         )
-        if job.place >= DEEPEST:
+        if planned.place >= DEEPEST:
             return WouldStart(False, "", _too_deep())
-        queue = known.snapshot.queues[job.cluster_queue].first(DEEPEST)
-        return await asyncio.to_thread(would_start, queue, job.job, self._clock.now(), place=job.place)
+        queue = cached.snapshot.queues[planned.cluster_queue].first(DEEPEST)
+        return await asyncio.to_thread(
+            would_start, queue, planned.job, self._clock.now(), place=planned.place
+        )
 
-    async def _current(self) -> _Known:
+    async def _current(self) -> _CachedEstimates:
         if self._known is None or self._clock.monotonic() >= self._known.until:
             objects = await self._objects()
             past = await self._past(works(objects))
             shot = await asyncio.to_thread(snapshot, objects, past, self._clock.now())
-            self._known = _Known(self._clock.monotonic() + FRESH, objects, past, shot, {})
+            self._known = _CachedEstimates(self._clock.monotonic() + FRESH, objects, past, shot, {})
         return self._known
 
-    async def _of(self, known: _Known, place: Place) -> JobEstimate:
+    async def _of(self, cached: _CachedEstimates, place: QueuedObject) -> JobEstimate:
         if not place.position:
-            found = _running(known.snapshot, place)
+            estimate = _running(cached.snapshot, place)
         elif place.position > DEEPEST:
-            found = _too_deep()
+            estimate = _too_deep()
         else:
-            queue = known.snapshot.queues[place.cluster_queue].first(DEEPEST)
-            if place.cluster_queue not in known.estimates:
+            queue = cached.snapshot.queues[place.cluster_queue].first(DEEPEST)
+            if place.cluster_queue not in cached.estimates:
                 keys = [one.key for one in queue.waiting]
-                known.estimates[place.cluster_queue] = await asyncio.to_thread(
-                    estimates, queue, keys, known.snapshot.at
+                cached.estimates[place.cluster_queue] = await asyncio.to_thread(
+                    estimates, queue, keys, cached.snapshot.at
                 )
-            found = known.estimates[place.cluster_queue][place.workload]
-        return JobEstimate(place.kind, place.name, place.namespace, place.uid, place.position, found)
+            estimate = cached.estimates[place.cluster_queue][place.workload]
+        return JobEstimate(place.kind, place.name, place.namespace, place.uid, place.position, estimate)
 
 
 def _choices(spec: FournosJobSpec) -> tuple[FournosJobSpec, ...]:
@@ -179,7 +180,7 @@ def _first(start: WouldStart) -> tuple[bool, datetime]:
     return not start.now, at.median if at else datetime.max.replace(tzinfo=UTC)
 
 
-def _running(shot: Snapshot, place: Place) -> Estimate:
+def _running(shot: QueueSnapshot, place: QueuedObject) -> Estimate:
     job = next(one for one in shot.queues[place.cluster_queue].running if one.key == place.workload)
     return remaining(job.durations, job.elapsed, shot.at)
 

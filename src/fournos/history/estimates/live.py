@@ -12,8 +12,8 @@ from fournos.api.fournosjob import FournosJobSpec, Hardware
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
-from fournos.history.estimates.durations import Durations, Past, Work, closest
-from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, capacity_of
+from fournos.history.estimates.durations import Durations, Past, WorkProfile, closest
+from fournos.history.estimates.queue import QueueModel, RunningJob, WaitingJob, capacity_of
 from fournos.history.fingerprint import cluster_class, fingerprint
 from fournos.insight.facts import in_line
 from fournos.insight.quota import Quotas
@@ -43,7 +43,7 @@ class Objects:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuedObject:
     """A queued object: where it waits or runs."""
 
     workload: Key
@@ -61,23 +61,23 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class QueueSnapshot:
     """All queues at one time."""
 
     at: datetime
-    queues: Mapping[str, Queue] = field(default_factory=dict)
+    queues: Mapping[str, QueueModel] = field(default_factory=dict)
     """By the name of the ClusterQueue."""
-    waiting: tuple[Place, ...] = ()
-    running: tuple[Place, ...] = ()
+    waiting: tuple[QueuedObject, ...] = ()
+    running: tuple[QueuedObject, ...] = ()
 
-    def place(self, namespace: str, asked: str) -> Place | None:
+    def place(self, namespace: str, asked: str) -> QueuedObject | None:
         """The object of this name or UID in the namespace; a FournosJob comes before other kinds."""
-        found = [
+        matching = [
             one
             for one in (*self.waiting, *self.running)
             if one.namespace == namespace and asked in (one.name, one.uid)
         ]
-        return min(found, key=lambda one: one.kind != "FournosJob", default=None)
+        return min(matching, key=lambda one: one.kind != "FournosJob", default=None)
 
 
 PastByNamespace = Mapping[str, Sequence[Past]]
@@ -90,7 +90,7 @@ def works_of(
     resolved: Mapping[str, Any],
     flavors: Iterable[str],
     clusters: Mapping[str, Obj],
-) -> tuple[Work, ...]:
+) -> tuple[WorkProfile, ...]:
     """What a FournosJob may become on each of these flavors, which are clusters.
 
     A lock is no work: a person ends it, so that no earlier run shows how long it lasts.
@@ -98,41 +98,41 @@ def works_of(
     if spec.get("lockOnly"):
         return ()
     gpu_type = str((resolved.get("hardware") or spec.get("hardware") or {}).get("gpuType") or "")
-    found: dict[Work, None] = {}
+    profiles: dict[WorkProfile, None] = {}
     for flavor in flavors:
         cluster = clusters.get(flavor)
         what = fingerprint(
             spec, resolved, (cluster_class(cluster, gpu_type) if cluster is not None else "") or flavor
         )
-        found[Work(what.id, str(what.pipeline), what.project, what.gpu_type, what.gpu_count)] = None
-    return tuple(found)
+        profiles[WorkProfile(what.id, str(what.pipeline), what.project, what.gpu_type, what.gpu_count)] = None
+    return tuple(profiles)
 
 
-def works(objects: Objects) -> dict[tuple[str, Work], None]:
+def works(objects: Objects) -> dict[tuple[str, WorkProfile], None]:
     """The UID of the namespace and the work of each FournosJob that is queued or runs."""
-    found: dict[tuple[str, Work], None] = {}
+    profiles: dict[tuple[str, WorkProfile], None] = {}
     names = [name_of(flavor) for flavor in objects.flavors]
     for workload in objects.workloads:
         job = objects.jobs.get(_owner(workload)[2])
         if job is not None:
             uid = objects.namespaces.get(key_of(workload).namespace, "")
-            found |= dict.fromkeys((uid, work) for work in _works(job, names, objects.clusters))
-    return found
+            profiles |= dict.fromkeys((uid, work) for work in _works(job, names, objects.clusters))
+    return profiles
 
 
-def _works(job: Obj, flavors: Iterable[str], clusters: Mapping[str, Obj]) -> tuple[Work, ...]:
-    known = str(status_of(job).get("cluster") or spec_of(job).get("cluster") or "")
+def _works(job: Obj, flavors: Iterable[str], clusters: Mapping[str, Obj]) -> tuple[WorkProfile, ...]:
+    cluster = str(status_of(job).get("cluster") or spec_of(job).get("cluster") or "")
     return works_of(
-        spec_of(job), status_of(job).get("resolved") or {}, [known] if known else flavors, clusters
+        spec_of(job), status_of(job).get("resolved") or {}, [cluster] if cluster else flavors, clusters
     )
 
 
-def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> Snapshot:
+def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> QueueSnapshot:
     """Returns the queues with the jobs that wait in them and that hold their quota."""
-    known = _Known(objects, past)
-    queues: dict[str, Queue] = {}
-    waiting: list[Place] = []
-    running: list[Place] = []
+    durations = _LiveDurations(objects, past)
+    queues: dict[str, QueueModel] = {}
+    waiting: list[QueuedObject] = []
+    running: list[QueuedObject] = []
     workloads = {key_of(one): one for one in objects.workloads}
     for cluster_queue in objects.cluster_queues:
         name = name_of(cluster_queue)
@@ -142,13 +142,13 @@ def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> Snapshot
             WaitingJob.of(
                 one.key,
                 quotas.of(workloads[one.key]),
-                known.of(workloads[one.key]),
+                durations.of(workloads[one.key]),
             )
             for one in line
         ]
         holding = [one for one in objects.workloads if _admitted_by(one) == name]
-        held = [part for one in holding for part in _running(one, known.of(one), now)]
-        queues[name] = Queue(
+        held = [part for one in holding for part in _running(one, durations.of(one), now)]
+        queues[name] = QueueModel(
             capacity=capacity_of(cluster_queue),
             waiting=tuple(jobs),
             running=(*held, *_unaccounted(cluster_queue, held)),
@@ -157,10 +157,10 @@ def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> Snapshot
         )
         waiting += (_place(workloads[one.key], name, position) for position, one in enumerate(line, start=1))
         running += (_place(one, name, 0) for one in holding)
-    return Snapshot(now, queues, tuple(waiting), tuple(running))
+    return QueueSnapshot(now, queues, tuple(waiting), tuple(running))
 
 
-class _Known:
+class _LiveDurations:
     """The durations of live jobs, looked up once for jobs that are alike."""
 
     def __init__(self, objects: Objects, past: PastByNamespace) -> None:
@@ -187,8 +187,8 @@ def _owner(workload: Obj) -> tuple[str, str, str]:
     )
 
 
-def _place(workload: Obj, cluster_queue: str, position: int) -> Place:
-    return Place(key_of(workload), *_owner(workload), cluster_queue, position)
+def _place(workload: Obj, cluster_queue: str, position: int) -> QueuedObject:
+    return QueuedObject(key_of(workload), *_owner(workload), cluster_queue, position)
 
 
 def _admitted_by(workload: Obj) -> str:
@@ -198,7 +198,7 @@ def _admitted_by(workload: Obj) -> str:
     return str((status_of(workload).get("admission") or {}).get("clusterQueue") or "")
 
 
-def _running(workload: Obj, known: Durations | None, now: datetime) -> Iterator[RunningJob]:
+def _running(workload: Obj, durations: Durations | None, now: datetime) -> Iterator[RunningJob]:
     """A Workload that holds quota, once for each of its flavors."""
     held: dict[str, dict[str, float]] = {}
     for one in (status_of(workload).get("admission") or {}).get("podSetAssignments") or ():
@@ -209,20 +209,22 @@ def _running(workload: Obj, known: Durations | None, now: datetime) -> Iterator[
     since = moment((condition(workload, "QuotaReserved") or {}).get("lastTransitionTime")) or now
     elapsed = max(0.0, (now - since).total_seconds())
     for flavor, amounts in held.items():
-        yield RunningJob(key_of(workload), flavor, amounts, elapsed, known)
+        yield RunningJob(key_of(workload), flavor, amounts, elapsed, durations)
 
 
 def _unaccounted(cluster_queue: Obj, held: Iterable[RunningJob]) -> Iterator[RunningJob]:
     """Quota that the ClusterQueue reports as reserved, by Workloads that are not readable."""
-    known: dict[tuple[str, str], float] = {}
+    accounted: dict[tuple[str, str], float] = {}
     for job in held:
         for resource, amount in job.holds.items():
-            known[job.flavor, resource] = known.get((job.flavor, resource), 0.0) + amount
+            accounted[job.flavor, resource] = accounted.get((job.flavor, resource), 0.0) + amount
     for flavor in status_of(cluster_queue).get("flavorsReservation") or ():
         rest = {}
         for resource in flavor.get("resources") or ():
             name = str(resource["name"])
-            more = float(parse_quantity(resource.get("total") or 0)) - known.get((flavor["name"], name), 0.0)
+            more = float(parse_quantity(resource.get("total") or 0)) - accounted.get(
+                (flavor["name"], name), 0.0
+            )
             if more > 0:
                 rest[name] = more
         if rest:
@@ -269,25 +271,25 @@ def candidate(
         )
     priority = _priority(objects, spec.priority)
     workload = _workload(namespace, spec, hardware, priority, gpu_prefix)
-    found = Quotas(above, objects.flavors).of(workload)
+    quota = Quotas(above, objects.flavors).of(workload)
     values = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     names = [spec.cluster] if spec.cluster else [name_of(flavor) for flavor in objects.flavors]
     uid = objects.namespaces.get(namespace, "")
-    known = closest(works_of(values, {}, names, objects.clusters), past.get(uid, ()))
+    durations = closest(works_of(values, {}, names, objects.clusters), past.get(uid, ()))
     line = in_line(objects.workloads, objects.local_queues, name_of(above))
     before = sum(one.priority >= priority for one in line)
-    return Candidate(name_of(above), WaitingJob.of(key_of(workload), found, known), before)
+    return Candidate(name_of(above), WaitingJob.of(key_of(workload), quota, durations), before)
 
 
 def _cluster_queue(objects: Objects, local: Key) -> Obj:
     queue = next((one for one in objects.local_queues if key_of(one) == local), None)
     name = str(spec_of(queue or {}).get("clusterQueue") or "")
-    found = next((one for one in objects.cluster_queues if name_of(one) == name), None)
-    if found is None:
+    cluster_queue = next((one for one in objects.cluster_queues if name_of(one) == name), None)
+    if cluster_queue is None:
         raise CannotEstimateError(
             f"namespace {local.namespace} has no LocalQueue {local.name} that admits jobs"
         )
-    return found
+    return cluster_queue
 
 
 def _priority(objects: Objects, name: str | None) -> int:

@@ -9,11 +9,11 @@ from typing import Final
 
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
-from fournos.history.estimates.durations import Work
+from fournos.history.estimates.durations import WorkProfile
 from fournos.history.estimates.estimator import Estimator, NotReadyError, read_objects
 from fournos.history.estimates.live import Objects, PastByNamespace
 from fournos.history.records import Identity
-from fournos.history.store import Store, StoreUnavailableError
+from fournos.history.store import HistoryStore, StoreUnavailableError
 from fournos.history.store.durations import past_runs
 from fournos.history.store.verdicts import Verdicts
 
@@ -26,7 +26,7 @@ _KEPT: Final = 20_000
 
 
 def live_estimator(
-    live: Sequence[Caches], opened: Callable[[], Awaitable[Store]], clock: Clock, *, gpu_prefix: str
+    live: Sequence[Caches], opened: Callable[[], Awaitable[HistoryStore]], clock: Clock, *, gpu_prefix: str
 ) -> Estimator:
     """Returns the estimator; `live` is filled with the caches of the recorder once its manager exists."""
 
@@ -35,14 +35,18 @@ def live_estimator(
             raise NotReadyError("the queues are not read yet")
         return await read_objects(live[0])
 
-    async def past(works: Iterable[tuple[str, Work]]) -> PastByNamespace:
+    async def past(works: Iterable[tuple[str, WorkProfile]]) -> PastByNamespace:
         return await past_runs(await opened(), works)
 
     return Estimator(objects, past, clock, gpu_prefix=gpu_prefix)
 
 
 async def predict_forever(
-    estimator: Estimator, opened: Callable[[], Awaitable[Store]], clock: Clock, *, interval: float = INTERVAL
+    estimator: Estimator,
+    opened: Callable[[], Awaitable[HistoryStore]],
+    clock: Clock,
+    *,
+    interval: float = INTERVAL,
 ) -> None:
     """Predicts each waiting job once, with its first estimate.  `opened()` returns the store of the leader.
 

@@ -49,7 +49,7 @@ class RunningJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueModel:
     """A ClusterQueue.  Quota that can be borrowed does not count: it may be called back."""
 
     capacity: Mapping[str, Amounts]
@@ -62,7 +62,7 @@ class Queue:
     stopped: bool = False
     """True if nothing is admitted until a person changes that."""
 
-    def first(self, positions: int) -> Queue:
+    def first(self, positions: int) -> QueueModel:
         """The queue with only its first waiting jobs."""
         return replace(self, waiting=self.waiting[:positions])
 
@@ -76,13 +76,13 @@ class Queue:
 
 def capacity_of(cluster_queue: Obj) -> dict[str, dict[str, float]]:
     """The nominal quota of a ClusterQueue: flavor → resource → amount."""
-    found: dict[str, dict[str, float]] = {}
+    capacity: dict[str, dict[str, float]] = {}
     for group in spec_of(cluster_queue).get("resourceGroups") or ():
         for flavor in group.get("flavors") or ():
-            amounts = found.setdefault(str(flavor["name"]), {})
+            amounts = capacity.setdefault(str(flavor["name"]), {})
             for resource in flavor.get("resources") or ():
                 amounts[str(resource["name"])] = float(parse_quantity(resource.get("nominalQuota") or 0))
-    return found
+    return capacity
 
 
 def add(amounts: dict[str, float], more: Amounts, sign: int) -> None:

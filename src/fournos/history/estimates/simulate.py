@@ -18,7 +18,7 @@ from typing import Final
 
 from fournos.engine.kube.resource import Key
 from fournos.history.estimates.durations import MIN_RUNS, Durations, quantile
-from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, add, fitting
+from fournos.history.estimates.queue import QueueModel, RunningJob, WaitingJob, add, fitting
 from fournos.insight.values import count
 
 PLAYS: Final = 100
@@ -57,28 +57,28 @@ class WouldStart:
     estimate: Estimate
 
 
-def estimate(queue: Queue, key: Key, now: datetime) -> Estimate:
+def estimate(queue: QueueModel, key: Key, now: datetime) -> Estimate:
     """Estimates a waiting job of the queue.  Raises KeyError if it is not in the queue."""
     return estimates(queue, [key], now)[key]
 
 
-def estimates(queue: Queue, keys: Iterable[Key], now: datetime) -> dict[Key, Estimate]:
+def estimates(queue: QueueModel, keys: Iterable[Key], now: datetime) -> dict[Key, Estimate]:
     """Estimates several waiting jobs by the same plays.  Raises KeyError for one that is not in the queue."""
     jobs = {one.key: one for one in queue.waiting}
-    wanted = {key: jobs[key] for key in keys}
+    estimated = {key: jobs[key] for key in keys}
     result = {
         key: Estimate(None, None, reason=reason)
-        for key, job in wanted.items()
+        for key, job in estimated.items()
         if (reason := _obstacle(queue, job))
     }
-    targets = frozenset(wanted.keys() - result.keys())
+    targets = frozenset(estimated.keys() - result.keys())
     source = random.Random(_SEED)  # noqa: S311  reproducible on purpose
     shapes = _shapes(queue)
-    starts: dict[Key, list[float]] = {key: [] for key in wanted if key in targets}
+    starts: dict[Key, list[float]] = {key: [] for key in estimated if key in targets}
     for _ in range(PLAYS if targets else 0):
         for key, first in _play(queue, shapes, targets, source).items():
             starts[key].append(first)
-    return result | {key: _estimate(wanted[key], found, now, source) for key, found in starts.items()}
+    return result | {key: _estimate(estimated[key], found, now, source) for key, found in starts.items()}
 
 
 def _estimate(job: WaitingJob, starts: list[float], now: datetime, source: random.Random) -> Estimate:
@@ -91,15 +91,15 @@ def _estimate(job: WaitingJob, starts: list[float], now: datetime, source: rando
     return Estimate(start, _range(ends, now), job.durations.basis)
 
 
-def remaining(known: Durations | None, elapsed: float, now: datetime) -> Estimate:
+def remaining(durations: Durations | None, elapsed: float, now: datetime) -> Estimate:
     """Estimates the end of a job that runs since `elapsed` seconds."""
-    if known is None:
+    if durations is None:
         return Estimate(None, None, reason=NO_HISTORY)
-    left = [length - elapsed for length in known.seconds if length > elapsed] or [_OVERDUE * elapsed]
-    return Estimate(None, _range(left, now), known.basis)
+    left = [length - elapsed for length in durations.seconds if length > elapsed] or [_OVERDUE * elapsed]
+    return Estimate(None, _range(left, now), durations.basis)
 
 
-def would_start(queue: Queue, job: WaitingJob, now: datetime, *, place: int | None = None) -> WouldStart:
+def would_start(queue: QueueModel, job: WaitingJob, now: datetime, *, place: int | None = None) -> WouldStart:
     """What would happen to a job that is not submitted yet, at its place in the order (None: the last)."""
     order = list(queue.waiting)
     order.insert(len(order) if place is None else place, job)
@@ -109,7 +109,7 @@ def would_start(queue: Queue, job: WaitingJob, now: datetime, *, place: int | No
     return WouldStart(bool(flavor), flavor, estimate(with_it, job.key, now))
 
 
-def _obstacle(queue: Queue, job: WaitingJob) -> str:
+def _obstacle(queue: QueueModel, job: WaitingJob) -> str:
     """Why there is no estimate; "" if there is one."""
     if queue.stopped:
         return "its queue is stopped"
@@ -134,7 +134,7 @@ def _apart(job: WaitingJob, flavors: Iterable[str]) -> bool:
     return not set(job.flavors) & set(flavors)
 
 
-def _shapes(queue: Queue) -> dict[Key, int]:
+def _shapes(queue: QueueModel) -> dict[Key, int]:
     """Numbers what the jobs ask for: jobs of the same shape fit, or do not fit, alike."""
     numbers: dict[tuple[object, ...], int] = {}
     return {
@@ -148,7 +148,7 @@ def _shapes(queue: Queue) -> dict[Key, int]:
 def _admit(
     waiting: Iterable[WaitingJob],
     free: dict[str, dict[str, float]],
-    queue: Queue,
+    queue: QueueModel,
     shapes: Mapping[Key, int],
 ) -> dict[Key, str]:
     """Admits what fits now, in order: job → flavor.  Takes the quota from `free`."""
@@ -171,7 +171,7 @@ def _admit(
 
 
 def _play(
-    queue: Queue, shapes: Mapping[Key, int], targets: frozenset[Key], source: random.Random
+    queue: QueueModel, shapes: Mapping[Key, int], targets: frozenset[Key], source: random.Random
 ) -> dict[Key, float]:
     """Plays the queue until all targets have started: job → seconds.  A job that never does is missing."""
     free = queue.free()
@@ -186,23 +186,23 @@ def _play(
         started |= dict.fromkeys(admitted.keys() & targets, clock)
         if len(started) == len(targets):
             return started
-        for one in waiting if admitted else ():
-            if one.key in admitted and (length := _left(one.durations, 0.0, source)) is not None:
+        for waiter in waiting if admitted else ():
+            if waiter.key in admitted and (length := _left(waiter.durations, 0.0, source)) is not None:
                 number += 1
-                heapq.heappush(ends, (clock + length, number, admitted[one.key], one))
+                heapq.heappush(ends, (clock + length, number, admitted[waiter.key], waiter))
         if admitted:
-            waiting = [one for one in waiting if one.key not in admitted]
+            waiting = [waiter for waiter in waiting if waiter.key not in admitted]
         if not ends:
             return started
         clock, _, flavor, ended = heapq.heappop(ends)
         add(free[flavor], ended.holds if isinstance(ended, RunningJob) else ended.flavors[flavor], 1)
 
 
-def _left(known: Durations | None, elapsed: float, source: random.Random) -> float | None:
+def _left(durations: Durations | None, elapsed: float, source: random.Random) -> float | None:
     """Draws how long a job will still run; None if nothing is known, so that its quota is never free."""
-    if known is None:
+    if durations is None:
         return None
-    longer = [length for length in known.seconds if length > elapsed]
+    longer = [length for length in durations.seconds if length > elapsed]
     return source.choice(longer) - elapsed if longer else _OVERDUE * elapsed
 
 

@@ -134,10 +134,10 @@ def _plots(results: Iterable[ResultRecord]) -> Iterator[str]:
     for record in results:
         for kpi in record.kpis:
             by_kpi.setdefault((kpi.kpi_id, kpi.measured_in), []).append((_test(record), kpi))
-    for (name, unit), found in list(by_kpi.items())[:_MOST]:
+    for (name, unit), kpis in list(by_kpi.items())[:_MOST]:
         title = f"{name}, {unit}" if unit else name
-        drawn = [(test, kpi.values) for test, kpi in found if kpi.is_curve]
-        values = [(test, kpi.value) for test, kpi in found if kpi.value is not None]
+        drawn = [(test, kpi.values) for test, kpi in kpis if kpi.is_curve]
+        values = [(test, kpi.value) for test, kpi in kpis if kpi.value is not None]
         if drawn:
             more = f" (the first {_CURVES} of {len(drawn)} tests)" if len(drawn) > _CURVES else ""
             yield plots.curves(title + more, drawn[:_CURVES])

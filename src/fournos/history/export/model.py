@@ -15,7 +15,7 @@ from fournos.history.results.models import ResultRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class ExportedLog:
     """The stored log of one container."""
 
     __pydantic_config__: ClassVar[ConfigDict] = WIRE
@@ -41,4 +41,4 @@ class Export:
     results: tuple[ResultRecord, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     """Their names and sums; their content is not part of an export."""
-    logs: tuple[Log, ...] = ()
+    logs: tuple[ExportedLog, ...] = ()

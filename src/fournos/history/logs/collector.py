@@ -6,21 +6,25 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key, Obj, uid_of
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.clock import Clock
 from fournos.history.blobs import Blobs
 from fournos.history.logs.containers import states
-from fournos.history.logs.known import Known
-from fournos.history.logs.limits import Budget, LogLimits, Memory
-from fournos.history.logs.models import Container
+from fournos.history.logs.followed import FollowedLog
+from fournos.history.logs.limits import LogBudget, LogLimits, Memory
+from fournos.history.logs.models import StartedContainer
 from fournos.history.logs.slots import Slots
-from fournos.history.logs.stream import ContainerStream, Server, Shared
-from fournos.history.logs.writer import Rows, RunGoneError
+from fournos.history.logs.stream import ContainerStream, StreamContext
+from fournos.history.logs.writer import RunGoneError
 from fournos.history.records import Identity
 from fournos.history.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from fournos.history.store.logs import LogRows
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +38,7 @@ MEMORY: Final = 8_000_000
 @dataclass(slots=True)
 class _Run:
     key: Key
-    budget: Budget
+    budget: LogBudget
     streams: dict[tuple[str, str], ContainerStream] = field(default_factory=dict)
     gone: bool = False
     """True if the object does not exist any more."""
@@ -45,11 +49,11 @@ class _Run:
 
 
 class LogCollector:
-    """Implements `fournos.history.logs.known.Logs`.  `run` keeps it at work."""
+    """Follows the logs of all runs.  `run` keeps it at work."""
 
     def __init__(
         self,
-        rows: Callable[[], Awaitable[Rows]],
+        rows: Callable[[], Awaitable[LogRows]],
         blobs: Blobs,
         limits: LogLimits,
         clock: Clock,
@@ -65,7 +69,7 @@ class LogCollector:
         self._finished = finished
         self._slots = Slots(streams)
         self._pods: Store | None = None
-        self._shared = Shared(rows, blobs, self._slots, Memory(MEMORY), clock, self._present)
+        self._shared = StreamContext(rows, blobs, self._slots, Memory(MEMORY), clock, self._present)
         self._clock = clock
         self._runs: dict[str, _Run] = {}
         self._reported: dict[str, dict[str, bool]] = {}
@@ -82,28 +86,34 @@ class LogCollector:
         """The bytes of all lines that are not stored yet."""
         return self._shared.memory.used
 
-    # --- fournos.history.logs.known.Logs ---
+    # --- what the recorder asks ---
 
     def watch(self, pods: Store) -> None:
+        """Takes the cache of the pods, which shows whether a pod still exists."""
         self._pods = pods
 
-    def known(self, uid: str) -> Mapping[tuple[str, str], Known]:
+    def known(self, uid: str) -> Mapping[tuple[str, str], FollowedLog]:
+        """Returns the containers of a run that are followed, by `StartedContainer.id`."""
         run = self._runs.get(uid)
         if run is None:
             return {}
-        return {one: Known(stream.container.ended, stream.done) for one, stream in run.streams.items()}
+        return {id_: FollowedLog(stream.container.ended, stream.done) for id_, stream in run.streams.items()}
 
     def behind(self, pod: Obj) -> bool:
+        """True if the pod shows a start or an end that was not reported by `follow`."""
         reported = self._reported.get(uid_of(pod), {})
         return any(reported.get(name) not in (ended, True) for name, _, ended in states(pod))
 
-    def follow(self, key: Key, identity: Identity, containers: Iterable[Container], server: Server) -> None:
-        run = self._runs.setdefault(identity.uid, _Run(key, Budget(self._limits)))
+    def follow(
+        self, key: Key, identity: Identity, containers: Iterable[StartedContainer], server: Client
+    ) -> None:
+        """Follows these containers of a run; takes the newest state of those that are followed already."""
+        run = self._runs.setdefault(identity.uid, _Run(key, LogBudget(self._limits)))
         for container in containers:
             self._reported.setdefault(container.pod_uid, {})[container.name] = container.ended
             stream = run.streams.get(container.id)
             if stream is not None:
-                stream.tell(container)
+                stream.update(container)
                 continue
             stream = ContainerStream(container, identity, self._shared, server, run.budget)
             run.streams[container.id] = stream
@@ -112,6 +122,7 @@ class LogCollector:
             task.add_done_callback(self._tasks.discard)
 
     def forget(self, uid: str) -> None:
+        """Drops a run whose object is gone, as soon as its streams have ended."""
         run = self._runs.get(uid)
         if run is not None:
             run.gone = True
@@ -134,7 +145,7 @@ class LogCollector:
             for pod_uid, _ in run.streams:
                 self._reported.pop(pod_uid, None)
 
-    def _present(self, container: Container) -> bool:
+    def _present(self, container: StartedContainer) -> bool:
         if self._pods is None:
             return True
         pod = self._pods.get(container.pod)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fournos.engine.kube.resource import Obj, key_of, owner_uids, uid_of
-from fournos.history.logs.models import RESOLVER_ATTEMPT, Container
+from fournos.history.logs.models import RESOLVER_ATTEMPT, StartedContainer
 from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children
 from fournos.insight.log_sources import RESOLVER
 from fournos.insight.values import created, moment, name_of, spec_of, status_of
@@ -15,12 +15,12 @@ from fournos.systems.jobs.names import ATTEMPT_LABEL
 _STATES: Final = ("running", "terminated")
 
 
-def containers_of(found: Children) -> tuple[Container, ...]:
+def containers_of(children: Children) -> tuple[StartedContainer, ...]:
     """Returns the started containers of all attempts and of the resolver."""
-    resolvers = frozenset(map(uid_of, found.resolve_jobs))
-    attempts = {name_of(run): _label(run, ATTEMPT_LABEL) for run in found.runs}
-    result: list[Container] = []
-    for pod in found.pods:
+    resolvers = frozenset(map(uid_of, children.resolve_jobs))
+    attempts = {name_of(run): _label(run, ATTEMPT_LABEL) for run in children.runs}
+    result: list[StartedContainer] = []
+    for pod in children.pods:
         if owner_uids(pod) & resolvers:
             result += _started(pod, RESOLVER, RESOLVER_ATTEMPT)
         else:
@@ -33,17 +33,17 @@ def states(pod: Obj) -> Iterator[tuple[str, dict[str, Any], bool]]:
     """Yields the name and the state of each container that has started, and whether it has ended."""
     for status in status_of(pod).get("containerStatuses") or ():
         state = status.get("state") or {}
-        found = next((state[one] for one in _STATES if one in state), None)
-        if found is not None:
-            yield str(status["name"]), found or {}, "terminated" in state
+        reached = next((state[name] for name in _STATES if name in state), None)
+        if reached is not None:
+            yield str(status["name"]), reached or {}, "terminated" in state
 
 
-def _started(pod: Obj, task: str, attempt: int) -> Iterator[Container]:
+def _started(pod: Obj, task: str, attempt: int) -> Iterator[StartedContainer]:
     names = [one["name"] for one in spec_of(pod).get("containers") or ()]
     for name, state, ended in states(pod):
         began = moment(state.get("startedAt")) or moment(created(pod))
         assert began is not None
-        yield Container(
+        yield StartedContainer(
             pod=key_of(pod),
             pod_uid=uid_of(pod),
             name=name,

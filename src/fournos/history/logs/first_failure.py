@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from fournos.history.logs.models import Container, Log
+from fournos.history.logs.models import Log, StartedContainer
 
 LONGEST: Final = 500
 """Characters that are kept of the line."""
@@ -106,7 +106,7 @@ def first_failed(logs: Iterable[Log]) -> Log | None:
     return min(failed, key=lambda log: _order(log.container), default=None)
 
 
-def _order(container: Container) -> tuple[str, int]:
+def _order(container: StartedContainer) -> tuple[str, int]:
     """Tekton ends the steps after a failed one in the same second."""
     assert container.ended_at is not None
     return container.ended_at.isoformat(), container.position

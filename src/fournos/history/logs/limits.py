@@ -28,7 +28,7 @@ class Cut:
     """The line that stands in their place."""
 
 
-class Budget:
+class LogBudget:
     """What the logs of one run may still take; its containers share it."""
 
     def __init__(self, limits: LogLimits) -> None:
@@ -46,13 +46,15 @@ class Budget:
         if now - self._hour_began >= HOUR:
             self._hour_began, self._in_hour = now, 0
         if self._used + size > self._limits.bytes:
-            kept = _megabytes(self._limits.bytes)
-            return Cut(None, f"[fournos: the run printed more than {kept}; lines are left out up to the end]")
+            limit = _megabytes(self._limits.bytes)
+            return Cut(
+                None, f"[fournos: the run printed more than {limit}; lines are left out up to the end]"
+            )
         if self._in_hour + size > self._limits.bytes_per_hour:
-            kept = _megabytes(self._limits.bytes_per_hour)
+            limit = _megabytes(self._limits.bytes_per_hour)
             return Cut(
                 self._hour_began + HOUR,
-                f"[fournos: the run printed more than {kept} within an hour; lines are left out here]",
+                f"[fournos: the run printed more than {limit} within an hour; lines are left out here]",
             )
         self._used += size
         self._in_hour += size

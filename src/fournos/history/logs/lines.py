@@ -41,8 +41,8 @@ class LineSplitter:
 
     def rest(self) -> list[bytes]:
         """Returns the last line, which has no line break, when the stream has ended."""
-        found, self._rest, self._skipping = self._rest, b"", False
-        return [found] if found else []
+        last, self._rest, self._skipping = self._rest, b"", False
+        return [last] if last else []
 
     def _keep(self, rest: bytes) -> None:
         if self._skipping:

@@ -19,7 +19,7 @@ RESOLVER_ATTEMPT = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class StartedContainer:
     """A started container of a run, as its pod shows it."""
 
     pod: Key
@@ -80,7 +80,7 @@ class Put(Enum):
 class Log:
     """The stored log of one container."""
 
-    container: Container
+    container: StartedContainer
     lines: int = 0
     bytes: int = 0
     position: Position = Position()

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from fournos.history.blobs import Blobs
 from fournos.history.logs.first_failure import first_failed
 from fournos.history.logs.lines import text_of
 from fournos.history.logs.models import (
     RESOLVER_ATTEMPT,
-    Chunk,
     FailingLine,
     Log,
     LogPage,
@@ -23,19 +22,15 @@ from fournos.history.logs.models import (
 from fournos.history.logs.writer import first_lines
 from fournos.history.records import Identity
 
+if TYPE_CHECKING:
+    from fournos.history.store.logs import LogRows
+
 LARGEST: Final = 4_000_000
 """Bytes of lines after which a page ends, whatever was asked for."""
 
 
-class Rows(Protocol):
-    """What of the store is needed here."""
-
-    async def logs(self, identity: Identity) -> list[Log]: ...
-    async def log_chunks(self, identity: Identity, log: Log, first: int, last: int) -> list[Chunk]: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Selection:
+class LogSelection:
     """Which containers are asked for."""
 
     task: str = ""
@@ -46,13 +41,13 @@ class Selection:
 
     def of(self, logs: Sequence[Log]) -> list[Log]:
         """Returns those of the logs, in their order."""
-        wanted = self._wanted
-        if wanted is None:
-            wanted = _newest(logs)
+        attempt = self._wanted
+        if attempt is None:
+            attempt = _newest(logs)
         return [
             log
             for log in logs
-            if log.container.attempt == wanted
+            if log.container.attempt == attempt
             and self.task in ("", log.container.task)
             and self.container in ("", log.container.name, log.container.name.removeprefix("step-"))
         ]
@@ -75,7 +70,7 @@ class LogReader:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: LogRows,
         blobs: Blobs,
         identity: Identity,
         logs: Sequence[Log],
@@ -162,7 +157,7 @@ class LogReader:
                 yield StoredLine(self._first[part] + number, part, at, text)
 
     async def _of(self, log: Log, first: int, last: int) -> AsyncIterator[tuple[int, bytes]]:
-        for chunk in await self._rows.log_chunks(self._identity, log, first, last):
+        for chunk in await self._rows.chunks(self._identity, log, first, last):
             packed = await self._blobs.read(chunk.key)
             lines = (
                 [b"[fournos: these lines are lost: their file is missing]"] * chunk.lines

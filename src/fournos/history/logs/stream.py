@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
 from fournos.engine.kube.limiter import Backoff
-from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import Clock
 from fournos.history.blobs import Blobs
-from fournos.history.logs.limits import TAIL, Budget, Cut, Memory
+from fournos.history.logs.limits import TAIL, Cut, LogBudget, Memory
 from fournos.history.logs.lines import LineSplitter, Resumption, text_of, written
 from fournos.history.logs.masking import Masking
-from fournos.history.logs.models import Container
+from fournos.history.logs.models import StartedContainer
 from fournos.history.logs.slots import Slots
-from fournos.history.logs.writer import CHUNK, LogWriter, Rows, RunGoneError, size_of
+from fournos.history.logs.writer import CHUNK, LogWriter, RunGoneError, size_of
 from fournos.history.records import Identity
 from fournos.history.store.errors import StoreUnavailableError, StoreUsageError
+
+if TYPE_CHECKING:
+    from fournos.history.store.logs import LogRows
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -34,27 +37,19 @@ SMALL: Final = 4096
 """Bytes of lines that one log may always keep in memory."""
 _SKEW: Final = timedelta(seconds=2)
 _TRIES: Final = 5
-"""How often the log of an ended container is asked for that the API server cannot read."""
-
-
-class Server(Protocol):
-    """What of `fournos.engine.kube.client.Client` is needed here."""
-
-    async def log_stream(
-        self, pod: Key, *, container: str, follow: bool = True, since: str = "", tail: int | None = None
-    ) -> AsyncGenerator[bytes, None]: ...
+"""Requests for the log of an ended container that the API server cannot read, before it counts as gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """What all streams share."""
+class StreamContext:
+    """The objects that all streams share."""
 
-    rows: Callable[[], Awaitable[Rows]]
+    rows: Callable[[], Awaitable[LogRows]]
     blobs: Blobs
     slots: Slots
     memory: Memory
     clock: Clock
-    present: Callable[[Container], bool]
+    present: Callable[[StartedContainer], bool]
     """False if the pod is gone, as far as its watch shows: another one may have its name."""
 
 
@@ -70,10 +65,15 @@ class _End(Enum):
 
 
 class ContainerStream:
-    """Reads and stores the log of one container.  Call `tell` with each new state of the container."""
+    """Reads and stores the log of one container.  `update` takes each new state of the container."""
 
     def __init__(
-        self, container: Container, identity: Identity, shared: Shared, server: Server, budget: Budget
+        self,
+        container: StartedContainer,
+        identity: Identity,
+        shared: StreamContext,
+        server: Client,
+        budget: LogBudget,
     ) -> None:
         self.container = container
         self.done = False
@@ -89,9 +89,9 @@ class ContainerStream:
         self._refused = 0
         self._masking = Masking()
         self._backoff = Backoff(cap=60.0)
-        self.tell(container)
+        self.update(container)
 
-    def tell(self, container: Container) -> None:
+    def update(self, container: StartedContainer) -> None:
         """Takes the newest state of the container."""
         self.container = container
         if container.ended:
@@ -117,9 +117,9 @@ class ContainerStream:
 
     async def _opened(self) -> LogWriter:
         rows = await self._shared.rows()
-        found, last = await rows.log(self._identity, self.container)
-        self._budget.stored(found.bytes)
-        return LogWriter(rows, self._shared.blobs, self._identity, found, last, self._shared.memory)
+        stored, last = await rows.log(self._identity, self.container)
+        self._budget.stored(stored.bytes)
+        return LogWriter(rows, self._shared.blobs, self._identity, stored, last, self._shared.memory)
 
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
         """Calls until the database and the blob store answer."""
@@ -134,7 +134,7 @@ class ContainerStream:
     # --- one request ---------------------------------------------------------------------------------
 
     async def _read(self, writer: LogWriter) -> _End:
-        """Reads what the log has, or until it is cut."""
+        """Reads the log to its present end, or until it is cut."""
         await self._retried(writer.flush)
         async with self._shared.slots.taken(self._ended):
             if not self._shared.present(self.container):
@@ -202,10 +202,10 @@ class ContainerStream:
             return lines
         return [f"{at} {text}".encode() for (at, _), text in zip(split, shown, strict=True)]
 
-    # --- what follows --------------------------------------------------------------------------------
+    # --- the next request --------------------------------------------------------------------------------
 
     async def _over(self, end: _End) -> bool:
-        """Waits for what has to come before another request; True if there is nothing more to read."""
+        """Waits until another request is due; True if there is nothing more to read."""
         if end is _End.GONE:
             return True
         if end is _End.CUT:

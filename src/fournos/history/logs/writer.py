@@ -14,14 +14,17 @@ import secrets
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fournos.history.blobs import Blobs
 from fournos.history.logs.first_failure import FailureScanner
 from fournos.history.logs.limits import Memory
 from fournos.history.logs.lines import advance, text_of
-from fournos.history.logs.models import Chunk, Container, Log, Position, Put
+from fournos.history.logs.models import Chunk, Log, Position, Put, StartedContainer
 from fournos.history.records import Identity
+
+if TYPE_CHECKING:
+    from fournos.history.store.logs import LogRows
 
 CHUNK: Final = 256 * 1024
 """Bytes of a chunk before compression, about: one is read to show any line of it."""
@@ -29,16 +32,6 @@ _LEVEL: Final = 6
 _SHORT: Final = 32 * 1024
 """Bytes that are compressed without a thread: starting one takes longer."""
 T = TypeVar("T")
-
-
-class Rows(Protocol):
-    """What of the store is needed here.  Raises its errors."""
-
-    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool: ...
-    async def unclaim_blobs(self, keys: list[str]) -> None: ...
-    async def log(self, identity: Identity, container: Container) -> tuple[Log, Chunk | None]: ...
-    async def put_log(self, identity: Identity, log: Log, chunk: Chunk | None, *, after: int) -> Put: ...
-    async def chunks(self, identity: Identity, log: Log, first: int, last: int) -> list[Chunk]: ...
 
 
 class RunGoneError(Exception):
@@ -49,7 +42,7 @@ class LogWriter:
     """Writes one log.  `log` is what is stored of it."""
 
     def __init__(
-        self, rows: Rows, blobs: Blobs, identity: Identity, log: Log, last: Chunk | None, memory: Memory
+        self, rows: LogRows, blobs: Blobs, identity: Identity, log: Log, last: Chunk | None, memory: Memory
     ) -> None:
         self._rows = rows
         self._blobs = blobs
@@ -121,7 +114,7 @@ class LogWriter:
             self._stored(len(lines))
         return stored
 
-    async def complete(self, container: Container) -> None:
+    async def complete(self, container: StartedContainer) -> None:
         """Stores that nothing more follows.  Raises as `flush` does."""
         stored = False
         while not stored:
@@ -143,11 +136,15 @@ class LogWriter:
     async def _reread(self) -> None:
         """Drops the lines that are stored: by a write which seemed to fail, or by another process."""
         if self._unsure:
-            found, self._last = await self._rows.log(self._identity, self.log.container)
-            number = found.lines - self.log.lines
+            stored, self._last = await self._rows.log(self._identity, self.log.container)
+            number = stored.lines - self.log.lines
+            if number < 0:
+                # The run was deleted and recorded anew, or the database was restored: nothing that waits is
+                # stored.  The chunks from before may be waiting for their deletion.
+                number, self._mine = 0, secrets.token_hex(4)
             self._ahead += max(0, number - len(self._pending))
             self._stored(number)
-            self.log, self._unsure = replace(found, container=self.log.container), False
+            self.log, self._unsure = replace(stored, container=self.log.container), False
 
     async def _put(self, log: Log, chunk: Chunk | None) -> bool:
         """Stores the state of the log.  False: another process has stored lines meanwhile."""

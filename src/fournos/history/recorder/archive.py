@@ -1,40 +1,24 @@
-"""The store as the recorder needs it, and the steps that write to it."""
+"""The steps of the recorder that read and write the store."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
 from fournos.engine.kube.api import Api
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Executor
 from fournos.engine.runtime.steps import Custom
-from fournos.history.logs.known import FollowLogs, Logs
-from fournos.history.recorder.journal import Journal, Stored
-from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
+from fournos.history.logs.followed import FollowLogs
+from fournos.history.recorder.journal import Journal, StoredRun
+from fournos.history.records import Document, Ending, Identity, Interval, Record
 
-
-class Archive(Protocol):
-    """What the recorder asks of the store.
-
-    Raises ServerError while the database does not answer, so that the runtime retries with backoff.
-    """
-
-    async def record(self, record: Record) -> bool:
-        """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
-        ...
-
-    async def get(self, identity: Identity) -> Run | None: ...
-
-    async def waits(self, identity: Identity) -> tuple[Interval, ...]: ...
-
-    async def suspected(self, identity: Identity) -> bool:
-        """True if the results of this run are suspected to be a regression, compared with earlier runs."""
-        ...
-
-    def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]: ...
+if TYPE_CHECKING:
+    from fournos.engine.kube.client import Client
+    from fournos.history.logs.collector import LogCollector
+    from fournos.history.recorder.database import DatabaseArchive
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +71,11 @@ class Forget(Custom):
 
 
 def executors(
-    archive: Archive,
+    archive: DatabaseArchive,
     journal: Journal,
     clock: Clock,
     wrote: Callable[[Record, bool], None],
-    logs: Logs | None = None,
+    logs: LogCollector | None = None,
 ) -> Mapping[type[Custom], Executor]:
     """Returns the executors; `wrote` is called with each record and whether the store took it."""
     loading = asyncio.Lock()
@@ -100,16 +84,13 @@ def executors(
         async with loading:
             if journal.since is not None:
                 return
-            found = [
-                (run, await archive.waits(run.identity))
-                async for run in archive.open_runs(step.cluster, step.kind)
-            ]
-            journal.opened(found, clock.now())
+            records = [record async for record in archive.open_records(step.cluster, step.kind)]
+            journal.opened(records, clock.now())
 
     async def load(step: Load, api: Api) -> None:
         run = await archive.get(step.identity)
         if run is not None:
-            journal.put(Stored(run, await archive.waits(step.identity), resumed=run.ending is Ending.OPEN))
+            journal.put(StoredRun(run, await archive.waits(step.identity), resumed=run.ending is Ending.OPEN))
         else:
             journal.missing(step.identity)
 
@@ -121,7 +102,7 @@ def executors(
             forget_run(step.record.run.identity)
         else:
             quota = step.record.documents.get(Document.QUOTA) or {}
-            journal.put(Stored(step.record.run, step.record.waits, step.digest, step.versions, quota))
+            journal.put(StoredRun(step.record.run, step.record.waits, step.digest, step.versions, quota))
 
     async def compare(step: Compare, api: Api) -> None:
         journal.compared(step.identity, await archive.suspected(step.identity))
@@ -139,9 +120,10 @@ def executors(
 
     async def follow_logs(step: FollowLogs, api: Api) -> None:
         assert logs is not None
-        logs.follow(step.key, step.identity, step.containers, api)
+        # `Api` has no logs; the client that it is has.
+        logs.follow(step.key, step.identity, step.containers, cast("Client", api))
 
-    found: dict[type[Custom], Callable[..., Awaitable[None]]] = {
+    made: dict[type[Custom], Callable[..., Awaitable[None]]] = {
         LoadOpen: load_open,
         Load: load,
         Write: write,
@@ -150,4 +132,4 @@ def executors(
         Forget: forget,
         FollowLogs: follow_logs,
     }
-    return found
+    return made

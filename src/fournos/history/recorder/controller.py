@@ -1,22 +1,27 @@
-"""The controllers of the recorder: one for each recorded kind."""
+"""The controllers of the recorder, one for each recorded kind, and the objects in their caches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import Obj, Resource, uid_of
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.controller import Controller
-from fournos.history.logs.known import Logs
-from fournos.history.recorder.archive import Archive, executors
-from fournos.history.recorder.context import SWEEP, SWEEP_OBJECT, Observed
+from fournos.engine.runtime.controller import Caches, Controller
+from fournos.engine.runtime.manager import Manager
+from fournos.history.recorder.archive import executors
+from fournos.history.recorder.context import SWEEP, NotReady, Observed, ObservedObject
 from fournos.history.recorder.decide import decide
 from fournos.history.recorder.journal import Journal
-from fournos.history.recorder.observe import Observer, watches
-from fournos.history.records import Record
+from fournos.history.recorder.observe import Observer, cluster_uid, watches
+from fournos.history.records import Record, Run
 from fournos.history.settings import HistorySettings
+
+if TYPE_CHECKING:
+    from fournos.history.logs.collector import LogCollector
+    from fournos.history.recorder.database import DatabaseArchive
 
 
 def name_of(resource: Resource) -> str:
@@ -27,12 +32,12 @@ def name_of(resource: Resource) -> str:
 def recorder(
     settings: HistorySettings,
     resource: Resource,
-    archive: Archive,
+    archive: DatabaseArchive,
     journal: Journal,
     clock: Clock,
     *,
     wrote: Callable[[Record, bool], None] = lambda record, taken: None,
-    logs: Logs | None = None,
+    logs: LogCollector | None = None,
 ) -> Controller[Observed]:
     """Returns the controller that records the objects of this kind.
 
@@ -51,12 +56,31 @@ def recorder(
     )
 
 
-def _primary(seen: Observed) -> Obj:
-    if seen.obj is not None:
-        return seen.obj
-    key = seen.key
-    return (
-        SWEEP_OBJECT
-        if key == SWEEP
-        else {"metadata": {"namespace": key.namespace, "name": key.name, "uid": ""}}
-    )
+def _primary(observed: Observed) -> Obj:
+    if isinstance(observed, ObservedObject | NotReady) and observed.obj is not None:
+        return observed.obj
+    key = observed.key
+    return {"metadata": {"namespace": key.namespace, "name": key.name, "uid": ""}}
+
+
+class LiveObjects:
+    """Finds the objects of runs in the caches of the recorder; none before `started` is called."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._resources = {resource.kind: resource for resource in resources}
+        self._caches: dict[str, Caches] = {}
+
+    def started(self, manager: Manager) -> None:
+        self._caches = {kind: manager.caches(name_of(resource)) for kind, resource in self._resources.items()}
+
+    def cluster(self) -> str:
+        """Returns the UID of the cluster; "" while it is not known."""
+        return next((cluster_uid(caches) for caches in self._caches.values()), "")
+
+    def find(self, run: Run) -> tuple[Resource, Obj] | None:
+        """Returns the object of a run; None if it does not exist any more."""
+        resource = self._resources.get(run.kind)
+        if resource is None or run.kind not in self._caches:
+            return None
+        obj = self._caches[run.kind][resource].get(run.key)
+        return (resource, obj) if obj is not None and uid_of(obj) == run.identity.uid else None

@@ -14,7 +14,7 @@ from fournos.engine.kube.errors import ServerError
 from fournos.history.records import Identity, Interval, Record, Run
 from fournos.history.store.errors import StoreError, StoreUnavailableError, StoreUsageError
 from fournos.history.store.review import suspects_regression
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _CLOSED: Final = "this replica has not opened the history's database"
 
 
 class DatabaseArchive:
-    """An `Archive` in the database of a URL.
+    """The store of a URL.  Raises ServerError while it does not answer: the runtime retries with backoff.
 
     It is opened with the first use and not at start: a standby must not hold the lock of a SQLite database.
     """
@@ -36,7 +36,7 @@ class DatabaseArchive:
     def __init__(self, url: str) -> None:
         self._url = url
         self._sqlite = url.startswith("sqlite")
-        self._store: Store | None = None
+        self._store: HistoryStore | None = None
         self._opening = asyncio.Lock()
         self._records = asyncio.Event()
         self._problem = _CLOSED
@@ -46,6 +46,7 @@ class DatabaseArchive:
         return [f"history: {self._problem}"] if self._problem else []
 
     async def record(self, record: Record) -> bool:
+        """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
         with _translated():
             return await (await self._opened()).record(record)
 
@@ -58,22 +59,24 @@ class DatabaseArchive:
             return await (await self._opened()).waits(identity)
 
     async def suspected(self, identity: Identity) -> bool:
+        """True if the results of this run are suspected to be a regression, compared with earlier runs."""
         with _translated():
             return await suspects_regression(await self._opened(), identity)
 
-    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
+    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
+        """Yields the runs of a kind that have not ended, with their ledgers."""
         with _translated():
             store = await self._opened()
             self._records.set()
-            async for run in store.open_runs(cluster, kind):
-                yield run
+            async for record in store.open_records(cluster, kind):
+                yield record
 
-    async def recording(self) -> Store:
+    async def recording(self) -> HistoryStore:
         """Returns the store once this replica records; a standby waits."""
         await self._records.wait()
         return await self._opened()
 
-    async def reading(self) -> Store:
+    async def reading(self) -> HistoryStore:
         """Returns the store, on any replica.
 
         Raises StoreUnavailableError on a standby of SQLite, and the errors of opening it.
@@ -140,11 +143,11 @@ class DatabaseArchive:
             self._store = None
             self._problem = _CLOSED
 
-    async def _opened(self) -> Store:
+    async def _opened(self) -> HistoryStore:
         async with self._opening:
             if self._store is None:
                 try:
-                    self._store = await Store.open(self._url)
+                    self._store = await HistoryStore.open(self._url)
                 except (StoreError, SQLAlchemyError) as error:
                     self._report(self._reason(error))
                     raise

@@ -1,4 +1,4 @@
-"""The decision of the recorder: what has changed since the last record is written, the end of a job at once.
+"""Decides what the recorder writes: what has changed since the last record, and the end of a job at once.
 
 An object that shows the same as its record is not written again.  The end of a FournosJob is committed with
 its documents before `status.archivedAt` is patched: the job may be deleted from that moment on.
@@ -17,24 +17,24 @@ from fournos.engine.kube.resource import key_of, uid_of
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.engine.runtime.steps import Patch, Step
 from fournos.history.fingerprint import fingerprint_of
-from fournos.history.logs.known import FollowLogs, news, pending
+from fournos.history.logs.followed import FollowLogs, news, pending
 from fournos.history.recorder import archive
-from fournos.history.recorder.context import SWEEP, Observed
+from fournos.history.recorder.context import Gap, GoneObject, NotReady, Observed, ObservedObject, Sweep
 from fournos.history.recorder.documents import documents_of, quota_of, results_of
-from fournos.history.recorder.journal import Stored
+from fournos.history.recorder.journal import StoredRun
 from fournos.history.recorder.ledger import (
     NOT_OBSERVED,
     Observation,
-    Reason,
+    WaitReason,
     Waits,
     advance,
     close,
     observe,
     reason_of,
 )
-from fournos.history.recorder.record import Life, deleted, digest_of, life_of, run_of, state
+from fournos.history.recorder.record import Life, deleted, digest_of, life_of, object_state, run_of
 from fournos.history.records import Record, Run
-from fournos.history.results.check import Checked
+from fournos.history.results.check import CheckedResults
 from fournos.history.settings import HistorySettings
 from fournos.insight.causes import Cause
 from fournos.insight.queue_reasons import Words, in_queue
@@ -48,49 +48,50 @@ CLOSED_AT_ONCE = 100
 """The maximum number of runs that one sweep closes; the next sweep follows at once."""
 
 
-def decide(seen: Observed, facts: Facts, now: datetime, *, settings: HistorySettings) -> Decision:
+def decide(observed: Observed, facts: Facts, now: datetime, *, settings: HistorySettings) -> Decision:
     """Returns the writes to the history that a key needs.  Pure: see `fournos.engine.runtime.decision`."""
-    if facts.failure is not None or not seen.cluster:
+    if facts.failure is not None:
         return Decision(retry=True)
-    if seen.loaded_at is None:
-        return Decision((archive.LoadOpen(seen.cluster, seen.resource.kind),))
-    over = tuple(step for stored in seen.gone[:CLOSED_AT_ONCE] for step in _close(stored, seen, now))
-    if seen.key == SWEEP or seen.obj is None:
-        return Decision((*over, *(_sign_of_life(seen.quiet, now) if seen.quiet else ())))
-    if not seen.known and _may_be_recorded(seen):
-        return Decision((*over, archive.Load(seen.identity)))
-    decision = _record(seen, now, settings)
-    if not over and seen.resource != FOURNOS_JOB:
+    if isinstance(observed, NotReady):
+        load = archive.LoadOpen(observed.cluster, observed.resource.kind)
+        return Decision((load,)) if observed.cluster else Decision(retry=True)
+    closed = tuple(step for run in observed.gone[:CLOSED_AT_ONCE] for step in _close(run, observed.down, now))
+    if isinstance(observed, GoneObject):
+        return Decision(closed)
+    if isinstance(observed, Sweep):
+        return Decision((*closed, *(_sign_of_life(observed.quiet, now) if observed.quiet else ())))
+    if not observed.looked_up and _may_be_recorded(observed):
+        return Decision((*closed, archive.Load(observed.identity)))
+    decision = _record(observed, now, settings)
+    if not closed and observed.resource != FOURNOS_JOB:
         return decision
-    followed, handed_over_at = _follow(seen), _hand_over_at(seen, now, settings)
-    if not over and not followed and handed_over_at is None:
+    followed, handed_over_at = _follow(observed), _hand_over_at(observed, now, settings)
+    if not closed and not followed and handed_over_at is None:
         return decision
     # After the record: logs belong to a row.
     return replace(
         decision,
-        steps=(*over, *decision.steps, *followed),
+        steps=(*closed, *decision.steps, *followed),
         wake_at=_earliest(decision.wake_at, handed_over_at),
     )
 
 
-def _follow(seen: Observed) -> tuple[Step, ...]:
+def _follow(observed: ObservedObject) -> tuple[Step, ...]:
     """Returns the step for containers that have started or ended.
 
-    Of a job that is handed over only those are of interest that are followed already.
+    Of a job that is handed over only the containers that are followed already count.
     """
-    assert seen.obj is not None
-    over = status_of(seen.obj).get("archivedAt")
-    containers = [one for one in seen.containers if not over or one.id in seen.logs]
-    found = news(containers, seen.logs)
-    return (FollowLogs(seen.key, seen.identity, found),) if found else ()
+    over = status_of(observed.obj).get("archivedAt")
+    containers = [one for one in observed.containers if not over or one.id in observed.logs]
+    changed = news(containers, observed.logs)
+    return (FollowLogs(observed.key, observed.identity, changed),) if changed else ()
 
 
-def _hand_over_at(seen: Observed, now: datetime, settings: HistorySettings) -> datetime | None:
+def _hand_over_at(observed: ObservedObject, now: datetime, settings: HistorySettings) -> datetime | None:
     """Returns until when `status.archivedAt` waits for the logs of an ended job; None if it does not wait."""
-    assert seen.obj is not None
-    if not pending(seen.containers, seen.logs) or status_of(seen.obj).get("archivedAt"):
+    if not pending(observed.containers, observed.logs) or status_of(observed.obj).get("archivedAt"):
         return None
-    ended = state(seen.resource, seen.obj).ended_at
+    ended = object_state(observed.resource, observed.obj).ended_at
     deadline = now if ended is None else ended + timedelta(seconds=settings.log_deadline_sec)
     return deadline if now < deadline else None
 
@@ -99,28 +100,27 @@ def _earliest(*times: datetime | None) -> datetime | None:
     return min((one for one in times if one is not None), default=None)
 
 
-def _may_be_recorded(seen: Observed) -> bool:
+def _may_be_recorded(observed: ObservedObject) -> bool:
     """True for an object that an earlier process may have recorded to its end: such a run is not open."""
-    assert seen.obj is not None
-    return state(seen.resource, seen.obj).ended_at is not None
+    return object_state(observed.resource, observed.obj).ended_at is not None
 
 
-def _sign_of_life(stored: Stored, now: datetime) -> tuple[Step, ...]:
+def _sign_of_life(stored: StoredRun, now: datetime) -> tuple[Step, ...]:
     """Writes an open run again, so that its time of observation shows how long this process ran."""
     run = replace(stored.run, observed_at=now)
     return (archive.Write(Record(run, stored.waits), stored.digest),)
 
 
-def _close(stored: Stored, seen: Observed, now: datetime) -> tuple[Step, ...]:
+def _close(stored: StoredRun, gap: Gap | None, now: datetime) -> tuple[Step, ...]:
     """Returns the write that closes the run of an object that does not exist any more."""
     if not stored.open:
         return (archive.Forget(stored.run.identity),)
-    down = seen.down if stored.resumed else None
+    down = gap if stored.resumed else None
     run = deleted(stored.run, now, gap=down)
     waits = stored.waits
     if run.started_at is None:
         if down is not None:
-            reason = Reason(Cause.UNKNOWN, f"{NOT_OBSERVED}; the object was deleted then.")
+            reason = WaitReason(Cause.UNKNOWN, f"{NOT_OBSERVED}; the object was deleted then.")
             waits = observe(waits, reason, down[0], begin=run.submitted_at)
         waits = close(waits, run.ended_at or now)
     else:
@@ -128,29 +128,29 @@ def _close(stored: Stored, seen: Observed, now: datetime) -> tuple[Step, ...]:
     return (archive.Write(Record(run, waits), b"", gone=True),)
 
 
-def _record(seen: Observed, now: datetime, settings: HistorySettings) -> Decision:
-    stored, life = seen.stored, life_of(seen)
-    waits = _waits(seen, life, now)
-    patch = _archived(seen, now, settings) if life.ended_at is not None else ()
+def _record(observed: ObservedObject, now: datetime, settings: HistorySettings) -> Decision:
+    stored, life = observed.stored, life_of(observed)
+    waits = _waits(observed, life, now)
+    patch = _archived(observed, now, settings) if life.ended_at is not None else ()
     first_end = life.ended_at is not None and (stored is None or stored.open)
     if stored is not None and stored.digest and not first_end:
-        if seen.versions == stored.versions and waits == stored.waits:
+        if observed.versions == stored.versions and waits == stored.waits:
             return Decision(patch)
         pause = settings.interval_sec * (1 if life.phase != stored.run.phase else DETAILS)
         due = stored.run.observed_at + timedelta(seconds=pause)
         if stored.run.observed_at <= now < due:  # a clock that was set back must not delay the next record
-            return _later(seen, stored, waits, patch, due)
-    what = fingerprint_of(seen.obj, seen.target) if seen.obj and seen.resource == FOURNOS_JOB else None
-    returned = results_of(seen) if life.ended_at is not None else Checked()
-    documents = documents_of(seen, what, returned.problems)
-    record = Record(run_of(seen, now, what), waits, documents, returned.records)
+            return _later(observed, stored, waits, patch, due)
+    what = fingerprint_of(observed.obj, observed.target) if observed.resource == FOURNOS_JOB else None
+    returned = results_of(observed) if life.ended_at is not None else CheckedResults()
+    documents = documents_of(observed, what, returned.problems)
+    record = Record(run_of(observed, now, what), waits, documents, returned.records)
     digest = digest_of(record)
     if stored is not None and _same(stored, record.run, digest) and waits == stored.waits:
         return Decision(patch)
-    return Decision((archive.Write(record, digest, seen.versions), *patch))
+    return Decision((archive.Write(record, digest, observed.versions), *patch))
 
 
-def _same(stored: Stored, run: Run, digest: bytes) -> bool:
+def _same(stored: StoredRun, run: Run, digest: bytes) -> bool:
     """True if the record shows the same as what is stored.
 
     Of a run that an earlier process recorded to its end only the row is compared.
@@ -163,26 +163,27 @@ def _same(stored: Stored, run: Run, digest: bytes) -> bool:
     return replace(run, observed_at=then.observed_at, resource_version=then.resource_version) == then
 
 
-def _later(seen: Observed, stored: Stored, waits: Waits, patch: tuple[Step, ...], due: datetime) -> Decision:
+def _later(
+    observed: ObservedObject, stored: StoredRun, waits: Waits, patch: tuple[Step, ...], due: datetime
+) -> Decision:
     """Delays the record until `due`.  Keeps ledger and quota in memory: their sources may be gone then."""
-    quota = quota_of(seen)
+    quota = quota_of(observed)
     same = waits == stored.waits and quota == stored.quota
-    steps = () if same else (archive.Remember(seen.identity, waits, quota),)
+    steps = () if same else (archive.Remember(observed.identity, waits, quota),)
     return Decision((*steps, *patch), wake_at=due)
 
 
-def _waits(seen: Observed, life: Life, now: datetime) -> Waits:
+def _waits(observed: ObservedObject, life: Life, now: datetime) -> Waits:
     """Returns the waiting ledger with the reason that is observed now."""
-    assert seen.obj is not None
-    stored = seen.stored
+    stored = observed.stored
     observation = Observation(
         now,
         life.submitted_at,
-        _reason(seen, life, now),
+        _reason(observed, life, now),
         life.waited_until,
         life.ended_at,
-        seen.gap,
-        status_of(seen.obj).get("phaseTimes") or {},
+        observed.gap,
+        status_of(observed.obj).get("phaseTimes") or {},
     )
     ran_before = stored is not None and (stored.run.started_at is not None or not stored.open)
     return advance(stored.waits if stored else (), observation, ran_before=ran_before)
@@ -191,31 +192,30 @@ def _waits(seen: Observed, life: Life, now: datetime) -> Waits:
 _NO_ADVICE = Words(unqueued=(), uncovered="", impossible="")
 
 
-def _reason(seen: Observed, life: Life, now: datetime) -> Reason | None:
-    if seen.facts is None or seen.obj is None or (life.started_at is not None and life.phase in RUNS):
+def _reason(observed: ObservedObject, life: Life, now: datetime) -> WaitReason | None:
+    if observed.facts is None or (life.started_at is not None and life.phase in RUNS):
         return None
-    if seen.resource == FOURNOS_JOB:
-        return reason_of(explain(seen.facts, now))
-    return reason_of(in_queue(seen.obj, seen.facts.workload, seen.facts, _NO_ADVICE))
+    if observed.resource == FOURNOS_JOB:
+        return reason_of(explain(observed.facts, now))
+    return reason_of(in_queue(observed.obj, observed.facts.workload, observed.facts, _NO_ADVICE))
 
 
-def _archived(seen: Observed, now: datetime, settings: HistorySettings) -> tuple[Step, ...]:
+def _archived(observed: ObservedObject, now: datetime, settings: HistorySettings) -> tuple[Step, ...]:
     """Returns the patch that lets the operator delete the job; only this version of it is recorded.
 
     It waits for the logs, as the deletion takes the pods away.  The results of a job that is worth reruns are
     compared first: the verdict is in the same patch.
     """
-    obj = seen.obj
-    assert obj is not None
-    if seen.resource != FOURNOS_JOB or status_of(obj).get("archivedAt") or seen.deleting:
+    obj = observed.obj
+    if observed.resource != FOURNOS_JOB or status_of(obj).get("archivedAt") or observed.deleting:
         return ()
-    if _hand_over_at(seen, now, settings) is not None:
+    if _hand_over_at(observed, now, settings) is not None:
         return ()
     meta = {"uid": uid_of(obj), "resourceVersion": obj["metadata"]["resourceVersion"]}
     status = {"archivedAt": format_time(now)}
     if (condition(obj, RERUNS_CREATED) or {}).get("status") == "Unknown":
-        if seen.suspected is None:
-            return (archive.Compare(seen.identity),)
-        status |= {"suspectedAt": format_time(now)} if seen.suspected else {}
+        if observed.suspected is None:
+            return (archive.Compare(observed.identity),)
+        status |= {"suspectedAt": format_time(now)} if observed.suspected else {}
     body = {"metadata": meta, "status": status}
     return (Patch(FOURNOS_JOB, key_of(obj), body, subresource="status"),)

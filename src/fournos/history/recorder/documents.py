@@ -10,10 +10,10 @@ from typing import Any, Final
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.fingerprint import Fingerprint
-from fournos.history.recorder.context import Observed
+from fournos.history.recorder.context import ObservedObject
 from fournos.history.records import Document
-from fournos.history.results.check import Checked
-from fournos.history.results.problems import Problem
+from fournos.history.results.check import CheckedResults
+from fournos.history.results.problems import ResultProblem
 from fournos.history.results.tekton import tekton_results
 from fournos.insight.children import TASK_LABEL
 from fournos.insight.tasks import tasks
@@ -32,7 +32,7 @@ _BOOKKEEPING: Final = frozenset({"managedFields", "finalizers", "resourceVersion
 
 
 def documents_of(
-    seen: Observed, what: Fingerprint | None, problems: Iterable[Problem] = ()
+    observed: ObservedObject, what: Fingerprint | None, problems: Iterable[ResultProblem] = ()
 ) -> dict[Document, Any]:
     """Returns the documents of an object.
 
@@ -40,36 +40,34 @@ def documents_of(
 
     One whose source is gone is left out, such as the quota of an ended job: the stored one stays.
     """
-    assert seen.obj is not None
-    wanted: dict[Document, Any] = {
-        Document.OBJECT: _document(seen.obj),
-        Document.TASKS: _tasks(seen),
-        Document.EVENTS: _events(seen),
-        Document.QUOTA: quota_of(seen),
-        Document.PROVENANCE: _provenance(seen, what) if what is not None else None,
+    documents: dict[Document, Any] = {
+        Document.OBJECT: _document(observed.obj),
+        Document.TASKS: _tasks(observed),
+        Document.EVENTS: _events(observed),
+        Document.QUOTA: quota_of(observed),
+        Document.PROVENANCE: _provenance(observed, what) if what is not None else None,
         Document.PROBLEMS: [f"{RESULT_NAME}: {one}" for one in islice(problems, _MOST_PROBLEMS)],
     }
-    return {name: value for name, value in wanted.items() if value}
+    return {name: value for name, value in documents.items() if value}
 
 
-def results_of(seen: Observed) -> Checked:
+def results_of(observed: ObservedObject) -> CheckedResults:
     """Checks the results that the last run of an ended object returned.
 
     An object that is itself a run, or that ran on a worker, has them in its own status.  Those of a TaskRun
     that somebody else has made do not count, nor do those of a PipelineRun that lists such a one.
     """
-    assert seen.obj is not None
-    run = seen.found.run(seen.obj) if seen.resource == FOURNOS_JOB else None
+    run = observed.children.run(observed.obj) if observed.resource == FOURNOS_JOB else None
     if run is None:
-        return tekton_results(seen.obj)
-    tasks, problem = believed(run, seen.found.task_runs)
+        return tekton_results(observed.obj)
+    tasks, problem = believed(run, observed.children.task_runs)
     if not problem:
         return tekton_results(run, tasks)
-    counted, every = tekton_results(None, tasks), tekton_results(run, seen.found.task_runs)
+    counted, every = tekton_results(None, tasks), tekton_results(run, observed.children.task_runs)
     if every.records == counted.records:
         return counted
     text = f"results of PipelineRun {name_of(run)} do not count: {problem}"
-    return replace(counted, problems=(*counted.problems, Problem("", "", text)))
+    return replace(counted, problems=(*counted.problems, ResultProblem("", "", text)))
 
 
 def _document(obj: Obj) -> Obj:
@@ -84,11 +82,11 @@ def _document(obj: Obj) -> Obj:
     return {**obj, "metadata": meta, "status": {k: v for k, v in status.items() if k not in left_out}}
 
 
-def _tasks(seen: Observed) -> list[dict[str, Any]]:
+def _tasks(observed: ObservedObject) -> list[dict[str, Any]]:
     """Returns the tasks of each run that exists, by attempt."""
     attempts = {
         str(one.get("pipelineRun")): one.get("number")
-        for one in status_of(seen.obj or {}).get("attempts") or ()
+        for one in status_of(observed.obj).get("attempts") or ()
     }
     return [
         {
@@ -104,23 +102,23 @@ def _tasks(seen: Observed) -> list[dict[str, Any]]:
                     "pod": task.pod,
                     "final": task.final,
                 }
-                for task in tasks(run, seen.found.task_runs)
+                for task in tasks(run, observed.children.task_runs)
             ],
         }
-        for run in seen.found.runs
+        for run in observed.children.runs
     ]
 
 
-def _events(seen: Observed) -> list[dict[str, Any]]:
+def _events(observed: ObservedObject) -> list[dict[str, Any]]:
     """Returns the Events about the object and its runs, the oldest first."""
-    found = [dict(event["event"], uid=uid_of(event)) for event in seen.events]
-    return sorted(found, key=lambda one: (one["at"], one["uid"]))
+    events = [dict(event["event"], uid=uid_of(event)) for event in observed.events]
+    return sorted(events, key=lambda one: (one["at"], one["uid"]))
 
 
-def quota_of(seen: Observed) -> Mapping[str, Any]:
+def quota_of(observed: ObservedObject) -> Mapping[str, Any]:
     """Returns the quota that the Workload holds, else what it was last seen to hold."""
-    held = _quota(seen.workload) if seen.workload is not None else {}
-    return held or (seen.stored.quota if seen.stored else {})
+    held = _quota(observed.workload) if observed.workload is not None else {}
+    return held or (observed.stored.quota if observed.stored else {})
 
 
 def _quota(workload: Obj) -> dict[str, Any]:
@@ -142,20 +140,20 @@ def flavors_of(workload: Obj) -> frozenset[str]:
     return frozenset(str(flavor) for one in sets for flavor in (one.get("flavors") or {}).values())
 
 
-def _provenance(seen: Observed, what: Fingerprint) -> dict[str, Any]:
-    obj = seen.obj or {}
-    run = seen.found.run(obj)
+def _provenance(observed: ObservedObject, what: Fingerprint) -> dict[str, Any]:
+    obj = observed.obj
+    run = observed.children.run(obj)
     status = status_of(run) if run is not None else {}
-    found = {
+    provenance = {
         "fingerprint": what.as_data(),
         "pipeline": spec_of(run).get("pipelineRef") if run is not None else None,
         "pipelineSpec": status.get("pipelineSpec"),
         "source": (status.get("provenance") or {}).get("refSource"),
-        "images": _images(seen.found.task_runs, seen.found.pods),
+        "images": _images(observed.children.task_runs, observed.children.pods),
         "resolveImage": (status_of(obj).get("resolved") or {}).get("resolveImage"),
         "engine": _engine(obj),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in provenance.items() if value}
 
 
 def _images(task_runs: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, dict[str, str]]:
@@ -163,19 +161,19 @@ def _images(task_runs: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, dict[str
 
     The status of a pod names the image; the TaskRun keeps the digests of its steps when the pod is gone.
     """
-    found: dict[str, dict[str, str]] = {}
+    images: dict[str, dict[str, str]] = {}
     for task_run in task_runs:
         task = _task(task_run)
         for step in status_of(task_run).get("steps") or ():
             if step.get("imageID"):
                 name = str(step.get("container") or f"step-{step.get('name')}")
-                found[f"{task}/{name}"] = {"imageID": str(step["imageID"])}
+                images[f"{task}/{name}"] = {"imageID": str(step["imageID"])}
     for pod in pods:
         for one in status_of(pod).get("containerStatuses") or ():
             if one.get("imageID"):
                 about = {"image": str(one.get("image") or ""), "imageID": str(one["imageID"])}
-                found[f"{_maker(pod)}/{one.get('name')}"] = about
-    return found
+                images[f"{_maker(pod)}/{one.get('name')}"] = about
+    return images
 
 
 def _maker(pod: Obj) -> str:

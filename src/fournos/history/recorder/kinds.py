@@ -17,7 +17,7 @@ BUILT_IN: Final[Mapping[str, Resource]] = {one.kind: one for one in (FOURNOS_JOB
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ObjectState:
     """The state of an object of any kind, as far as its status shows it."""
 
     phase: str
@@ -40,22 +40,22 @@ _ENDED_PHASES: Final = TERMINAL | {"Finished", "Completed"}
 _FINISHED: Final = ("finishedAt", "completionTime", "endTime")
 
 
-def state_of(obj: Obj) -> State:
+def state_of(obj: Obj) -> ObjectState:
     """Returns the state of an object that is not a FournosJob."""
     status = status_of(obj)
     started = moment(status.get("startedAt") or status.get("startTime") or _deployed(obj))
     phase, message = str(status.get("phase") or ""), one_line(status.get("message"))
     finished = next((at for name in _FINISHED if (at := moment(status.get(name)))), None)
     for type_, meanings in _ENDS.items():
-        found = condition(obj, type_) or {}
-        meaning = meanings.get(str(found.get("status")))
+        present = condition(obj, type_) or {}
+        meaning = meanings.get(str(present.get("status")))
         if meaning:
-            at = finished or moment(found.get("lastTransitionTime"))
-            return State(phase or meaning, message or one_line(found.get("message")), at, started)
+            at = finished or moment(present.get("lastTransitionTime"))
+            return ObjectState(phase or meaning, message or one_line(present.get("message")), at, started)
     if phase in _ENDED_PHASES:
-        return State(phase, message, finished or _last_transition(obj), started)
+        return ObjectState(phase, message, finished or _last_transition(obj), started)
     held = "Suspended" if spec_of(obj).get("suspend") else ("Running" if started else "New")
-    return State(phase or held, message, None, started)
+    return ObjectState(phase or held, message, None, started)
 
 
 def _deployed(obj: Obj) -> object:

@@ -28,21 +28,21 @@ Waits = tuple[Interval, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class WaitReason:
     """What a run waits for."""
 
     cause: Cause
     text: str
 
 
-def reason_of(found: Explanation) -> Reason | None:
+def reason_of(explanation: Explanation) -> WaitReason | None:
     """Returns the reason that an explanation gives; None if the object does not wait."""
-    if found.cause is None:
+    if explanation.cause is None:
         return None
-    text = found.ageless or found.verdict
-    if found.cause in _WITH_REASON and found.because:
-        text = f"{text} {found.because[0]}"
-    return Reason(found.cause, one_line(text)[:TEXT_MAX])
+    text = explanation.ageless or explanation.verdict
+    if explanation.cause in _WITH_REASON and explanation.because:
+        text = f"{text} {explanation.because[0]}"
+    return WaitReason(explanation.cause, one_line(text)[:TEXT_MAX])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Observation:
     now: datetime
     begin: datetime
     """When the run was submitted."""
-    reason: Reason | None = None
+    reason: WaitReason | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     gap: tuple[datetime, datetime] | None = None
@@ -61,26 +61,32 @@ class Observation:
     """The phase times of the object (`status.phaseTimes`)."""
 
 
-def advance(waits: Waits, seen: Observation, *, ran_before: bool) -> Waits:
+def advance(waits: Waits, observation: Observation, *, ran_before: bool) -> Waits:
     """Returns the ledger after an observation.  `ran_before`: the first start was observed earlier."""
-    if seen.gap is not None:
-        waits = unobserved(waits, seen.gap, seen.times, seen.begin)
+    if observation.gap is not None:
+        waits = unobserved(waits, observation.gap, observation.times, observation.begin)
     if ran_before:
-        reason = None if seen.ended_at is not None else seen.reason
-        return observe(waits, reason, seen.now, begin=seen.now)
-    over = seen.started_at or seen.ended_at
+        reason = None if observation.ended_at is not None else observation.reason
+        return observe(waits, reason, observation.now, begin=observation.now)
+    over = observation.started_at or observation.ended_at
     if over is not None:
-        over = max(over, seen.begin)
-        return close(waits or unobserved((), (seen.begin, over), seen.times, seen.begin), over)
+        over = max(over, observation.begin)
+        return close(
+            waits or unobserved((), (observation.begin, over), observation.times, observation.begin), over
+        )
     # A run that is being stopped waits for the same as before: the wait ends with the run.
-    return waits if seen.reason is None else observe(waits, seen.reason, seen.now, begin=seen.begin)
+    return (
+        waits
+        if observation.reason is None
+        else observe(waits, observation.reason, observation.now, begin=observation.begin)
+    )
 
 
-def observe(waits: Waits, reason: Reason | None, now: datetime, *, begin: datetime) -> Waits:
+def observe(waits: Waits, reason: WaitReason | None, now: datetime, *, begin: datetime) -> Waits:
     """Adds an observation.  `begin` is when the run was submitted, or when it came back into the queue.
 
     An equal reason continues the open interval.  A clock that was set back gives no negative interval: its
-    observations count at the end of what is known.
+    observations count at the end of the ledger.
     """
     last = waits[-1] if waits else None
     if last is None or last.end is not None:
@@ -122,14 +128,14 @@ def unobserved(
 
 def _segments(
     times: Mapping[str, Any], start: datetime, end: datetime
-) -> Iterable[tuple[datetime, datetime, Reason]]:
+) -> Iterable[tuple[datetime, datetime, WaitReason]]:
     """Yields the phases between two times, by when each was last entered."""
-    known = [(moment(times.get(phase.traits.time)), reason) for phase, reason in _REASONS.items()]
-    entered = sorted(((at, reason) for at, reason in known if at is not None), key=lambda pair: pair[0])
+    phases = [(moment(times.get(phase.traits.time)), reason) for phase, reason in _REASONS.items()]
+    entered = sorted(((at, reason) for at, reason in phases if at is not None), key=lambda pair: pair[0])
     if not entered:
-        yield start, end, Reason(Cause.UNKNOWN, NOT_OBSERVED)
+        yield start, end, WaitReason(Cause.UNKNOWN, NOT_OBSERVED)
         return
-    yield start, entered[0][0], Reason(Cause.OPERATOR, "No operator has looked at it yet.")
+    yield start, entered[0][0], WaitReason(Cause.OPERATOR, "No operator has looked at it yet.")
     for index, (at, reason) in enumerate(entered):
         until = entered[index + 1][0] if index + 1 < len(entered) else end
         yield at, until, reason
@@ -142,7 +148,7 @@ _DOING: Final = {
     Phase.RUNNING: "the run was being started",
 }
 _REASONS: Final = {
-    phase: Reason(Cause(phase.traits.cause or Cause.UNKNOWN), f"{NOT_OBSERVED}; {doing}.")
+    phase: WaitReason(Cause(phase.traits.cause or Cause.UNKNOWN), f"{NOT_OBSERVED}; {doing}.")
     for phase, doing in _DOING.items()
 }
 
@@ -153,11 +159,11 @@ def close(waits: Waits, at: datetime) -> Waits:
     Observations come after the fact, and from another clock than the start: what they show from that moment
     on is cut off.
     """
-    kept = [one for one in waits if one.start < at]
-    if not kept:
+    before = [interval for interval in waits if interval.start < at]
+    if not before:
         return ()
-    kept[-1] = replace(kept[-1], end=at)
-    return tuple(kept)
+    before[-1] = replace(before[-1], end=at)
+    return tuple(before)
 
 
 def _closed(interval: Interval, at: datetime) -> Waits:

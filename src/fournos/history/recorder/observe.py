@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.times import creation_time
@@ -23,10 +22,10 @@ from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import no_keys, own_key, project_metadata
 from fournos.history.logs.containers import containers_of
-from fournos.history.logs.known import Known, Logs
-from fournos.history.logs.models import Container
-from fournos.history.recorder.context import SWEEP, Observed
-from fournos.history.recorder.journal import Journal, Stored
+from fournos.history.logs.followed import FollowedLog
+from fournos.history.logs.models import StartedContainer
+from fournos.history.recorder.context import SWEEP, Gap, GoneObject, NotReady, Observed, ObservedObject, Sweep
+from fournos.history.recorder.journal import Journal, StoredRun
 from fournos.history.recorder.packed import owners, packing, unpack
 from fournos.history.recorder.projections import (
     held_cluster,
@@ -49,6 +48,9 @@ from fournos.insight.values import is_terminal, phase_of, spec_of, status_of
 from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.names import JOB_NAME_LABEL
 
+if TYPE_CHECKING:
+    from fournos.history.logs.collector import LogCollector
+
 OWNER: Final = "owner"
 HELD: Final = "held"
 ABOUT: Final = "about"
@@ -59,7 +61,9 @@ _LINE_AGE: Final = timedelta(seconds=5)
 """How long the order of a queue counts as known: sorting thousands of Workloads in each pass is too slow."""
 
 
-def watches(settings: HistorySettings, resource: Resource, logs: Logs | None = None) -> tuple[Watch, ...]:
+def watches(
+    settings: HistorySettings, resource: Resource, logs: LogCollector | None = None
+) -> tuple[Watch, ...]:
     """Returns the watches of the controller that records this kind."""
     namespace = settings.jobs_namespace
     shared = (
@@ -128,7 +132,7 @@ class Observer:
         resource: Resource,
         journal: Journal,
         now: Callable[[], datetime],
-        logs: Logs | None = None,
+        logs: LogCollector | None = None,
     ) -> None:
         self._settings = settings
         self._resource = resource
@@ -138,58 +142,65 @@ class Observer:
         self._lines: dict[str, tuple[datetime, tuple[Waiting, ...]]] = {}
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
-        journal = self._journal
-        base = partial(
-            Observed,
-            key,
-            self._resource,
-            cluster=cluster_uid(caches),
-            loaded_at=journal.since,
-            down=self._down(),
-        )
-        if key == SWEEP:
-            return base(gone=self._deleted(caches), quiet=journal.quiet(self._now()))
-        packed = caches[self._resource].get(key)
+        journal, packed = self._journal, caches[self._resource].get(key)
         gone = tuple(
-            one for one in journal.at(key) if packed is None or one.run.identity.uid != uid_of(packed)
+            run for run in journal.at(key) if packed is None or run.run.identity.uid != uid_of(packed)
         )
-        if packed is None:
-            return base(gone=gone) if gone else None
-        obj, uid = unpack(packed), uid_of(packed)
-        stored = journal.get(uid)
+        if packed is None and not gone and key != SWEEP:
+            return None
+        cluster, obj = cluster_uid(caches), unpack(packed) if packed is not None else None
+        if not cluster or journal.since is None:
+            return NotReady(key, self._resource, cluster, obj)
+        if key == SWEEP:
+            return Sweep(self._deleted(caches), self._down(), journal.quiet(self._now()))
+        if obj is None:
+            return GoneObject(key, gone, self._down())
+        return self._object(caches, key, cluster, obj, gone)
+
+    def _object(
+        self, caches: Caches, key: Key, cluster: str, obj: Obj, gone: tuple[StoredRun, ...]
+    ) -> ObservedObject:
+        uid = uid_of(obj)
+        stored = self._journal.get(uid)
         namespace = caches[NAMESPACE].get(Key("", key.namespace))
         workloads = tuple(map(unpack, caches[WORKLOAD].by(OWNER, uid)))
-        found = self._children(caches, obj, workloads)
-        events = self._events(caches, obj, found)
-        shown = (obj, *workloads, *found.runs, *found.task_runs, *found.pods, *found.resolve_jobs, *events)
-        containers, followed = self._followed(caches, uid, found)
-        return base(
-            containers=containers,
-            logs=followed,
+        children = self._children(caches, obj, workloads)
+        events = self._events(caches, obj, children)
+        made = (*children.runs, *children.task_runs, *children.pods, *children.resolve_jobs)
+        containers, logs = self._followed(caches, uid, children)
+        return ObservedObject(
+            key,
+            self._resource,
+            obj,
+            cluster=cluster,
             namespace_uid=uid_of(namespace) if namespace is not None else "",
-            obj=obj,
-            found=found,
-            facts=self._facts(caches, obj, found),
+            children=children,
+            facts=self._facts(caches, obj, children),
             workload=newest(workloads),
             target=self._target(caches, obj),
             events=events,
-            versions=tuple(str(one["metadata"].get("resourceVersion")) for one in shown),
+            versions=tuple(
+                str(each["metadata"].get("resourceVersion")) for each in (obj, *workloads, *made, *events)
+            ),
             stored=stored,
-            suspected=journal.suspected(uid),
-            known=stored is not None or journal.is_missing(uid),
+            looked_up=stored is not None or self._journal.is_missing(uid),
+            suspected=self._journal.suspected(uid),
             gap=self._gap(obj, stored),
             gone=gone,
+            down=self._down(),
+            containers=containers,
+            logs=logs,
         )
 
-    # --- what the recorder itself knows ---
+    # --- the journal ---
 
-    def _down(self) -> tuple[datetime, datetime] | None:
+    def _down(self) -> Gap | None:
         journal = self._journal
         if journal.since is None or journal.alive_until is None:
             return None
         return journal.alive_until, journal.since
 
-    def _gap(self, obj: Obj, stored: Stored | None) -> tuple[datetime, datetime] | None:
+    def _gap(self, obj: Obj, stored: StoredRun | None) -> Gap | None:
         """Returns the time in which no recorder ran, if this object existed then and is first seen now."""
         since = self._journal.since
         if since is None:
@@ -199,10 +210,10 @@ class Observer:
         created = creation_time(obj)
         return (created, since) if created < since - timedelta(seconds=1) else None
 
-    def _deleted(self, caches: Caches) -> tuple[Stored, ...]:
+    def _deleted(self, caches: Caches) -> tuple[StoredRun, ...]:
         """Returns the recorded runs whose objects do not exist."""
         store = caches[self._resource]
-        result: list[Stored] = []
+        result: list[StoredRun] = []
         for key in self._journal.every_key():
             packed = store.get(key)
             uid = uid_of(packed) if packed is not None else ""
@@ -222,15 +233,15 @@ class Observer:
         return Children(*(in_order(map(unpack, kind)) for kind in (workloads, jobs, runs, task_runs, pods)))
 
     def _followed(
-        self, caches: Caches, uid: str, found: Children
-    ) -> tuple[tuple[Container, ...], Mapping[tuple[str, str], Known]]:
+        self, caches: Caches, uid: str, children: Children
+    ) -> tuple[tuple[StartedContainer, ...], Mapping[tuple[str, str], FollowedLog]]:
         if self._logs is None:
             return (), {}
         self._logs.watch(caches[POD])
-        return containers_of(found), self._logs.known(uid)
+        return containers_of(children), self._logs.known(uid)
 
-    def _events(self, caches: Caches, obj: Obj, found: Children) -> tuple[Obj, ...]:
-        about = (uid_of(obj), *map(uid_of, found.runs))
+    def _events(self, caches: Caches, obj: Obj, children: Children) -> tuple[Obj, ...]:
+        about = (uid_of(obj), *map(uid_of, children.runs))
         return tuple(event for uid in about for event in caches[EVENT].by(ABOUT, uid))
 
     def _target(self, caches: Caches, obj: Obj) -> Obj | None:
@@ -239,10 +250,10 @@ class Observer:
         name = status_of(obj).get("cluster") or spec_of(obj).get("cluster") or ""
         return next(iter(caches[FOURNOS_CLUSTER].by(NAME, str(name))), None)
 
-    def _facts(self, caches: Caches, obj: Obj, found: Children) -> Facts | None:
+    def _facts(self, caches: Caches, obj: Obj, children: Children) -> Facts | None:
         if is_terminal(obj):
             return None
-        draft = Facts(obj, found)
+        draft = Facts(obj, children)
         if self._resource == FOURNOS_JOB and phase_of(obj) != "Pending":
             return draft
         workload = draft.workload
@@ -252,7 +263,7 @@ class Observer:
         cluster = caches[CLUSTER_QUEUE].get(Key("", above)) if above else None
         return Facts(
             obj,
-            found,
+            children,
             name,
             local if local is not None else _missing(name),
             cluster if cluster is not None or local is None else _missing(above),
@@ -266,22 +277,22 @@ class Observer:
     def _holders(self, caches: Caches, obj: Obj) -> tuple[Obj, ...]:
         if self._resource != FOURNOS_JOB:
             return ()
-        wanted = spec_of(obj).get("cluster")
-        flavors = [wanted] if wanted else [flavor["metadata"]["name"] for flavor in caches[RESOURCE_FLAVOR]]
+        cluster = spec_of(obj).get("cluster")
+        flavors = [cluster] if cluster else [flavor["metadata"]["name"] for flavor in caches[RESOURCE_FLAVOR]]
         held = [job for name in flavors for job in caches[FOURNOS_JOB].by(HELD, str(name))]
         return without(holders_among(held), obj)
 
     def _line(self, caches: Caches, cluster_queue: str) -> tuple[Waiting, ...]:
         now = self._now()
-        found = self._lines.get(cluster_queue)
-        if found is None or not timedelta(0) <= now - found[0] < _LINE_AGE:
+        line = self._lines.get(cluster_queue)
+        if line is None or not timedelta(0) <= now - line[0] < _LINE_AGE:
             queues = tuple(caches[LOCAL_QUEUE])
             names = {
                 str(key_of(queue)) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue
             }
             waiting = [one for name in sorted(names) for one in caches[WORKLOAD].by(QUEUE, name)]
-            found = self._lines[cluster_queue] = now, in_line(waiting, queues, cluster_queue)
-        return found[1]
+            line = self._lines[cluster_queue] = now, in_line(waiting, queues, cluster_queue)
+        return line[1]
 
 
 def _missing(name: str) -> KubeError:
@@ -311,7 +322,7 @@ def _until_started(obj: Obj, caches: Caches) -> Iterable[Key]:
     return () if has_started(obj) else _labelled(obj, caches)
 
 
-def _until_followed(logs: Logs) -> Callable[[Obj, Caches], Iterable[Key]]:
+def _until_followed(logs: LogCollector) -> Callable[[Obj, Caches], Iterable[Key]]:
     """As `_until_started`, and with each start and end of a container that the collector does not know."""
 
     def keys(obj: Obj, caches: Caches) -> Iterable[Key]:

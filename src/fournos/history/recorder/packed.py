@@ -29,11 +29,11 @@ class _Recent:
         self._objects: OrderedDict[bytes, Obj] = OrderedDict()
 
     def get(self, raw: bytes) -> Obj:
-        found = self._objects.get(raw)
-        if found is None:
-            found = orjson.loads(zlib.decompress(raw))
-        self.put(raw, found)
-        return found
+        obj = self._objects.get(raw)
+        if obj is None:
+            obj = orjson.loads(zlib.decompress(raw))
+        self.put(raw, obj)
+        return obj
 
     def put(self, raw: bytes, obj: Obj) -> None:
         self._objects[raw] = obj
@@ -50,13 +50,13 @@ def packing(*, spec: Iterable[str] = (), status: Iterable[str] = ()) -> Callable
     spec_kept, status_kept = tuple(spec), tuple(status)
 
     def project(obj: Obj) -> Obj:
-        found = obj["metadata"]
+        meta = obj["metadata"]
         # Without the version: a change of nothing else must trigger no reconcile.
-        rest = {name: value for name, value in found.items() if name != "resourceVersion"}
+        rest = {name: value for name, value in meta.items() if name != "resourceVersion"}
         whole = {**obj, "metadata": rest}
         raw = zlib.compress(orjson.dumps(whole), _FASTEST)
         _RECENT.put(raw, whole)  # the pass that this change causes reads it
-        body: dict[str, Any] = {"metadata": pick(found, _META), _RAW: raw}
+        body: dict[str, Any] = {"metadata": pick(meta, _META), _RAW: raw}
         body[_OWNERS] = tuple(owner_uids(obj))
         if spec_kept:
             body["spec"] = pick(obj.get("spec"), spec_kept)

@@ -16,16 +16,16 @@ from fournos.engine.api.times import creation_time
 from fournos.engine.kube.resource import Obj, Resource, uid_of
 from fournos.engine.kube.store import version_of
 from fournos.history.fingerprint import Fingerprint
-from fournos.history.recorder.context import Observed
+from fournos.history.recorder.context import ObservedObject
 from fournos.history.recorder.documents import flavors_of
-from fournos.history.recorder.kinds import State, state_of
+from fournos.history.recorder.kinds import ObjectState, state_of
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.insight.failure import failure
 from fournos.insight.startup import started_at
 from fournos.insight.values import moment, name_of, one_line, phase_of, spec_of, status_of
 
 
-def state(resource: Resource, obj: Obj) -> State:
+def object_state(resource: Resource, obj: Obj) -> ObjectState:
     """Returns phase and end of the object; a FournosJob has more exact fields than other kinds."""
     if resource != FOURNOS_JOB:
         return state_of(obj)
@@ -33,7 +33,7 @@ def state(resource: Resource, obj: Obj) -> State:
     ended = None
     if phase in TERMINAL:
         ended = moment(times.get("finished")) or creation_time(obj)
-    return State(phase, one_line(status_of(obj).get("message")), ended)
+    return ObjectState(phase, one_line(status_of(obj).get("message")), ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,68 +48,70 @@ class Life:
     """The first start; of a job that only holds a cluster, which starts nothing, when it got it."""
 
 
-def life_of(seen: Observed) -> Life:
+def life_of(observed: ObservedObject) -> Life:
     """Returns phase, submission, first start and end of an object that exists."""
-    assert seen.obj is not None
-    found, submitted = state(seen.resource, seen.obj), creation_time(seen.obj)
-    started = seen.stored.run.started_at if seen.stored else None  # later attempts overwrite the first start
+    state, submitted = object_state(observed.resource, observed.obj), creation_time(observed.obj)
+    started = (
+        observed.stored.run.started_at if observed.stored else None
+    )  # later attempts overwrite the first start
     if started is None:
-        of_job = seen.resource == FOURNOS_JOB
-        started = _not_before(_start(seen, seen.obj), submitted) if of_job else found.started_at
-    return Life(found.phase, submitted, started, found.ended_at, started or _held_at(seen, submitted))
+        of_job = observed.resource == FOURNOS_JOB
+        started = _not_before(_start(observed), submitted) if of_job else state.started_at
+    return Life(state.phase, submitted, started, state.ended_at, started or _held_at(observed, submitted))
 
 
-def _held_at(seen: Observed, submitted: datetime) -> datetime | None:
+def _held_at(observed: ObservedObject, submitted: datetime) -> datetime | None:
     """Returns when a job that only holds a cluster got it; None for any other object."""
-    job = seen.obj or {}
-    if seen.resource != FOURNOS_JOB or not spec_of(job).get("lockOnly"):
+    job = observed.obj
+    if observed.resource != FOURNOS_JOB or not spec_of(job).get("lockOnly"):
         return None
     return _not_before(moment((status_of(job).get("phaseTimes") or {}).get("admitted")), submitted)
 
 
-def _start(seen: Observed, job: Obj) -> datetime | None:
+def _start(observed: ObservedObject) -> datetime | None:
     """Returns the first start of a container; a job that only holds a lock starts with its phase."""
+    job = observed.obj
     if spec_of(job).get("lockOnly"):
         return moment((status_of(job).get("phaseTimes") or {}).get("running"))
-    return started_at(seen.found)
+    return started_at(observed.children)
 
 
-def run_of(seen: Observed, now: datetime, what: Fingerprint | None) -> Run:
+def run_of(observed: ObservedObject, now: datetime, what: Fingerprint | None) -> Run:
     """Returns the row of an object that exists.  Times that were observed before are kept.
 
     `what`: the fingerprint of a FournosJob; None for other kinds.
     """
-    obj = seen.obj
-    assert obj is not None
-    found = state(seen.resource, obj)
+    obj = observed.obj
+    state = object_state(observed.resource, obj)
     spec, meta = spec_of(obj), obj["metadata"]
     row = Run(
-        identity=Identity(seen.cluster, meta["namespace"], uid_of(obj)),
-        kind=seen.resource.kind,
+        identity=Identity(observed.cluster, meta["namespace"], uid_of(obj)),
+        kind=observed.resource.kind,
         name=name_of(obj),
-        namespace_uid=seen.namespace_uid,
+        namespace_uid=observed.namespace_uid,
         submitted_at=creation_time(obj),
         observed_at=now,
         resource_version=version_of(obj),
-        phase=found.phase,
-        message=found.message,
+        phase=state.phase,
+        message=state.message,
         owner=str(spec.get("owner") or ""),
         target=str(status_of(obj).get("cluster") or ""),
-        started_at=life_of(seen).started_at,
-        ended_at=found.ended_at,
-        ending=Ending.OBSERVED if found.ended_at is not None else Ending.OPEN,
+        started_at=life_of(observed).started_at,
+        ended_at=state.ended_at,
+        ending=Ending.OBSERVED if state.ended_at is not None else Ending.OPEN,
         labels=dict(meta.get("labels") or {}),
     )
-    return _of_job(row, seen, obj, what) if what is not None else _of_queued(row, seen)
+    return _of_job(row, observed, what) if what is not None else _of_queued(row, observed)
 
 
-def _first(seen: Observed, name: str, now: datetime | None) -> datetime | None:
+def _first(observed: ObservedObject, name: str, now: datetime | None) -> datetime | None:
     """Returns the recorded time of this name, else the present one: later attempts overwrite the latter."""
-    before: datetime | None = getattr(seen.stored.run, name) if seen.stored else None
+    before: datetime | None = getattr(observed.stored.run, name) if observed.stored else None
     return before or now
 
 
-def _of_job(row: Run, seen: Observed, obj: Obj, what: Fingerprint) -> Run:
+def _of_job(row: Run, observed: ObservedObject, what: Fingerprint) -> Run:
+    obj = observed.obj
     spec, status = spec_of(obj), status_of(obj)
     times = status.get("phaseTimes") or {}
     failed = row.phase == "Failed"
@@ -121,26 +123,26 @@ def _of_job(row: Run, seen: Observed, obj: Obj, what: Fingerprint) -> Run:
         gpu_type=what.gpu_type,
         gpu_count=what.gpu_count,
         attempts=int(status.get("attempt") or 0),
-        queued_at=_first(seen, "queued_at", moment(times.get("pending"))),
-        admitted_at=_first(seen, "admitted_at", moment(times.get("admitted"))),
+        queued_at=_first(observed, "queued_at", moment(times.get("pending"))),
+        admitted_at=_first(observed, "admitted_at", moment(times.get("admitted"))),
         fingerprint="" if spec.get("lockOnly") else what.id,
-        failure=failure(obj, seen.found).category.value if failed else "",
+        failure=failure(obj, observed.children).category.value if failed else "",
     )
 
 
-def _of_queued(row: Run, seen: Observed) -> Run:
+def _of_queued(row: Run, observed: ObservedObject) -> Run:
     """Adds the times of the Workload to the row of a kind other than FournosJob."""
-    workload = seen.workload
+    workload = observed.workload
     if workload is None:
         queued, admitted = None, None
     else:
         queued = creation_time(workload)
-        found = condition(workload, "Admitted") or {}
-        admitted = moment(found.get("lastTransitionTime")) if found.get("status") == "True" else None
+        admission = condition(workload, "Admitted") or {}
+        admitted = moment(admission.get("lastTransitionTime")) if admission.get("status") == "True" else None
     return replace(
         row,
-        queued_at=_first(seen, "queued_at", queued),
-        admitted_at=_first(seen, "admitted_at", admitted),
+        queued_at=_first(observed, "queued_at", queued),
+        admitted_at=_first(observed, "admitted_at", admitted),
         target=row.target or (", ".join(sorted(flavors_of(workload))) if workload is not None else ""),
     )
 

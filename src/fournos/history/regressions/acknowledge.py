@@ -19,7 +19,7 @@ from fournos.history.regressions.group import NEAR
 from fournos.history.regressions.series import Basis, Finding, Series, State
 
 
-class Placed(Protocol):
+class PlacedNote(Protocol):
     """What was noted about a finding: where its series changed, and when the note was made."""
 
     @property
@@ -32,7 +32,7 @@ class Placed(Protocol):
     def made_at(self) -> datetime: ...
 
 
-_Placed = TypeVar("_Placed", bound=Placed)
+_Placed = TypeVar("_Placed", bound=PlacedNote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def acknowledged(
 
 
 def is_open(finding: Finding, acknowledgement: Acknowledgement | None) -> bool:
-    """True for a finding that asks for somebody: not refuted, not recovered, not acknowledged.
+    """True for a finding that is neither refuted nor recovered nor acknowledged.
 
     Commands, the page, metrics, Events and messages all go by this.
     """
@@ -78,7 +78,7 @@ def is_open(finding: Finding, acknowledgement: Acknowledgement | None) -> bool:
 
 
 def covering(
-    finding: Finding, series: Series, known: Iterable[_Placed], pinned_at: datetime | None = None
+    finding: Finding, series: Series, notes: Iterable[_Placed], pinned_at: datetime | None = None
 ) -> _Placed | None:
     """The newest note that covers the finding; None if there is none.
 
@@ -88,14 +88,14 @@ def covering(
     times = [point.at for point in series.points]
     here = _place(times, finding.at)
 
-    def covers(one: _Placed) -> bool:
-        distance = here - _place(times, one.at)
+    def covers(note: _Placed) -> bool:
+        distance = here - _place(times, note.at)
         if finding.basis is Basis.BASELINE:
-            return distance >= -NEAR and (pinned_at is None or one.made_at >= pinned_at)
+            return distance >= -NEAR and (pinned_at is None or note.made_at >= pinned_at)
         return abs(distance) <= NEAR
 
     here_too = [
-        one for one in known if one.series == finding.series and one.rises == finding.rises and covers(one)
+        one for one in notes if one.series == finding.series and one.rises == finding.rises and covers(one)
     ]
     return max(here_too, key=lambda one: one.made_at, default=None)
 

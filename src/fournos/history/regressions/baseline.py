@@ -28,9 +28,9 @@ class Baseline:
 
 def baseline_values(fingerprint: str, records: Iterable[ResultRecord]) -> dict[str, float]:
     """Returns the scalar of each series in the baseline's run; the median of repeats within the run."""
-    found: dict[str, list[float]] = {}
+    values_of: dict[str, list[float]] = {}
     for record in records:
         for kpi in record.kpis if record.success else ():
             if kpi.value is not None:
-                found.setdefault(series_id(fingerprint, record, kpi), []).append(kpi.value)
-    return {name: median(values) for name, values in found.items()}
+                values_of.setdefault(series_id(fingerprint, record, kpi), []).append(kpi.value)
+    return {name: median(values) for name, values in values_of.items()}

@@ -180,12 +180,12 @@ def _spike(points: list[ChangePoint], values: Sequence[float], min_effect: float
 
 def _points(indices: list[int], values: Sequence[float]) -> list[ChangePoint]:
     borders = [0, *indices, len(values)]
-    found = []
+    points = []
     for start, index, end in zip(borders, borders[1:], borders[2:], strict=False):
         left, right = values[start:index], values[index:end]
         p = t_test(left, right)
-        found.append(ChangePoint(index, p, mean_and_variance(left)[0], mean_and_variance(right)[0]))
-    return found
+        points.append(ChangePoint(index, p, mean_and_variance(left)[0], mean_and_variance(right)[0]))
+    return points
 
 
 def _too_close(points: list[ChangePoint], size: int, min_segment: int) -> ChangePoint | None:

@@ -14,7 +14,7 @@ NEAR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FindingGroup:
     """Findings that began with the same run, and what else changed with that run."""
 
     run: str
@@ -59,28 +59,28 @@ def runs_in_order(series: Iterable[Series]) -> list[str]:
 
 def group(
     findings: Iterable[Finding], order: Sequence[str], causes: Mapping[str, Sequence[str]] | None = None
-) -> list[Group]:
+) -> list[FindingGroup]:
     """Joins findings whose runs are at most NEAR apart.  The newest group comes first.
 
     `order` has all runs, the oldest first.  `causes` maps a run to what changed with it: of neighbouring runs
     the first one with a known cause gives the group its run.
     """
-    known = causes or {}
+    known_causes = causes or {}
     place = {run: index for index, run in enumerate(order)}
-    ordered = sorted(findings, key=lambda found: (place[found.run], found.kpi_id, found.series))
+    ordered = sorted(findings, key=lambda finding: (place[finding.run], finding.kpi_id, finding.series))
     parts: list[list[Finding]] = []
-    for found in ordered:
-        if parts and place[found.run] - place[parts[-1][0].run] <= NEAR:
-            parts[-1].append(found)
+    for finding in ordered:
+        if parts and place[finding.run] - place[parts[-1][0].run] <= NEAR:
+            parts[-1].append(finding)
         else:
-            parts.append([found])
-    return [_group(part, known) for part in reversed(parts)]
+            parts.append([finding])
+    return [_group(part, known_causes) for part in reversed(parts)]
 
 
-def _group(part: list[Finding], causes: Mapping[str, Sequence[str]]) -> Group:
+def _group(part: list[Finding], causes: Mapping[str, Sequence[str]]) -> FindingGroup:
     runs = list(dict.fromkeys(found.run for found in part))
     run = next((run for run in runs if causes.get(run)), runs[0])
-    return Group(run, tuple(sorted(part, key=_weight)), tuple(causes.get(run, ())))
+    return FindingGroup(run, tuple(sorted(part, key=_weight)), tuple(causes.get(run, ())))
 
 
 def _weight(found: Finding) -> tuple[int, float, str, str]:

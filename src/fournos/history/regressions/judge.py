@@ -24,7 +24,7 @@ RECENT: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class JudgeLimits:
     min_history: int = MIN_HISTORY
     min_effect: float = MIN_EFFECT
     max_p: float = MAX_P
@@ -74,13 +74,13 @@ class _Level:
 
 
 def judge(
-    series: Iterable[Series], baselines: Mapping[str, float] | None = None, limits: Limits | None = None
+    series: Iterable[Series], baselines: Mapping[str, float] | None = None, limits: JudgeLimits | None = None
 ) -> Report:
     """Judges all series of one fingerprint together.
 
     `baselines` maps a series to the value of its pinned baseline.
     """
-    limits = limits or Limits()
+    limits = limits or JudgeLimits()
     usable = [one for one in series if one.points]
     levels = _levels(usable, limits)
     findings: list[Finding] = []
@@ -132,10 +132,10 @@ def _returns(finding: Finding, step: Finding, min_effect: float) -> bool:
     return step.after >= finding.before - tolerance
 
 
-def _levels(series: Sequence[Series], limits: Limits) -> list[_Level]:
+def _levels(series: Sequence[Series], limits: JudgeLimits) -> list[_Level]:
     """Finds the change points of each series, and accepts those that are significant among all of them."""
     lasting = {one.id: _lasting(one, limits) for one in series}
-    found: dict[str, list[ChangePoint]] = {
+    candidates: dict[str, list[ChangePoint]] = {
         one.id: change_points(
             [point.value for point in lasting[one.id]],
             max_p=limits.max_p,
@@ -145,20 +145,20 @@ def _levels(series: Sequence[Series], limits: Limits) -> list[_Level]:
         for one in series
     }
     # Each series is a test, also one without a candidate: hence the entries with p = 1.
-    p_values = {f"{name} -": 1.0 for name, points in found.items() if not points}
-    p_values |= {f"{name} {point.index}": point.p for name, points in found.items() for point in points}
+    p_values = {f"{name} -": 1.0 for name, points in candidates.items() if not points}
+    p_values |= {f"{name} {point.index}": point.p for name, points in candidates.items() for point in points}
     accepted = holm(p_values, limits.max_p)
     return [
         _Level(
             one,
             lasting[one.id],
-            tuple(point for point in found[one.id] if f"{one.id} {point.index}" in accepted),
+            tuple(point for point in candidates[one.id] if f"{one.id} {point.index}" in accepted),
         )
         for one in series
     ]
 
 
-def _lasting(series: Series, limits: Limits) -> tuple[Point, ...]:
+def _lasting(series: Series, limits: JudgeLimits) -> tuple[Point, ...]:
     """The points without runs that their repeats refute: such an outlier must not begin a level."""
     refuted = set()
     for index, point in enumerate(series.points):
@@ -178,28 +178,28 @@ def _change(level: _Level, change: ChangePoint, earlier: int) -> Finding:
     return replace(found, p=change.p)
 
 
-def _newest(level: _Level, kpis: int, limits: Limits) -> Finding | Short | None:
+def _newest(level: _Level, kpis: int, limits: JudgeLimits) -> Finding | Short | None:
     """The verdict on the newest run; None if it is within noise."""
     series, since = level.series, level.plain
     if not since:
         return None
     newest, earlier = since[-1], [point.value for point in since[:-1]]
-    found = band(earlier, kpis=kpis, min_effect=limits.min_effect, min_history=limits.min_history)
-    if found is None:
+    noise_band = band(earlier, kpis=kpis, min_effect=limits.min_effect, min_history=limits.min_history)
+    if noise_band is None:
         return Short(series.id, series.kpi_id, len(earlier), limits.min_history, bool(level.changes))
-    if newest.value in found:
+    if newest.value in noise_band:
         return None
     measured = repeats(series, newest.run)
     state, basis, after = State.SUSPECTED, Basis.NEWEST, newest.value
     if len(measured) >= MIN_REPEATS:
         after, basis = median(measured), Basis.REPEATS
-        same_side = (after > found.centre) == (newest.value > found.centre)
-        state = State.CONFIRMED if after not in found and same_side else State.REFUTED
+        same_side = (after > noise_band.centre) == (newest.value > noise_band.centre)
+        state = State.CONFIRMED if after not in noise_band and same_side else State.REFUTED
         after = newest.value if state is State.REFUTED else median([newest.value, *measured])
-    return _finding(series, newest, found.centre, after, state, basis, len(earlier))
+    return _finding(series, newest, noise_band.centre, after, state, basis, len(earlier))
 
 
-def _drift(series: Series, pinned: float, kpis: int, limits: Limits) -> Finding | None:
+def _drift(series: Series, pinned: float, kpis: int, limits: JudgeLimits) -> Finding | None:
     """Compares the newest runs with the pinned baseline."""
     plain = [point for point in series.points if not point.confirms]
     if len(plain) < limits.min_history:

@@ -37,13 +37,13 @@ def repeats(series: Series, run: str) -> list[float]:
 
 def uncounted(series: Series, run: str) -> str:
     """Returns why reruns of this run are no repeats of it; "" if all are."""
-    found = [one for one in series.points if one.confirms == run and one.other_images]
-    if not found:
+    others = [one for one in series.points if one.confirms == run and one.other_images]
+    if not others:
         return ""
-    images = list(dict.fromkeys(image for one in found for image in one.other_images))
+    images = list(dict.fromkeys(image for one in others for image in one.other_images))
     named = ", ".join(images[:_MOST]) + (" …" if len(images) > _MOST else "")
-    do = "does" if len(found) == 1 else "do"
-    return f"{count(len(found), 'rerun')} {do} not count, with other images: {named}"
+    do = "does" if len(others) == 1 else "do"
+    return f"{count(len(others), 'rerun')} {do} not count, with other images: {named}"
 
 
 def without_others(points: Iterable[Point]) -> tuple[Point, ...]:

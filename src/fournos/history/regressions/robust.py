@@ -33,7 +33,7 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class NoiseBand:
     """Values within the band are within noise."""
 
     low: float
@@ -68,7 +68,7 @@ def band(
     kpis: int = 1,
     min_effect: float = MIN_EFFECT,
     min_history: int = MIN_HISTORY,
-) -> Band | None:
+) -> NoiseBand | None:
     """The band of a series for its next value; None if there is not enough history.
 
     Points that are all equal have a band of the minimum effect alone; if they are all 0, any other value is
@@ -78,7 +78,7 @@ def band(
         return None
     found = noise(values)
     width = max(limit(kpis) * found.sigma, min_effect * abs(found.centre))
-    return Band(found.centre - width, found.centre, found.centre + width, found.points)
+    return NoiseBand(found.centre - width, found.centre, found.centre + width, found.points)
 
 
 def relative(before: float, after: float) -> float | None:

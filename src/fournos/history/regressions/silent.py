@@ -34,15 +34,15 @@ def silences(series: Iterable[Series], now: datetime) -> list[Silence]:
     A series is silent when no run has come for three times its usual interval (90 % of the intervals are
     shorter than that), or when the newest run lacks a KPI that the three runs before had.
     """
-    usable = [one for one in series if len(one.points) >= MIN_POINTS]
+    usable = [each for each in series if len(each.points) >= MIN_POINTS]
     order = runs_in_order(usable)
-    found = []
-    for one in usable:
-        last = one.points[-1]
-        reason = _overdue(one, now) or _missing(one, order)
+    silent = []
+    for each in usable:
+        last = each.points[-1]
+        reason = _overdue(each, now) or _missing(each, order)
         if reason:
-            found.append(Silence(one.id, one.kpi_id, last.run, last.at, reason))
-    return found
+            silent.append(Silence(each.id, each.kpi_id, last.run, last.at, reason))
+    return silent
 
 
 def _overdue(series: Series, now: datetime) -> str:

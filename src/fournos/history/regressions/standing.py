@@ -60,10 +60,10 @@ def _state(state: State, findings: Iterable[Finding], under_way: AbstractSet[str
     return CONFIRMING if held else str(state)
 
 
-def counts(kind: Kind, found: Iterable[Standing]) -> dict[str, int]:
+def counts(kind: Kind, standings: Iterable[Standing]) -> dict[str, int]:
     """The number of groups of a kind by state; the states without one are 0."""
     result = dict.fromkeys((str(State.SUSPECTED), CONFIRMING, str(State.CONFIRMED)), 0)
-    for one in found:
+    for one in standings:
         for name, state in one.groups:
             if name == kind:
                 result[state] += 1

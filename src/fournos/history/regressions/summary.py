@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fournos.history.regressions.acknowledge import Acknowledgement, is_open
-from fournos.history.regressions.group import Group, size
+from fournos.history.regressions.group import FindingGroup, size
 from fournos.history.regressions.judge import Report
 from fournos.history.regressions.series import Series
 
 
 def lines(
-    groups: Iterable[Group],
+    groups: Iterable[FindingGroup],
     names: Mapping[str, str] | None = None,
     covered: Mapping[str, Acknowledgement] | None = None,
 ) -> list[str]:
@@ -32,15 +32,19 @@ def state_of(series: Series, report: Report, covered: Mapping[str, Acknowledgeme
     return str(short) if short else "steady"
 
 
-def _line(found: Group, names: Mapping[str, str], covered: Mapping[str, Acknowledgement]) -> str:
-    name = names.get(found.run, "")
-    since = f"{found} since {name}" if name else str(found)
-    back = found.findings[0].recovered
-    if back and all(finding.recovered for finding in found.findings):
+def _line(joined: FindingGroup, names: Mapping[str, str], covered: Mapping[str, Acknowledgement]) -> str:
+    name = names.get(joined.run, "")
+    since = f"{joined} since {name}" if name else str(joined)
+    back = joined.findings[0].recovered
+    if back and all(finding.recovered for finding in joined.findings):
         return f"{since}; recovered with {names.get(back, 'a later run')}"
-    known = [covered.get(one.id) for one in found.findings]
-    newest = max((one for one in known if one), key=lambda one: one.made_at, default=None)
+    acknowledgements = [covered.get(one.id) for one in joined.findings]
+    newest = max((one for one in acknowledgements if one), key=lambda one: one.made_at, default=None)
     if newest is None:
         return since
-    part = "acknowledged" if all(known) else f"{sum(map(bool, known))} of them acknowledged"
+    part = (
+        "acknowledged"
+        if all(acknowledgements)
+        else f"{sum(map(bool, acknowledgements))} of them acknowledged"
+    )
     return f"{since}; {part} by {newest.by}: {newest.reason}"

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from fournos.history.results.models import Kpi, ResultRecord, canonical
 from fournos.history.results.parse import parse
-from fournos.history.results.problems import MAX_REPORTED, Problem, problems_of, shown
+from fournos.history.results.problems import MAX_REPORTED, ResultProblem, problems_of, shown
 
 MAX_RECORDS: Final = 1_000
 MAX_KPIS: Final = 20_000
@@ -36,12 +36,12 @@ _MANIFEST: Final = frozenset({"timing", "mlflow_destination"})
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedResults:
     """The valid records of a file, and what is wrong with the others."""
 
     records: tuple[ResultRecord, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    problems: tuple[ResultProblem, ...] = ()
+    warnings: tuple[ResultProblem, ...] = ()
 
     @property
     def kpis(self) -> int:
@@ -52,8 +52,8 @@ class _Findings:
     """Collects problems and warnings while a file is checked."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
+        self.problems: list[ResultProblem] = []
+        self.warnings: list[ResultProblem] = []
         self._hints = MAX_HINTS
 
     @property
@@ -62,7 +62,7 @@ class _Findings:
         return len(self.problems) > MAX_REPORTED
 
     def problem(self, record: str, field: str, message: str) -> None:
-        self.problems.append(Problem(record, field, message))
+        self.problems.append(ResultProblem(record, field, message))
 
     def unknown(self, record: str, path: str, value: Mapping[str, Any], known: frozenset[str]) -> None:
         """Warns of fields that are not stored."""
@@ -73,7 +73,9 @@ class _Findings:
                 return
             hint = self._hint(str(name), known)
             self.warnings.append(
-                Problem(record, _join(path, shown(name).strip("'")), f"is not known and is ignored{hint}")
+                ResultProblem(
+                    record, _join(path, shown(name).strip("'")), f"is not known and is ignored{hint}"
+                )
             )
 
     def _hint(self, name: str, known: frozenset[str]) -> str:
@@ -84,33 +86,35 @@ class _Findings:
         return f"; is {near[0]} meant?" if near else ""
 
 
-def check(content: bytes, name: str = "") -> Checked:
+def check(content: bytes, name: str = "") -> CheckedResults:
     """Checks the content of one file.  Never raises."""
     parsed = parse(content, name)
-    found = _Findings()
-    found.problems += parsed.problems
-    return _checked(parsed.values, found)
+    findings = _Findings()
+    findings.problems += parsed.problems
+    return _checked(parsed.values, findings)
 
 
-def check_value(value: Any, place: str = "") -> Checked:
+def check_value(value: Any, place: str = "") -> CheckedResults:
     """Like `check`, of a value that is parsed already."""
     return _checked(((place, value),), _Findings())
 
 
-def _checked(values: tuple[tuple[str, Any], ...], found: _Findings) -> Checked:
-    every = (test for place, value in values for test in _tests(place, value, found))
+def _checked(values: tuple[tuple[str, Any], ...], findings: _Findings) -> CheckedResults:
+    every = (test for place, value in values for test in _tests(place, value, findings))
     tests = list(islice(every, MAX_RECORDS + MAX_KPIS + 1))
     merged = _grouped(tests)
     if len(merged) > MAX_RECORDS:
-        found.problem("", "", f"the file has more than {MAX_RECORDS} records; send them in several files")
+        findings.problem("", "", f"the file has more than {MAX_RECORDS} records; send them in several files")
         merged = {}
     if sum(len(test.kpis) for test in merged.values()) > MAX_KPIS:
-        found.problem("", "", f"the file has more than {MAX_KPIS} KPIs; send them in several files")
+        findings.problem("", "", f"the file has more than {MAX_KPIS} KPIs; send them in several files")
         merged = {}
-    records = [record for test in merged.values() if not found.full and (record := _record(test, found))]
-    if not records and not found.problems:
-        found.problem("", "", "the file has no record")
-    return Checked(_unique(records, found), _cut(found.problems), _cut(found.warnings))
+    records = [
+        record for test in merged.values() if not findings.full and (record := _record(test, findings))
+    ]
+    if not records and not findings.problems:
+        findings.problem("", "", "the file has no record")
+    return CheckedResults(_unique(records, findings), _cut(findings.problems), _cut(findings.warnings))
 
 
 @dataclass(slots=True)
@@ -125,26 +129,26 @@ class _Test:
     """True if its KPIs could not be read at all."""
 
 
-def _tests(place: str, value: Any, found: _Findings) -> Iterator[_Test]:
+def _tests(place: str, value: Any, findings: _Findings) -> Iterator[_Test]:
     """Brings each accepted form to tests."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            if found.full:
+            if findings.full:
                 return
-            yield from _tests(f"{place}[{index}]", item, found)
+            yield from _tests(f"{place}[{index}]", item, findings)
         return
     if not isinstance(value, Mapping):
-        found.problem(place, "", f"must be a record (an object), not {shown(value)}")
+        findings.problem(place, "", f"must be a record (an object), not {shown(value)}")
         return
     if "tests" in value:
-        found.unknown(place, "", value, frozenset({"tests"}))
+        findings.unknown(place, "", value, frozenset({"tests"}))
         if isinstance(value["tests"], list):
             for index, item in enumerate(value["tests"]):
-                if found.full:
+                if findings.full:
                     return
-                yield from _tests(_join(place, f"tests[{index}]"), item, found)
+                yield from _tests(_join(place, f"tests[{index}]"), item, findings)
         else:
-            found.problem(place, "tests", f"must be a list, not {shown(value['tests'])}")
+            findings.problem(place, "tests", f"must be a list, not {shown(value['tests'])}")
     elif "kpi_id" in value or "id" in value:
         flat = {key: item for key, item in value.items() if key not in _COMMON}
         header = {key: item for key, item in value.items() if key in _COMMON}
@@ -152,17 +156,17 @@ def _tests(place: str, value: Any, found: _Findings) -> Iterator[_Test]:
         yield _Test(place, header, [(place, "", flat)], flat=True)
     elif "kpis" in value or "labels" in value:
         if value.get("skip") is not True:
-            yield _test(place, value, found)
+            yield _test(place, value, findings)
     else:
-        found.problem(place, "", "has neither tests, kpis nor kpi_id: it is no file of results")
+        findings.problem(place, "", "has neither tests, kpis nor kpi_id: it is no file of results")
 
 
-def _test(place: str, value: Mapping[str, Any], found: _Findings) -> _Test:
+def _test(place: str, value: Mapping[str, Any], findings: _Findings) -> _Test:
     header = {key: item for key, item in value.items() if key != "kpis" and key not in _MANIFEST}
     metadata = header.get("metadata")
     if isinstance(metadata, Mapping):
-        kept = {key: item for key, item in metadata.items() if key not in ("run_id", "timestamp")}
-        header["metadata"] = kept
+        rest = {key: item for key, item in metadata.items() if key not in ("run_id", "timestamp")}
+        header["metadata"] = rest
         for name in ("run_id", "timestamp"):
             if metadata.get(name) and not header.get(name):
                 header[name] = metadata[name]
@@ -172,13 +176,13 @@ def _test(place: str, value: Mapping[str, Any], found: _Findings) -> _Test:
     if isinstance(completion, Mapping):
         header = {**completion, **header}
     elif completion is not None:
-        found.problem(place, "completion", f"must be an object, not {shown(completion)}")
-    found.unknown(place, "", header, _RECORD_FIELDS)
+        findings.problem(place, "completion", f"must be an object, not {shown(completion)}")
+    findings.unknown(place, "", header, _RECORD_FIELDS)
     kpis = value.get("kpis")
     if isinstance(kpis, list):
         return _Test(place, header, [(place, f"kpis[{i}]", kpi) for i, kpi in enumerate(kpis)])
     if kpis is not None:
-        found.problem(place, "kpis", f"must be a list, not {shown(kpis)}")
+        findings.problem(place, "kpis", f"must be a list, not {shown(kpis)}")
     return _Test(place, header, [], broken=kpis is not None)
 
 
@@ -212,57 +216,57 @@ def _sorted(labels: Any) -> str:
     return repr(sorted((str(key), str(item)) for key, item in pairs))
 
 
-def _record(test: _Test, found: _Findings) -> ResultRecord | None:
+def _record(test: _Test, findings: _Findings) -> ResultRecord | None:
     kpis: list[Kpi] = []
-    seen: set[str] = set()
-    failed = len(found.problems)
+    ids: set[str] = set()
+    failed = len(findings.problems)
     for place, path, value in test.kpis:
-        if found.full:
+        if findings.full:
             return None
-        kpi = _kpi(place, path, value, found)
+        kpi = _kpi(place, path, value, findings)
         if kpi is None:
             continue
-        if kpi.kpi_id in seen:
-            found.problem(
+        if kpi.kpi_id in ids:
+            findings.problem(
                 place, _join(path, "kpi_id"), f"{shown(kpi.kpi_id)} is in the record more than once"
             )
             continue
-        seen.add(kpi.kpi_id)
+        ids.add(kpi.kpi_id)
         kpis.append(kpi)
     header = {key: item for key, item in test.header.items() if key in _RECORD_FIELDS and item is not None}
     try:
         record = ResultRecord.model_validate({**header, "kpis": kpis})
     except ValidationError as error:
-        found.problems += problems_of(error, test.place)
+        findings.problems += problems_of(error, test.place)
         return None
-    if not kpis and (test.broken or len(found.problems) > failed):
+    if not kpis and (test.broken or len(findings.problems) > failed):
         return None
     if not kpis and record.success:
-        found.warnings.append(Problem(test.place, "kpis", "the record has no measured KPI"))
+        findings.warnings.append(ResultProblem(test.place, "kpis", "the record has no measured KPI"))
     return record
 
 
-def _kpi(place: str, path: str, value: Any, found: _Findings) -> Kpi | None:
+def _kpi(place: str, path: str, value: Any, findings: _Findings) -> Kpi | None:
     """Checks one KPI; None if it is wrong, or has no value."""
     if not isinstance(value, Mapping):
-        found.problem(place, path, f"must be a KPI (an object), not {shown(value)}")
+        findings.problem(place, path, f"must be a KPI (an object), not {shown(value)}")
         return None
     current = _current_names(value)
     curve = value.get("is_curve", value.get("is_2d"))
     if curve is not None and not isinstance(curve, bool):
-        found.problem(place, _join(path, "is_curve"), f"must be true or false, not {shown(curve)}")
-    found.unknown(place, path, current, _KPI_FIELDS)
+        findings.problem(place, _join(path, "is_curve"), f"must be true or false, not {shown(curve)}")
+    findings.unknown(place, path, current, _KPI_FIELDS)
     if "value" in current and current["value"] is None and not current.get("values") and not curve:
         name = current.get("kpi_id")
-        found.warnings.append(
-            Problem(place, _join(path, "value"), f"{shown(name)} was not measured; it is left out")
+        findings.warnings.append(
+            ResultProblem(place, _join(path, "value"), f"{shown(name)} was not measured; it is left out")
         )
         return None
-    kept = {key: item for key, item in current.items() if key in _KPI_FIELDS and item is not None}
+    fields = {key: item for key, item in current.items() if key in _KPI_FIELDS and item is not None}
     try:
-        return Kpi.model_validate(kept)
+        return Kpi.model_validate(fields)
     except ValidationError as error:
-        found.problems += problems_of(error, place, path)
+        findings.problems += problems_of(error, place, path)
         return None
 
 
@@ -288,14 +292,14 @@ def _pair(point: Any) -> Any:
     return [point.get("x"), point.get("y")] if isinstance(point, Mapping) else point
 
 
-def _unique(records: list[ResultRecord], found: _Findings) -> tuple[ResultRecord, ...]:
+def _unique(records: list[ResultRecord], findings: _Findings) -> tuple[ResultRecord, ...]:
     """Leaves out what is there twice.  Two contents for one test are a problem: either could be meant."""
     by_slot: dict[str, ResultRecord] = {}
     for record in records:
         earlier = by_slot.setdefault(record.slot, record)
         if earlier is not record and earlier.content_key != record.content_key:
             what = canonical(record.labels).decode()
-            found.problem(
+            findings.problem(
                 "",
                 "",
                 f"two records have the run_id {shown(record.run_id)} and the labels {shown(what)}, but other "
@@ -304,10 +308,10 @@ def _unique(records: list[ResultRecord], found: _Findings) -> tuple[ResultRecord
     return tuple(by_slot.values())
 
 
-def _cut(found: list[Problem]) -> tuple[Problem, ...]:
-    if len(found) <= MAX_REPORTED:
-        return tuple(found)
-    return (*found[:MAX_REPORTED], Problem("", "", "and more"))
+def _cut(problems: list[ResultProblem]) -> tuple[ResultProblem, ...]:
+    if len(problems) <= MAX_REPORTED:
+        return tuple(problems)
+    return (*problems[:MAX_REPORTED], ResultProblem("", "", "and more"))
 
 
 def _join(*parts: str) -> str:

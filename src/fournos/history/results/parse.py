@@ -13,7 +13,7 @@ import orjson
 
 from fournos.engine.kube.weight import weight
 from fournos.engine.kube.yamls import load_all
-from fournos.history.results.problems import MAX_REPORTED, Problem
+from fournos.history.results.problems import MAX_REPORTED, ResultProblem
 
 MAX_BYTES: Final = 16 * 2**20
 MAX_YAML_BYTES: Final = 128 * 1024
@@ -34,7 +34,7 @@ class Parsed:
     """The values of a file, each with its place, and what could not be parsed."""
 
     values: tuple[tuple[str, Any], ...] = ()
-    problems: tuple[Problem, ...] = field(default=())
+    problems: tuple[ResultProblem, ...] = field(default=())
 
 
 def parse(content: bytes, name: str = "") -> Parsed:
@@ -71,7 +71,7 @@ def parse(content: bytes, name: str = "") -> Parsed:
 
 
 def _refused(message: str) -> Parsed:
-    return Parsed(problems=(Problem("", "", message),))
+    return Parsed(problems=(ResultProblem("", "", message),))
 
 
 def _single(value: Any) -> Parsed:
@@ -101,7 +101,7 @@ def _looks_like_lines(text: str) -> bool:
 
 def _lines(text: str) -> Parsed:
     values: list[tuple[str, Any]] = []
-    problems: list[Problem] = []
+    problems: list[ResultProblem] = []
     lines = ((number, line) for number, line in enumerate(StringIO(text), start=1) if line.strip())
     for number, line in lines:
         if len(problems) > MAX_REPORTED:
@@ -109,16 +109,16 @@ def _lines(text: str) -> Parsed:
         if len(values) == _MOST_LINES:
             left = 1 + sum(1 for _ in lines)
             text = f"{left} lines from here on are not read: send at most {_MOST_LINES} in one file"
-            problems.insert(0, Problem(f"line {number}", "", text))
+            problems.insert(0, ResultProblem(f"line {number}", "", text))
             break
         place = f"line {number}"
         try:
             value = _json(line)
         except ValueError as error:
-            problems.append(Problem(place, "", f"is not JSON: {error}"))
+            problems.append(ResultProblem(place, "", f"is not JSON: {error}"))
             continue
         if _deeper(value):
-            problems.append(Problem(place, "", f"is nested more than {MAX_DEPTH} levels deep"))
+            problems.append(ResultProblem(place, "", f"is nested more than {MAX_DEPTH} levels deep"))
         else:
             values.append((place, value))
     return Parsed(tuple(values), tuple(problems))

@@ -18,7 +18,7 @@ MAX_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ResultProblem:
     """One error or warning."""
 
     record: str
@@ -35,10 +35,10 @@ class Problem:
         return asdict(self)
 
 
-def problems_of(error: ValidationError, record: str, field: str = "") -> list[Problem]:
+def problems_of(error: ValidationError, record: str, field: str = "") -> list[ResultProblem]:
     """Returns a problem for each finding of pydantic."""
     return [
-        Problem(record, _path(field, found["loc"]), _message(found))
+        ResultProblem(record, _path(field, found["loc"]), _message(found))
         for found in islice(error.errors(include_url=False, include_context=False), MAX_REPORTED + 1)
     ]
 
@@ -52,12 +52,12 @@ def _path(start: str, parts: Iterable[int | str]) -> str:
     return escaped_line(path)
 
 
-def _message(found: Mapping[str, Any]) -> str:
-    text = str(found["msg"]).removeprefix("Value error, ")
+def _message(problem: Mapping[str, Any]) -> str:
+    text = str(problem["msg"]).removeprefix("Value error, ")
     text = text.replace("Input should be", "must be").replace("Field required", "is missing")
-    if found["type"] == "missing" or isinstance(found["input"], Mapping | list | tuple):
+    if problem["type"] == "missing" or isinstance(problem["input"], Mapping | list | tuple):
         return text
-    return f"{text}, not {shown(found['input'])}"
+    return f"{text}, not {shown(problem['input'])}"
 
 
 def shown(value: object) -> str:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fournos.engine.kube.resource import Obj
-from fournos.history.results.check import Checked, check, check_value
+from fournos.history.results.check import CheckedResults, check, check_value
 from fournos.history.results.models import ResultRecord
-from fournos.history.results.problems import Problem, shown
+from fournos.history.results.problems import ResultProblem, shown
 from fournos.insight.children import TASK_LABEL
 from fournos.insight.values import name_of, status_of
 from fournos.systems.jobs.names import RESULT_NAME
@@ -23,7 +23,7 @@ _TOO_MUCH: Final = (
 )
 
 
-def tekton_results(run: Obj | None, task_runs: Iterable[Obj] = ()) -> Checked:
+def tekton_results(run: Obj | None, task_runs: Iterable[Obj] = ()) -> CheckedResults:
     """Checks the results of a PipelineRun and of its TaskRuns.
 
     A Pipeline may return the result of one of its tasks as its own: a record that is there twice counts once.
@@ -32,14 +32,14 @@ def tekton_results(run: Obj | None, task_runs: Iterable[Obj] = ()) -> Checked:
     values = [(where, value) for where, obj in _origins(run, task_runs) for value in _values(obj)]
     size = sum(_size(value) for _, value in values)
     if size > MAX_BYTES:
-        return Checked(problems=(Problem("", "", _TOO_MUCH),))
+        return CheckedResults(problems=(ResultProblem("", "", _TOO_MUCH),))
     name = "" if size <= MAX_YAML_BYTES else "results.json"
     parts = [_prefixed(where, _checked(value, name)) for where, value in values]
     records: dict[str, ResultRecord] = {}
     for part in parts:
         for record in part.records:
             records.setdefault(record.slot, record)
-    return Checked(
+    return CheckedResults(
         tuple(records.values()),
         tuple(problem for part in parts for problem in part.problems),
         tuple(warning for part in parts for warning in part.warnings),
@@ -72,7 +72,7 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, list) else 0
 
 
-def _checked(value: Any, name: str) -> Checked:
+def _checked(value: Any, name: str) -> CheckedResults:
     """A result is a text with JSON or YAML, a list of such texts, or an object of KPI names and numbers.
 
     `name` is that of a file with the same format.
@@ -81,14 +81,16 @@ def _checked(value: Any, name: str) -> Checked:
         return check(value.encode("utf-8", "replace"), name)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         parts = [check(item.encode("utf-8", "replace"), name) for item in value]
-        return Checked(
+        return CheckedResults(
             tuple(record for part in parts for record in part.records),
             tuple(problem for part in parts for problem in part.problems),
             tuple(warning for part in parts for warning in part.warnings),
         )
     if isinstance(value, Mapping):
         return check_value({"kpis": [_scalar(name, text) for name, text in value.items()]})
-    return Checked(problems=(Problem("", "", f"must be text, a list or an object, not {shown(value)}"),))
+    return CheckedResults(
+        problems=(ResultProblem("", "", f"must be text, a list or an object, not {shown(value)}"),)
+    )
 
 
 def _scalar(name: str, text: Any) -> dict[str, Any]:
@@ -99,11 +101,13 @@ def _scalar(name: str, text: Any) -> dict[str, Any]:
         return {"kpi_id": name, "value": text}
 
 
-def _prefixed(where: str, found: Checked) -> Checked:
+def _prefixed(where: str, results: CheckedResults) -> CheckedResults:
     """Adds the origin to the places of problems and warnings."""
 
-    def named(problem: Problem) -> Problem:
+    def named(problem: ResultProblem) -> ResultProblem:
         place = f"{where} {problem.record}".strip()
         return replace(problem, record=place)
 
-    return Checked(found.records, tuple(map(named, found.problems)), tuple(map(named, found.warnings)))
+    return CheckedResults(
+        results.records, tuple(map(named, results.problems)), tuple(map(named, results.warnings))
+    )

@@ -7,10 +7,10 @@ from fournos.history.store.errors import (
     StoreUnavailableError,
     StoreUsageError,
 )
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 
 __all__ = [
-    "Store",
+    "HistoryStore",
     "StoreError",
     "StoreFullError",
     "StoreQueryError",

@@ -7,19 +7,19 @@ from typing import Any, Final
 
 from sqlalchemy import delete, insert, select, text, update
 
-from fournos.history.alerts.due import SETTLED, Announced, Delivery, News, Verdict, under_way
+from fournos.history.alerts.due import SETTLED, Announced, Delivery, News, NewsVerdict, under_way
 from fournos.history.store.results_schema import announcements
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 
 KEPT: Final = timedelta(days=365)
-"""Longer than any verdict is news."""
+"""Announcements are stored longer than any verdict is announced."""
 
 
 class Announcements:
     """The announcements in a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: HistoryStore) -> None:
         self._store = store
 
     async def of(self, namespace_uid: str, fingerprint: str, receiver: str) -> list[Announced]:
@@ -38,7 +38,7 @@ class Announcements:
                 row.run,
                 row.at,
                 row.rises,
-                Verdict(row.state),
+                NewsVerdict(row.state),
                 Delivery(row.delivery),
                 row.tries,
                 row.made_at,

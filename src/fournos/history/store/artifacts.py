@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
     Column,
-    ColumnElement,
-    Executable,
     Row,
     Table,
     Text,
-    delete,
     func,
     select,
     update,
@@ -23,9 +19,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from fournos.history.artifacts.archive import ContentGoneError, NoRunError, StoredArtifact
 from fournos.history.artifacts.rules import Artifact
 from fournos.history.records import Identity
+from fournos.history.store.blob_rows import BlobRows, claimed, for_keys
 from fournos.history.store.database import INSERT
 from fournos.history.store.schema import Time, blobs, metadata, of_run, runs
-from fournos.history.store.store import Store, number_of
+from fournos.history.store.sizes import total
+from fournos.history.store.store import number_of
 from fournos.history.store.text import indexed
 
 artifacts: Final = Table(
@@ -39,14 +37,9 @@ artifacts: Final = Table(
     Column("upload", Text),  # NULL: from a version without it
 )
 
-_BATCH: Final = 1000
 
-
-class ArtifactRows:
-    """Implements `fournos.history.artifacts.archive.Rows`.  Raises the errors of the store."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class ArtifactRows(BlobRows):
+    """The artifacts in a store.  Raises its errors."""
 
     async def artifacts(self, identity: Identity) -> list[Artifact]:
         """Returns the artifacts of a run, by path."""
@@ -64,7 +57,7 @@ class ArtifactRows:
     async def blob_bytes(self, identity: Identity) -> int:
         """Returns the bytes of all logs and artifacts in the namespace of a run."""
         statement = (
-            select(func.coalesce(func.sum(blobs.c.size), 0))
+            select(total(blobs.c.size))
             .join(runs, runs.c.id == blobs.c.run_id)
             .where(runs.c.cluster == identity.cluster, runs.c.namespace == identity.namespace)
         )
@@ -82,7 +75,7 @@ class ArtifactRows:
             if number is None:
                 raise NoRunError
             keys = stored.keys(identity.uid)
-            if len(await _claimed(connection, number, keys)) < len(keys):
+            if len(await claimed(connection, number, keys)) < len(keys):
                 raise ContentGoneError
             path = indexed(artifact.path)
             this = (artifacts.c.run_id == number, artifacts.c.path == path)
@@ -116,8 +109,8 @@ class ArtifactRows:
             used = select(artifacts.c.path).where(artifacts.c.run_id == number, *same).limit(1)
             if await connection.scalar(used) is not None:
                 return []
-            keys = await _claimed(connection, number, stored.keys(identity.uid))
-            await _each(connection, keys, lambda some: update(blobs).where(some).values(run_id=None))
+            keys = await claimed(connection, number, stored.keys(identity.uid))
+            await for_keys(connection, keys, lambda some: update(blobs).where(some).values(run_id=None))
             return keys
 
     async def _run(self, connection: AsyncConnection, identity: Identity) -> int | None:
@@ -126,34 +119,6 @@ class ArtifactRows:
         number: int | None = await connection.scalar(this.with_for_update(key_share=True))
         return number
 
-    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
-        """Notes a blob before it is written.  False: there is no such run."""
-        return await self._store.claim_blob(identity, key, size)
-
-    async def unclaim_blobs(self, keys: list[str]) -> None:
-        """Removes the notes of deleted blobs."""
-        async with self._store.writing() as connection:
-            await _each(connection, keys, lambda some: delete(blobs).where(some))
-
 
 def _stored(row: Row[Any]) -> StoredArtifact:
     return StoredArtifact(Artifact(row.path, row.size, row.sha256, row.stored_at), row.upload or "")
-
-
-async def _claimed(connection: AsyncConnection, number: int, keys: Sequence[str]) -> list[str]:
-    """Returns those of the keys that belong to the run."""
-    found: list[str] = []
-    for start in range(0, len(keys), _BATCH):
-        some = (blobs.c.run_id == number, blobs.c.key.in_(keys[start : start + _BATCH]))
-        found += await connection.scalars(select(blobs.c.key).where(*some))
-    return found
-
-
-async def _each(
-    connection: AsyncConnection,
-    keys: Sequence[str],
-    statement: Callable[[ColumnElement[bool]], Executable],
-) -> None:
-    """Executes the statement for the blobs of these keys, batch by batch: a statement has few parameters."""
-    for start in range(0, len(keys), _BATCH):
-        await connection.execute(statement(blobs.c.key.in_(keys[start : start + _BATCH])))

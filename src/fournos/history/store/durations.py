@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, select
 
-from fournos.history.estimates.durations import MAX_RUNS, MIN_RUNS, Past, Work, past_of
+from fournos.history.estimates.durations import MAX_RUNS, MIN_RUNS, Past, WorkProfile, past_of
 from fournos.history.records import Ending
 from fournos.history.store import rows
 from fournos.history.store.schema import runs
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 
 NEWEST: Final = 2_000
@@ -21,7 +21,7 @@ MOST_WORKS: Final = 100
 _KIND: Final = "FournosJob"
 
 
-async def past_runs(store: Store, works: Iterable[tuple[str, Work]]) -> dict[str, list[Past]]:
+async def past_runs(store: HistoryStore, works: Iterable[tuple[str, WorkProfile]]) -> dict[str, list[Past]]:
     """Returns the runs by the UID of their namespace, the newest first.
 
     `works` are the namespaces and the work of live jobs: runs of the same fingerprint are found also if they
@@ -32,20 +32,20 @@ async def past_runs(store: Store, works: Iterable[tuple[str, Work]]) -> dict[str
         newest = (
             await connection.execute(_ended(dialect).order_by(runs.c.ended_at.desc()).limit(NEWEST))
         ).all()
-        found = _by_namespace(newest)
-        known = {uid: [one.work.fingerprint for one in past] for uid, past in found.items()}
+        by_namespace = _by_namespace(newest)
+        fingerprints = {uid: [one.work.fingerprint for one in past] for uid, past in by_namespace.items()}
         short = {
             (uid, work.fingerprint): None
             for uid, work in works
-            if work.fingerprint and known.get(uid, []).count(work.fingerprint) < MIN_RUNS
+            if work.fingerprint and fingerprints.get(uid, []).count(work.fingerprint) < MIN_RUNS
         }
         for uid, fingerprint in list(short)[:MOST_WORKS]:
             where = (runs.c.fingerprint == indexed(fingerprint), runs.c.namespace_uid == indexed(uid))
             statement = _ended(dialect, *where).order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
             same = (await connection.execute(statement.limit(MAX_RUNS))).all()
-            rest = [one for one in found.get(uid, []) if one.work.fingerprint != fingerprint]
-            found[uid] = _by_namespace(same).get(uid, []) + rest
-    return found
+            rest = [one for one in by_namespace.get(uid, []) if one.work.fingerprint != fingerprint]
+            by_namespace[uid] = _by_namespace(same).get(uid, []) + rest
+    return by_namespace
 
 
 def _ended(dialect: str, *where: ColumnElement[bool]) -> Select[Any]:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import Document
 from fournos.history.regressions.reruns import other_images
+from fournos.history.store.rows import identity_text
 from fournos.history.store.schema import documents, runs
 from fournos.history.store.text import unpack
 
@@ -36,7 +37,7 @@ async def _provenance(connection: AsyncConnection, wanted: Iterable[str]) -> dic
         .where(runs.c.uid.in_(uids), documents.c.name == Document.PROVENANCE.value)
     )
     rows = (await connection.execute(statement)).all()
-    return {f"{row.cluster}/{row.namespace}/{row.uid}": row.data for row in rows}
+    return {identity_text(row): row.data for row in rows}
 
 
 def _compare(reruns: Mapping[str, str], stored: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:

@@ -67,15 +67,15 @@ def network_file_system(path: Path, mounts: Path = _MOUNTS) -> str:
         lines = mounts.read_text(encoding="utf-8").splitlines()
     except OSError:
         return ""  # Linux alone lists its mounts here.
-    found, longest = "", -1
+    kind, longest = "", -1
     resolved = path.resolve()
     for line in lines:
         before, _, after = line.partition(" - ")
         # Blanks in a mount point are written as \040.
         point = Path(before.split()[4].encode().decode("unicode_escape"))
         if resolved.is_relative_to(point) and len(point.parts) >= longest:
-            found, longest = after.split()[0], len(point.parts)
-    return found if found.removeprefix("fuse.").startswith(_NETWORK) else ""
+            kind, longest = after.split()[0], len(point.parts)
+    return kind if kind.removeprefix("fuse.").startswith(_NETWORK) else ""
 
 
 def warn_of_network(path: Path) -> None:

@@ -14,17 +14,18 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    delete,
     select,
+    update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.engine.kube.resource import Key
-from fournos.history.logs.models import Chunk, Container, Log, Position, Put
+from fournos.history.logs.models import Chunk, Log, Position, Put, StartedContainer
 from fournos.history.records import Identity
+from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.database import INSERT
-from fournos.history.store.schema import ID, Time, blobs, metadata, of_run
-from fournos.history.store.store import Store, number_of
+from fournos.history.store.schema import ID, Time, metadata, of_run
+from fournos.history.store.store import number_of
 from fournos.history.store.text import indexed, message
 
 logs: Final = Table(
@@ -66,13 +67,10 @@ log_chunks: Final = Table(
 _ORDER: Final = (logs.c.attempt, logs.c.started_at, logs.c.task, logs.c.pod, logs.c.position)
 
 
-class LogRows:
-    """Implements `fournos.history.logs.writer.Rows`.  Raises the errors of the store."""
+class LogRows(BlobRows):
+    """The logs in a store.  Raises its errors."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def log(self, identity: Identity, container: Container) -> tuple[Log, Chunk | None]:
+    async def log(self, identity: Identity, container: StartedContainer) -> tuple[Log, Chunk | None]:
         """Returns what is stored of a container's log, and its last chunk."""
         statement = select(logs).where(
             logs.c.run_id == number_of(identity),
@@ -101,13 +99,20 @@ class LogRows:
             return Put.STORED
 
     async def _upsert(self, connection: AsyncConnection, run: int, log: Log, after: int) -> int | None:
+        """Returns the number of the row of the log; None if it has not `after` lines, as when it is gone."""
         row = _row(log)
-        statement = INSERT[self._store.database.dialect](logs).values(run_id=run, **row)
-        statement = statement.on_conflict_do_update(
-            index_elements=["run_id", "pod_uid", "container"], set_=row, where=logs.c.lines == after
-        )
-        found: int | None = await connection.scalar(statement.returning(logs.c.id))
-        return found
+        same = logs.c.lines == after
+        statement: Any
+        if after:
+            this = (logs.c.run_id == run, *(logs.c[name] == row[name] for name in ("pod_uid", "container")))
+            statement = update(logs).where(*this, same).values(row)
+        else:
+            statement = INSERT[self._store.database.dialect](logs).values(run_id=run, **row)
+            statement = statement.on_conflict_do_update(
+                index_elements=["run_id", "pod_uid", "container"], set_=row, where=same
+            )
+        number: int | None = await connection.scalar(statement.returning(logs.c.id))
+        return number
 
     async def _put_chunk(self, connection: AsyncConnection, log: int, chunk: Chunk) -> None:
         changed = {
@@ -145,15 +150,6 @@ class LogRows:
             rows = (await connection.execute(statement.order_by(log_chunks.c.number))).all()
         return [_chunk(row) for row in rows]
 
-    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
-        """Notes a blob before it is written.  False: there is no such run."""
-        return await self._store.claim_blob(identity, key, size)
-
-    async def unclaim_blobs(self, keys: list[str]) -> None:
-        """Removes the notes of deleted blobs."""
-        async with self._store.writing() as connection:
-            await connection.execute(delete(blobs).where(blobs.c.key.in_(keys)))
-
 
 def _row(log: Log) -> dict[str, Any]:
     container = log.container
@@ -180,7 +176,7 @@ def _row(log: Log) -> dict[str, Any]:
 
 def _log(row: Row[Any], namespace: str) -> Log:
     return Log(
-        Container(
+        StartedContainer(
             pod=Key(namespace, row.pod),
             pod_uid=row.pod_uid,
             name=row.container,

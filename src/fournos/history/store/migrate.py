@@ -51,10 +51,10 @@ def revisions() -> list[str]:
 
 
 def _refuse_newer(connection: Connection) -> None:
-    found = current(connection)
-    if found is not None and found not in revisions():
+    revision = current(connection)
+    if revision is not None and revision not in revisions():
         raise StoreUsageError(
-            f"The history's database was written by a later version of fournos (revision {found}): "
+            f"The history's database was written by a later version of fournos (revision {revision}): "
             "use that version, or a backup from before it"
         )
 

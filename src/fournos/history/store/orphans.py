@@ -20,14 +20,14 @@ from fournos.history.blobs import Blobs
 from fournos.history.store.artifacts import artifacts
 from fournos.history.store.schema import blobs as blob_table
 from fournos.history.store.schema import runs
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 
 AGE: Final = timedelta(days=1)
 """A younger blob may be that of an upload which goes on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Orphans:
+class OrphanBlobs:
     """What a pass has found."""
 
     deleted: int = 0
@@ -35,7 +35,9 @@ class Orphans:
     """Blobs without a run that stay."""
 
 
-async def sweep_orphans(store: Store, files: Blobs, now: datetime, *, unknown: bool = False) -> Orphans:
+async def sweep_orphans(
+    store: HistoryStore, files: Blobs, now: datetime, *, unknown: bool = False
+) -> OrphanBlobs:
     """Deletes what interrupted uploads left; with `unknown` also the blobs that have no run."""
     deleted = kept = 0
     async for page in files.pages():
@@ -46,10 +48,10 @@ async def sweep_orphans(store: Store, files: Blobs, now: datetime, *, unknown: b
         if gone:
             await _delete(store, files, gone)
             deleted += len(gone)
-    return Orphans(deleted, kept)
+    return OrphanBlobs(deleted, kept)
 
 
-async def _lost(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]]:
+async def _lost(store: HistoryStore, keys: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns the keys of unfinished uploads of runs, and those without a run."""
     uids = {key.partition("/")[0] for key in keys}
     if not uids:
@@ -70,7 +72,7 @@ async def _lost(store: Store, keys: Sequence[str]) -> tuple[list[str], list[str]
     return unfinished, without
 
 
-async def _delete(store: Store, files: Blobs, keys: Sequence[str]) -> None:
+async def _delete(store: HistoryStore, files: Blobs, keys: Sequence[str]) -> None:
     """Deletes blobs; the row goes last, so that a process that ends in between leaves it to the retention."""
     async with store.writing() as connection:
         await connection.execute(update(blob_table).where(blob_table.c.key.in_(keys)).values(run_id=None))

@@ -20,7 +20,7 @@ from fournos.history.store.errors import StoreUnavailableError
 from fournos.history.store.results_schema import result_records
 from fournos.history.store.review import review
 from fournos.history.store.schema import labels, runs
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 from fournos.history.store.verdicts import Verdicts
 from fournos.systems.jobs.names import CONFIRMS_LABEL
@@ -32,13 +32,13 @@ INTERVAL: Final = 300.0
 UNKNOWN: Final = 1.0
 """Seconds between two looks for the UID of the cluster."""
 WATCHED: Final = 6 * RECENT
-"""Fingerprints without results for this time are over: their series are silent for good reason."""
+"""Fingerprints without results for this time are not judged: they are not run any more."""
 MOST: Final = 500
 """Fingerprints that are judged, those with the newest results."""
 
 
 async def watch_results(
-    opened: Callable[[], Awaitable[Store]],
+    opened: Callable[[], Awaitable[HistoryStore]],
     metrics: Metrics,
     clock: Clock,
     announcers: Sequence[Announcer] = (),
@@ -67,29 +67,31 @@ async def watch_results(
 
 
 async def standings(
-    store: Store, now: datetime, announcers: Sequence[Announcer] = (), *, cluster: str
+    store: HistoryStore, now: datetime, announcers: Sequence[Announcer] = (), *, cluster: str
 ) -> dict[str, list[Standing]]:
     """Returns what there is to tell of each fingerprint of a cluster, by the name of its namespace."""
-    found: dict[str, list[Standing]] = {}
+    by_namespace: dict[str, list[Standing]] = {}
     under_way = await _under_way(store)
     for namespace, uid, fingerprint in await _fingerprints(store, cluster, now - WATCHED):
-        one = await _judged(store, namespace, uid, fingerprint)
-        found.setdefault(namespace, []).append(
-            standing(one.series, one.report, one.known, under_way, now, pinned_at=one.pinned_at)
+        judged = await _judged(store, namespace, uid, fingerprint)
+        by_namespace.setdefault(namespace, []).append(
+            standing(judged.series, judged.report, judged.known, under_way, now, pinned_at=judged.pinned_at)
         )
         for announcer in announcers:
-            await announcer.look(store, one)
-    return found
+            await announcer.look(store, judged)
+    return by_namespace
 
 
-async def _judged(store: Store, namespace: str, namespace_uid: str, fingerprint: str) -> Judged:
-    found = await review(store, namespace_uid, fingerprint)
-    names = [one.id for one in found.series]
+async def _judged(store: HistoryStore, namespace: str, namespace_uid: str, fingerprint: str) -> Judged:
+    reviewed = await review(store, namespace_uid, fingerprint)
+    names = [one.id for one in reviewed.series]
     known = await Verdicts(store).acknowledged(names, (namespace_uid,))
-    return Judged(namespace, namespace_uid, fingerprint, found.series, found.report, known, found.pinned_at)
+    return Judged(
+        namespace, namespace_uid, fingerprint, reviewed.series, reviewed.report, known, reviewed.pinned_at
+    )
 
 
-async def _fingerprints(store: Store, cluster: str, since: datetime) -> list[tuple[str, str, str]]:
+async def _fingerprints(store: HistoryStore, cluster: str, since: datetime) -> list[tuple[str, str, str]]:
     """Namespace, its UID and fingerprint of the cluster's series with results since then."""
     newest = func.max(result_records.c.at)
     where = (runs.c.namespace, runs.c.namespace_uid, runs.c.fingerprint)
@@ -105,7 +107,7 @@ async def _fingerprints(store: Store, cluster: str, since: datetime) -> list[tup
         return [(row[0], row[1], row[2]) for row in (await connection.execute(statement)).all()]
 
 
-async def _under_way(store: Store) -> frozenset[str]:
+async def _under_way(store: HistoryStore) -> frozenset[str]:
     """The runs, as texts, that have reruns which have not ended."""
     statement = (
         select(runs.c.cluster, runs.c.namespace, labels.c.value)

@@ -17,7 +17,7 @@ from fournos.systems.jobs.names import CONFIRMS_LABEL
 def newest_points(
     table: Table,
     column: ColumnElement[Any],
-    wanted: Iterable[ColumnElement[bool]],
+    conditions: Iterable[ColumnElement[bool]],
     namespaces: tuple[str, ...] | None,
     newest: int,
     *,
@@ -40,7 +40,7 @@ def newest_points(
         .scalar_subquery()
     )
     # Materialized: else SQLite would look the time up again for each point.
-    since = select(series, last.label("since")).where(*wanted).cte("since").prefix_with("MATERIALIZED")
+    since = select(series, last.label("since")).where(*conditions).cte("since").prefix_with("MATERIALIZED")
     points = select(
         since,
         runs.c.cluster,

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, select
+from sqlalchemy import Connection, bindparam, func, select
 
-from fournos.history.records import Document, Identity, Interval, KeepMark, Run
+from fournos.history.records import Document, Identity, Interval, KeepMark, Record, Run
 from fournos.history.store import rows
 from fournos.history.store.schema import documents, keeps, runs, waits
-from fournos.history.store.text import unpack
+from fournos.history.store.text import indexed, unpack
 
 IDENTITY: Final = tuple(runs.c[name] == bindparam(name) for name in ("cluster", "namespace", "uid"))
 """The condition of one run; its parameters are those of `rows.identity_columns`."""
 _NUMBER: Final = select(runs.c.id).where(*IDENTITY)
 _WAITS: Final = select(waits).where(waits.c.run_id == bindparam("number")).order_by(waits.c.position)
+_LEDGERS: Final = (
+    select(waits)
+    .where(waits.c.run_id.in_(bindparam("numbers", expanding=True)))
+    .order_by(waits.c.run_id, waits.c.position)
+)
 _MARK: Final = select(keeps.c.by, keeps.c.at, keeps.c.reason).where(keeps.c.run_id == bindparam("number"))
 _DOCUMENTS: Final = select(documents.c.name, documents.c.data).where(
     documents.c.run_id == bindparam("number"), documents.c.name.in_(bindparam("names", expanding=True))
@@ -26,6 +32,21 @@ def get(connection: Connection, identity: Identity) -> Run | None:
     statement = select(*rows.columns(connection.dialect.name)).where(*IDENTITY)
     row = connection.execute(statement, rows.identity_columns(identity)).first()
     return None if row is None else rows.run_of(row)
+
+
+def namespaces(connection: Connection) -> list[tuple[str, str]]:
+    """Returns the name and the UID of each namespace that has runs, without reading the runs.
+
+    Each step asks the index for the next UID, so the number of namespaces counts and not that of the runs.
+    """
+    first = select(func.min(runs.c.namespace_uid).label("uid")).cte("uids", recursive=True)
+    following = select(
+        select(func.min(runs.c.namespace_uid)).where(runs.c.namespace_uid > first.c.uid).scalar_subquery()
+    ).where(first.c.uid.is_not(None))
+    uids = first.union_all(following)
+    name = select(runs.c.namespace).where(runs.c.namespace_uid == uids.c.uid).limit(1).scalar_subquery()
+    pairs = connection.execute(select(name, uids.c.uid).where(uids.c.uid.is_not(None)))
+    return [(row[0], row[1]) for row in pairs]
 
 
 def number_of(connection: Connection, identity: Identity) -> int | None:
@@ -53,10 +74,23 @@ def documents_of(
     return {Document(name): unpack(data) for name, data in found}
 
 
-def batch(
-    connection: Connection, conditions: Sequence[ColumnElement[bool]], order: Sequence[Any], limit: int
-) -> tuple[Sequence[Row[Any]], list[Run]]:
-    """Returns the first rows that meet the conditions, and their runs."""
+def open_records(
+    connection: Connection, cluster: str, kind: str, *, after: int, limit: int
+) -> list[tuple[int, Record]]:
+    """Returns the open runs of a kind whose `runs.id` is above `after`, by that number, with their ledgers.
+
+    One statement reads the ledgers of all: a process that starts may have thousands of open runs.
+    """
+    conditions = (
+        runs.c.cluster == indexed(cluster),
+        runs.c.kind == kind,
+        runs.c.closed_at.is_(None),
+        runs.c.id > after,
+    )
     columns = rows.columns(connection.dialect.name)
-    found = connection.execute(select(*columns).where(*conditions).order_by(*order).limit(limit)).all()
-    return found, list(map(rows.run_of, found))
+    statement = select(*columns).where(*conditions).order_by(runs.c.id).limit(limit)
+    open_rows = connection.execute(statement).all()
+    ledgers: defaultdict[int, list[Interval]] = defaultdict(list)
+    for row in connection.execute(_LEDGERS, {"numbers": [row.id for row in open_rows]}):
+        ledgers[row.run_id].append(rows.interval_of(row))
+    return [(row.id, Record(rows.run_of(row), tuple(ledgers[row.id]))) for row in open_rows]

@@ -23,7 +23,7 @@ _VALUES: Final = frozenset({"value", "values"})
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class PushResult:
     """What became of pushed records."""
 
     added: int = 0
@@ -50,25 +50,25 @@ def put_records(
     now: datetime,
     *,
     most: int = MAX_RECORDS,
-) -> Stored:
+) -> PushResult:
     """Stores the records of the run `number`; those that are there with the same content stay as they are."""
     fingerprint = connection.scalar(select(runs.c.fingerprint).where(runs.c.id == number))
-    known = _slots(connection, number)
+    content_keys = _slots(connection, number)
     added = refused = unchanged = 0
     rows = _Rows(str(fingerprint), now)
     for record, header in prepared:
-        if known.get(record.slot) == record.content_key:
+        if content_keys.get(record.slot) == record.content_key:
             unchanged += 1
-        elif record.slot not in known and len(known) + added >= most:
+        elif record.slot not in content_keys and len(content_keys) + added >= most:
             refused += 1
         else:
-            added += record.slot not in known
+            added += record.slot not in content_keys
             rows.add(_put_record(connection, number, record, header, now), record)
     _put_values(connection, rows)
     replaced = len(prepared) - added - refused - unchanged
     if added or replaced:
         connection.execute(MEASURE, {"number": number})
-    return Stored(added, replaced, unchanged, refused)
+    return PushResult(added, replaced, unchanged, refused)
 
 
 def _put_values(connection: Connection, rows: _Rows) -> None:

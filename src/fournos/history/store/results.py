@@ -20,10 +20,11 @@ from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import reads
 from fournos.history.store.images import changed_images
 from fournos.history.store.points import newest_points
-from fournos.history.store.result_rows import MAX_RECORDS, Stored, prepare, put_records
+from fournos.history.store.result_rows import MAX_RECORDS, PushResult, prepare, put_records
 from fournos.history.store.results_schema import curves, result_records, scalars, series
+from fournos.history.store.rows import identity_text
 from fournos.history.store.schema import runs
-from fournos.history.store.store import Store, number_of
+from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed, unpack
 
 NEWEST: Final = 200
@@ -37,18 +38,20 @@ class Results:
     whose runs count, "" for all.
     """
 
-    def __init__(self, store: Store, *, max_records: int = MAX_RECORDS) -> None:
+    def __init__(self, store: HistoryStore, *, max_records: int = MAX_RECORDS) -> None:
         self._store = store
         self._max_records = max_records
 
-    async def put(self, identity: Identity, records: Sequence[ResultRecord], now: datetime) -> Stored | None:
+    async def put(
+        self, identity: Identity, records: Sequence[ResultRecord], now: datetime
+    ) -> PushResult | None:
         """Stores the records of a run; None if there is no such run.
 
         Pushing them again changes nothing.  Of several records of one test the last one counts.
         """
         prepared = await asyncio.to_thread(prepare, records)
 
-        def put(connection: Connection) -> Stored | None:
+        def put(connection: Connection) -> PushResult | None:
             number = reads.number_of(connection, identity)
             if number is None:
                 return None
@@ -81,7 +84,7 @@ class Results:
         statement = select(runs.c.cluster, runs.c.namespace, runs.c.uid, runs.c.name)
         async with self._store.reading() as connection:
             rows = (await connection.execute(statement.where(runs.c.uid.in_(uids)))).all()
-        return {f"{row.cluster}/{row.namespace}/{row.uid}": row.name for row in rows}
+        return {identity_text(row): row.name for row in rows}
 
     async def series(
         self,
@@ -136,7 +139,7 @@ class Results:
                 wanted = (series.c.fingerprint == indexed(fingerprint),)
                 statement = newest_points(table, column, wanted, namespaces, newest, cluster=cluster)
                 for row in (await connection.execute(statement)).all():
-                    if f"{row.cluster}/{row.namespace}/{row.uid}" not in left_out:
+                    if identity_text(row) not in left_out:
                         key = RowKey(row.kpi_id, tuple(json.loads(row.labels).items()))
                         history.setdefault(key, []).append(_kpi(row, row.measured))
         return history
@@ -146,7 +149,7 @@ def _points(rows: Iterable[Any]) -> tuple[Point, ...]:
     """The points of a series, the oldest first; several values of a run are one point."""
     by_run: dict[str, list[Any]] = {}
     for row in rows:
-        by_run.setdefault(f"{row.cluster}/{row.namespace}/{row.uid}", []).append(row)
+        by_run.setdefault(identity_text(row), []).append(row)
     points = [
         Point(
             run,

@@ -25,12 +25,13 @@ from fournos.history.metrics import report_volume
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
 from fournos.history.store import maintenance
 from fournos.history.store.errors import StoreUnavailableError
-from fournos.history.store.orphans import AGE, Orphans, sweep_orphans
+from fournos.history.store.orphans import AGE, OrphanBlobs, sweep_orphans
 from fournos.history.store.patrol import UNKNOWN
 from fournos.history.store.results_schema import acknowledgements, baselines, curves, scalars, series
 from fournos.history.store.schema import blobs as blob_table
 from fournos.history.store.schema import keeps, runs, tombstones
-from fournos.history.store.store import Store, number_of
+from fournos.history.store.sizes import total
+from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed
 from fournos.history.store_settings import StoreSettings
 
@@ -47,7 +48,7 @@ VOLUME_INTERVAL: Final = 300.0
 _NAMESPACES: Final = 10
 
 
-class Removal(StrEnum):
+class TombstoneCause(StrEnum):
     """Why a run is in `tombstones`."""
 
     EXPIRED = "Expired"
@@ -55,7 +56,7 @@ class Removal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RetentionLimits:
     """How much stays; None: no limit."""
 
     age: timedelta | None = None
@@ -65,14 +66,14 @@ class Limits:
     """Bytes of each namespace's ended runs: documents and blobs."""
 
     @classmethod
-    def of(cls, settings: StoreSettings) -> Limits:
+    def of(cls, settings: StoreSettings) -> RetentionLimits:
         return cls(settings.longest_age, settings.retention_runs or None, settings.most_bytes)
 
 
 async def patrol(
-    store: Store,
+    store: HistoryStore,
     files: Blobs,
-    limits: Limits,
+    limits: RetentionLimits,
     metrics: Metrics,
     clock: Clock,
     *,
@@ -104,7 +105,7 @@ async def patrol(
         await _rest(store, files, metrics, own, interval)
 
 
-async def _rest(store: Store, files: Blobs, metrics: Metrics, cluster: str, seconds: float) -> None:
+async def _rest(store: HistoryStore, files: Blobs, metrics: Metrics, cluster: str, seconds: float) -> None:
     """Waits, and reports the volume meanwhile: it can be full long before the next pass."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
@@ -119,7 +120,7 @@ async def _rest(store: Store, files: Blobs, metrics: Metrics, cluster: str, seco
         await asyncio.sleep(VOLUME_INTERVAL)
 
 
-async def largest(store: Store, cluster: str) -> dict[str, int]:
+async def largest(store: HistoryStore, cluster: str) -> dict[str, int]:
     """Returns the bytes of logs and artifacts of the cluster's namespaces with the most of them."""
     size = func.sum(blob_table.c.size)
     statement = (
@@ -134,7 +135,7 @@ async def largest(store: Store, cluster: str) -> dict[str, int]:
         return {namespace: int(total) for namespace, total in await connection.execute(statement)}
 
 
-def _tell(orphans: Orphans) -> None:
+def _tell(orphans: OrphanBlobs) -> None:
     if orphans.deleted:
         log.info("%d parts of uploads that did not finish are deleted", orphans.deleted)
     if orphans.unknown:
@@ -144,16 +145,18 @@ def _tell(orphans: Orphans) -> None:
         )
 
 
-async def expire(store: Store, files: Blobs, limits: Limits, now: datetime, *, cluster: str = "") -> int:
+async def expire(
+    store: HistoryStore, files: Blobs, limits: RetentionLimits, now: datetime, *, cluster: str = ""
+) -> int:
     """Deletes what is beyond the limits with its blobs, and returns the number of runs.
 
     Of all clusters without `cluster`.  A run that is open or marked stays, whatever its age.
     """
     number = 0
     while batch := await _beyond(store, limits, now, cluster):
-        number += await _remove(store, batch, Removal.EXPIRED, now, _may_expire())
+        number += await _remove(store, batch, TombstoneCause.EXPIRED, now, _may_expire())
     async with store.writing() as connection:
-        old = [tombstones.c.cause == Removal.EXPIRED.value, tombstones.c.at < now - _FORGOTTEN]
+        old = [tombstones.c.cause == TombstoneCause.EXPIRED.value, tombstones.c.at < now - _FORGOTTEN]
         old += [tombstones.c.cluster == indexed(cluster)] if cluster else []
         await connection.execute(delete(tombstones).where(*old))
     await sweep_series(store)
@@ -161,7 +164,7 @@ async def expire(store: Store, files: Blobs, limits: Limits, now: datetime, *, c
     return number
 
 
-async def erase(store: Store, files: Blobs, identities: Iterable[Identity], now: datetime) -> int:
+async def erase(store: HistoryStore, files: Blobs, identities: Iterable[Identity], now: datetime) -> int:
     """Deletes these runs with their blobs, whatever their state, and returns their number."""
     numbers: list[int] = []
     async with store.reading() as connection:
@@ -170,28 +173,28 @@ async def erase(store: Store, files: Blobs, identities: Iterable[Identity], now:
             numbers += [] if found is None else [found]
     number = 0
     for start in range(0, len(numbers), _BATCH):
-        number += await _remove(store, numbers[start : start + _BATCH], Removal.DELETED, now)
+        number += await _remove(store, numbers[start : start + _BATCH], TombstoneCause.DELETED, now)
     await sweep_series(store)
     await sweep_blobs(store, files)
     await maintenance.give_back(store.database)
     return number
 
 
-async def erasable(store: Store, query: Query, *, kept: bool) -> list[Run]:
+async def erasable(store: HistoryStore, query: Query, *, kept: bool) -> list[Run]:
     """Returns the ended runs that match; those with a keep mark only with `kept`."""
-    found: list[Run] = []
+    erasable_runs: list[Run] = []
     query = replace(query, limit=PAGE_MAX)
     while True:
         page = await store.find(query)
         closed = [run for run in page.runs if run.ending is not Ending.OPEN]
         marked = set() if kept else await store.kept(run.identity for run in closed)
-        found += [run for run in closed if run.identity not in marked]
+        erasable_runs += [run for run in closed if run.identity not in marked]
         if not page.cursor:
-            return found
+            return erasable_runs
         query = replace(query, cursor=page.cursor)
 
 
-async def sweep_blobs(store: Store, files: Blobs) -> None:
+async def sweep_blobs(store: HistoryStore, files: Blobs) -> None:
     """Deletes the blobs whose run is deleted."""
     ownerless = blob_table.c.run_id.is_(None)
     while True:
@@ -204,7 +207,7 @@ async def sweep_blobs(store: Store, files: Blobs) -> None:
             await connection.execute(delete(blob_table).where(ownerless, blob_table.c.key.in_(keys)))
 
 
-async def sweep_series(store: Store) -> None:
+async def sweep_series(store: HistoryStore) -> None:
     """Deletes the series without values, as their runs are deleted, and what was acknowledged of them."""
     used = [
         select(table.c.series).where(table.c.series == series.c.id).exists() for table in (scalars, curves)
@@ -222,14 +225,14 @@ async def sweep_series(store: Store) -> None:
         await connection.execute(delete(acknowledgements).where(~known))
 
 
-async def report(store: Store, metrics: Metrics, expired: int) -> None:
+async def report(store: HistoryStore, metrics: Metrics, expired: int) -> None:
     """Sets the metrics of the store, after a pass of the retention."""
     database = await maintenance.size(store.database)
     async with store.reading() as connection:
         number, documents = (
-            await connection.execute(select(func.count(), _sum(runs.c.document_bytes)))
+            await connection.execute(select(func.count(), total(runs.c.document_bytes)))
         ).one()
-        size = await connection.scalar(select(_sum(blob_table.c.size)))
+        size = await connection.scalar(select(total(blob_table.c.size)))
     set_metrics(
         metrics,
         database=database,
@@ -240,10 +243,6 @@ async def report(store: Store, metrics: Metrics, expired: int) -> None:
     )
 
 
-def _sum(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    return func.coalesce(func.sum(column), 0)
-
-
 def _may_expire() -> ColumnElement[bool]:
     """The condition of runs that have ended, have no keep mark and are no baseline."""
     marks = [
@@ -252,7 +251,7 @@ def _may_expire() -> ColumnElement[bool]:
     return and_(runs.c.closed_at.is_not(None), *(~mark for mark in marks))
 
 
-async def _beyond(store: Store, limits: Limits, now: datetime, cluster: str) -> Sequence[int]:
+async def _beyond(store: HistoryStore, limits: RetentionLimits, now: datetime, cluster: str) -> Sequence[int]:
     """Returns the keys of some runs that are beyond a limit, the oldest end first."""
     mine = [runs.c.cluster == indexed(cluster)] if cluster else []
     async with store.reading() as connection:
@@ -299,15 +298,19 @@ async def _first(connection: AsyncConnection, statement: Select[Any]) -> Sequenc
 
 
 async def _remove(
-    store: Store, numbers: Sequence[int], cause: Removal, now: datetime, *conditions: ColumnElement[bool]
+    store: HistoryStore,
+    numbers: Sequence[int],
+    cause: TombstoneCause,
+    now: datetime,
+    *conditions: ColumnElement[bool],
 ) -> int:
     """Deletes the runs that still meet the conditions; a tombstone keeps each from being recorded again."""
     async with store.writing() as connection:
         identity = (runs.c.cluster, runs.c.namespace, runs.c.uid)
-        found = await connection.execute(
+        deleted = await connection.execute(
             delete(runs).where(runs.c.id.in_(numbers), *conditions).returning(*identity)
         )
-        gone = [{**row._mapping, "at": now, "cause": cause.value} for row in found]
+        gone = [{**row._mapping, "at": now, "cause": cause.value} for row in deleted]
         if gone:
             await connection.execute(insert(tombstones), gone)
     return len(gone)

@@ -11,7 +11,7 @@ from fournos.history.regressions.baseline import baseline_values
 from fournos.history.regressions.judge import Report, judge
 from fournos.history.regressions.series import Kind, Series, State
 from fournos.history.store.results import Results
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 from fournos.history.store.verdicts import Verdicts
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 
@@ -20,7 +20,7 @@ REVIEWED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class SeriesReview:
     """The series of one fingerprint in one namespace, and what was found in them."""
 
     series: list[Series]
@@ -29,17 +29,17 @@ class Review:
     """When its baseline was pinned; None if there is none."""
 
 
-async def review(store: Store, namespace_uid: str, fingerprint: str) -> Review:
+async def review(store: HistoryStore, namespace_uid: str, fingerprint: str) -> SeriesReview:
     """Judges the series of a fingerprint by the runs of one namespace, and by its pinned baseline."""
     results = Results(store)
     series = await results.series(fingerprint, (namespace_uid,), newest=REVIEWED)
     pinned = await Verdicts(store).baseline(namespace_uid, fingerprint)
     records = await results.of(pinned.run.identity) if pinned else ()
     report = await asyncio.to_thread(judge, series, baseline_values(fingerprint, records))
-    return Review(series, report, pinned.at if pinned else None)
+    return SeriesReview(series, report, pinned.at if pinned else None)
 
 
-async def suspects_regression(store: Store, identity: Identity) -> bool:
+async def suspects_regression(store: HistoryStore, identity: Identity) -> bool:
     """True if the newest results of this run are worse than the noise of earlier ones.
 
     Only then reruns are worth their time: not for an improvement, nor for a rerun itself.
@@ -47,10 +47,10 @@ async def suspects_regression(store: Store, identity: Identity) -> bool:
     run = await store.get(identity)
     if run is None or not _is_judged(run) or not await Results(store).of(identity):
         return False
-    found = await review(store, run.namespace_uid, run.fingerprint)
+    reviewed = await review(store, run.namespace_uid, run.fingerprint)
     return any(
         one.run == identity.text and one.kind is Kind.REGRESSION and one.state is not State.REFUTED
-        for one in found.report.findings
+        for one in reviewed.report.findings
     )
 
 

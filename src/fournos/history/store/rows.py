@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import ColumnElement, Row, Text, and_, cast, func, or_, select, type_coerce
+from sqlalchemy import ColumnElement, Row, Text, cast, func, select, type_coerce
 
 from fournos.history.records import Ending, Identity, Interval, Run
 from fournos.history.store.schema import labels, runs
@@ -45,6 +45,11 @@ def identity_columns(identity: Identity) -> dict[str, str]:
     }
 
 
+def identity_text(row: Any) -> str:
+    """Returns `Identity.text` of a row with the columns that identify a run."""
+    return Identity(row.cluster, row.namespace, row.uid).text
+
+
 def row_of(run: Run) -> dict[str, Any]:
     """Returns the row of a run in `runs`, without the store's own key."""
     plain = {name: getattr(run, name) for name in _PLAIN}
@@ -71,12 +76,12 @@ def closed_at(run: Run) -> datetime | None:
 def run_of(row: Row[Any] | tuple[Any, ...]) -> Run:
     """Returns the run of a row with `columns`."""
     values: tuple[Any, ...] = tuple(row)
-    _, cluster, namespace, uid, ending, text, *plain, found = values
+    _, cluster, namespace, uid, ending, text, *plain, label_json = values
     return Run(
         identity=Identity(cluster, namespace, uid),
         ending=Ending(ending),
         message=text,
-        labels=orjson.loads(found) if found else {},
+        labels=orjson.loads(label_json) if label_json else {},
         **dict(zip(_PLAIN, plain, strict=True)),
     )
 
@@ -106,8 +111,3 @@ def wait_rows(waits: Iterable[Interval]) -> list[dict[str, Any]]:
 def interval_of(row: Row[Any]) -> Interval:
     found = row._mapping
     return Interval(found["start_at"], found["end_at"], Cause(found["cause"]), found["text"])
-
-
-def after(ended_at: datetime, number: int) -> ColumnElement[bool]:
-    """Returns the condition of the runs after this one, in order of their end."""
-    return or_(runs.c.ended_at > ended_at, and_(runs.c.ended_at == ended_at, runs.c.id > number))

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Row, func, select
 
 from fournos.history.records import Detail, Document, Page, Query
 from fournos.history.store import reads, rows
-from fournos.history.store.entries import cursor_of
+from fournos.history.store.index_scans import cursor_of
 from fournos.history.store.pages import page_statement, require_valid
-from fournos.history.store.reach import Choice, Reach
+from fournos.history.store.query_plan import Planner, QueryPlan
 from fournos.history.store.schema import runs
 from fournos.history.store.text import indexed
 
@@ -33,45 +33,45 @@ class Search:
 
     def find(self, connection: Connection, query: Query) -> Page:
         """Returns a page of the runs that match.  Raises StoreQueryError for a query that is not valid."""
-        found, until = self._page(connection, query)
-        shown = tuple(map(rows.run_of, found[: query.limit]))
-        if len(found) > query.limit:
-            last = found[query.limit - 1]
+        page, until = self._page(connection, query)
+        shown = tuple(map(rows.run_of, page[: query.limit]))
+        if len(page) > query.limit:
+            last = page[query.limit - 1]
             return Page(shown, cursor_of(last.submitted_at, last.id))
         if until is None:
             return Page(shown)
-        return Page(shown, cursor_of(until, 0), until if len(found) < query.limit else None)
+        return Page(shown, cursor_of(until, 0), until if len(page) < query.limit else None)
 
-    def detail(self, connection: Connection, query: Query, wanted: Iterable[Document]) -> Detail | None:
+    def detail(self, connection: Connection, query: Query, documents: Iterable[Document]) -> Detail | None:
         """Returns the newest run that matches, with its ledger and these documents."""
         query = replace(query, limit=1)
-        found, until = self._page(connection, query)
-        while not found and until is not None:
-            found, until = self._page(connection, replace(query, cursor=cursor_of(until, 0)))
-        if not found:
+        page, until = self._page(connection, query)
+        while not page and until is not None:
+            page, until = self._page(connection, replace(query, cursor=cursor_of(until, 0)))
+        if not page:
             return None
-        number = found[0].id
+        number = page[0].id
         return Detail(
-            rows.run_of(found[0]),
+            rows.run_of(page[0]),
             reads.waits_of(connection, number),
-            reads.documents_of(connection, number, wanted),
+            reads.documents_of(connection, number, documents),
             reads.mark_of(connection, number),
         )
 
-    def reach(self, connection: Connection, query: Query) -> Reach:
+    def plan(self, connection: Connection, query: Query) -> QueryPlan:
         """Returns by which filter the page is read, and how far it searches."""
-        choice = Choice(query, self.dialect)
-        if (known := choice.known()) is not None:
-            return known
-        if choice.leading:
-            few = choice.fewest(connection.execute(choice.counts()).one())
-            if few is not None:
-                return few
-        if self.has_trigrams and choice.trigrams:
-            found = _by_trigrams(connection, choice)
-            if found is not None:
-                return found
-        return choice.furthest(connection.execute(choice.ends()).one())
+        planner = Planner(query, self.dialect)
+        if (plan := planner.without_counts()) is not None:
+            return plan
+        if planner.leading:
+            plan = planner.by_fewest(connection.execute(planner.counts_statement()).one())
+            if plan is not None:
+                return plan
+        if self.has_trigrams and planner.trigrams:
+            plan = _by_trigrams(connection, planner)
+            if plan is not None:
+                return plan
+        return planner.by_furthest(connection.execute(planner.ends_statement()).one())
 
     def _page(self, connection: Connection, query: Query) -> tuple[Sequence[Row[Any]], datetime | None]:
         """Returns the rows of a page and one more if there is one, and the time at which the search ended."""
@@ -80,8 +80,8 @@ class Search:
             return (), None
         if query.in_cluster and self._has_no_other(connection, query.in_cluster):
             query = replace(query, in_cluster="")
-        reach = self.reach(connection, query)
-        return connection.execute(page_statement(query, self.dialect, reach)).all(), reach.until
+        plan = self.plan(connection, query)
+        return connection.execute(page_statement(query, self.dialect, plan)).all(), plan.until
 
     def _has_no_other(self, connection: Connection, cluster: str) -> bool:
         """Whether all runs are of the cluster, so that a page needs no look at it.
@@ -94,12 +94,13 @@ class Search:
         return bool(first == last == indexed(cluster))
 
 
-def _by_trigrams(connection: Connection, choice: Choice) -> Reach | None:
-    """Returns the reach by the index of trigrams; None where the names are compared."""
-    numbers = connection.execute(choice.numbers()).scalars().all()
-    if not numbers:
+def _by_trigrams(connection: Connection, planner: Planner) -> QueryPlan | None:
+    """Returns the plan by the index of trigrams; None where the names are compared."""
+    counts = connection.execute(planner.trigram_counts_statement()).scalars().all()
+    if not counts:
         return None
-    found = choice.rarest(numbers)
-    if found is None or choice.is_few(min(numbers)):
-        return found
-    return found if choice.is_few(connection.execute(choice.found(found.rare)).scalar_one()) else None
+    plan = planner.by_trigrams(counts)
+    if plan is None or planner.is_few(min(counts)):
+        return plan
+    matches = connection.execute(planner.matches_statement(plan.rare)).scalar_one()
+    return plan if planner.is_few(matches) else None

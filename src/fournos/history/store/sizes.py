@@ -13,16 +13,17 @@ SCALAR_BYTES: Final = 200
 """What one scalar takes, with its part of the index."""
 
 
-def _sum(column: ColumnElement[Any]) -> ColumnElement[Any]:
+def total(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Returns the sum of a column; 0 without rows."""
     return func.coalesce(func.sum(column), 0)
 
 
 _MINE: Final[Any] = bindparam("number")
 _RECORDS: Final = select(result_records.c.id).where(result_records.c.run_id == _MINE)
 _SIZES: Final = (
-    select(_sum(documents.c.size)).where(documents.c.run_id == _MINE),
-    select(_sum(result_records.c.size)).where(result_records.c.run_id == _MINE),
-    select(_sum(curves.c.size)).where(curves.c.record_id.in_(_RECORDS)),
+    select(total(documents.c.size)).where(documents.c.run_id == _MINE),
+    select(total(result_records.c.size)).where(result_records.c.run_id == _MINE),
+    select(total(curves.c.size)).where(curves.c.record_id.in_(_RECORDS)),
     select(func.count() * SCALAR_BYTES).select_from(scalars).where(scalars.c.record_id.in_(_RECORDS)),
 )
 _TOTAL: Final[Any] = sum(one.scalar_subquery() for one in _SIZES)

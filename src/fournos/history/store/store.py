@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, delete, insert, select, union_all
+from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Record, Run
 from fournos.history.store import reads, rows, writes
-from fournos.history.store.database import BUSY_SECONDS, INSERT, Database, open_database
+from fournos.history.store.database import BUSY_SECONDS, Database, open_database
 from fournos.history.store.results_schema import baselines
-from fournos.history.store.schema import blobs, keeps, runs
+from fournos.history.store.schema import keeps, runs
 from fournos.history.store.search import Search
 from fournos.history.store.text import indexed, message
 
@@ -23,7 +23,7 @@ _BATCH: Final = 500
 """Runs that an iteration reads at once."""
 
 
-class Store:
+class HistoryStore:
     """Reads and writes the history.  Every method is one transaction.
 
     Raises StoreUnavailableError while the database does not answer or has no space: the same call may succeed
@@ -35,7 +35,9 @@ class Store:
         self.search = Search(database.dialect, database.has_trigrams)
 
     @classmethod
-    async def open(cls, url: str, *, writable: bool = True, busy_seconds: float = BUSY_SECONDS) -> Store:
+    async def open(
+        cls, url: str, *, writable: bool = True, busy_seconds: float = BUSY_SECONDS
+    ) -> HistoryStore:
         """Opens the database of the URL and brings its tables up to date.
 
         Raises StoreUsageError for one that cannot be used: a SQLite database has exactly one writer.
@@ -45,7 +47,7 @@ class Store:
     async def close(self) -> None:
         await self.database.close()
 
-    async def __aenter__(self) -> Store:
+    async def __aenter__(self) -> HistoryStore:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
@@ -67,7 +69,7 @@ class Store:
         """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
         try:
             await self.database.write(lambda connection: writes.put(connection, record))
-        except writes.RefusedError:
+        except writes.RecordRefusedError:
             return False
         return True
 
@@ -86,6 +88,10 @@ class Store:
         """Returns the newest run that matches, with its waiting ledger and these documents, in one read."""
         return await self.database.read(lambda connection: self.search.detail(connection, query, documents))
 
+    async def namespaces(self) -> list[tuple[str, str]]:
+        """Returns the name and the UID of each namespace that has runs."""
+        return await self.database.read(reads.namespaces)
+
     async def waits(self, identity: Identity) -> tuple[Interval, ...]:
         """Returns the waiting ledger of a run, oldest first."""
 
@@ -103,40 +109,17 @@ class Store:
 
         return await self.database.read(read)
 
-    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
-        """Yields the runs of a kind whose end is not known, in no particular order."""
-        wanted = (runs.c.cluster == indexed(cluster), runs.c.kind == kind, runs.c.closed_at.is_(None))
-        async for run in self._all(wanted, (runs.c.id,), lambda row: runs.c.id > row.id):
-            yield run
-
-    async def ended(self, since: datetime, kind: str = "") -> AsyncIterator[Run]:
-        """Yields the runs that ended at or after a time, the first end first."""
-        wanted = (runs.c.closed_at.is_not(None), *((runs.c.kind == kind,) if kind else ()))
-        order = (runs.c.ended_at, runs.c.id)
-        async for run in self._all(
-            wanted, order, lambda row: rows.after(row.ended_at, row.id), runs.c.ended_at >= since
-        ):
-            yield run
-
-    async def _all(
-        self,
-        wanted: Sequence[ColumnElement[bool]],
-        order: Sequence[Any],
-        after: Callable[[Row[Any]], ColumnElement[bool]],
-        first: ColumnElement[bool] | None = None,
-    ) -> AsyncIterator[Run]:
-        """Yields all runs that meet the conditions, batch by batch; `after` is the condition of the next."""
-        begin = () if first is None else (first,)
+    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
+        """Yields the runs of a kind whose end is not known, with their ledgers, in no particular order."""
+        last = 0
         while True:
-            conditions = (*wanted, *begin)
-            found, batch = await self.database.read(
-                partial(reads.batch, conditions=conditions, order=order, limit=_BATCH)
-            )
-            for run in batch:
-                yield run
-            if len(found) < _BATCH:
+            read = partial(reads.open_records, cluster=cluster, kind=kind, after=last, limit=_BATCH)
+            batch = await self.database.read(read)
+            for _, record in batch:
+                yield record
+            if len(batch) < _BATCH:
                 return
-            begin = (after(found[-1]),)
+            last, _ = batch[-1]
 
     async def keep(self, identity: Identity, on: bool, *, by: str, reason: str, now: datetime) -> bool:
         """Marks a run as one that never expires, or takes the mark away.  False: there is no such run."""
@@ -160,20 +143,6 @@ class Store:
         async with self.reading() as connection:
             found = [tuple(row) for row in await connection.execute(names)]
         return {by_columns[row] for row in found if row in by_columns}
-
-    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
-        """Notes a blob of a run before it is written: it goes with the run.  False: there is no such run."""
-        async with self.writing() as connection:
-            number = await connection.scalar(select(number_of(identity)))
-            if number is None:
-                return False
-            statement = INSERT[self.database.dialect](blobs)
-            row = {"key": key, "run_id": number, "size": size}
-            changed = {"run_id": number, "size": size}
-            await connection.execute(
-                statement.values(row).on_conflict_do_update(index_elements=["key"], set_=changed)
-            )
-            return True
 
 
 def number_of(identity: Identity) -> Any:

@@ -57,11 +57,11 @@ _USABLE: Final = {
 
 def of(words: str, dialect: str) -> tuple[str, ...]:
     """Returns trigrams of a text, from all over it; none if the index does not find this text."""
-    found = tuple(dict.fromkeys(_USABLE[dialect].findall(folded(words))))
-    if len(found) <= _ASKED:
-        return found
-    last = len(found) - 1
-    return tuple(found[place * last // (_ASKED - 1)] for place in range(_ASKED))
+    trigrams = tuple(dict.fromkeys(_USABLE[dialect].findall(folded(words))))
+    if len(trigrams) <= _ASKED:
+        return trigrams
+    last = len(trigrams) - 1
+    return tuple(trigrams[place * last // (_ASKED - 1)] for place in range(_ASKED))
 
 
 def numbers(asked: Sequence[str], dialect: str) -> Subquery:
@@ -109,18 +109,18 @@ def keys(asked: Sequence[str], dialect: str) -> Select[Any]:
     return _found(asked)
 
 
-def entries(words: str, asked: Sequence[str], dialect: str) -> Subquery:
+def scan(words: str, asked: Sequence[str], dialect: str) -> Subquery:
     """Returns the times and keys of the runs with a text, read by the index, whatever is asked of them."""
-    found = select(runs.c.submitted_at, runs.c.id)
+    statement = select(runs.c.submitted_at, runs.c.id)
     if dialect == "sqlite":
-        found = found.where(contains(runs.c.search, words))
-        found = found.join(_FTS, _FTS.c.rowid == runs.c.id).where(_FTS.c.search.match(_all(asked)))
+        statement = statement.where(contains(runs.c.search, words))
+        statement = statement.join(_FTS, _FTS.c.rowid == runs.c.id).where(_FTS.c.search.match(_all(asked)))
     else:
         # With LIKE the index would be asked for the trigrams of the whole text.
-        found = found.where(_has(runs.c.search, folded(words)))
-        found = found.where(*(contains(runs.c.search, each) for each in asked))
+        statement = statement.where(_has(runs.c.search, folded(words)))
+        statement = statement.where(*(contains(runs.c.search, each) for each in asked))
     # A subquery with an OFFSET is read by itself: the order of the page cannot choose another index.
-    return found.offset(0).subquery("found")
+    return statement.offset(0).subquery("found")
 
 
 def contains(names: ColumnElement[Any], words: str) -> ColumnElement[bool]:

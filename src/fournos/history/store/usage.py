@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from fournos.history.store.schema import in_the_row, microseconds, runs
-from fournos.history.store.store import Store
+from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 from fournos.history.usage import SHARED, Sum, Usage, added
 
@@ -35,7 +35,7 @@ _SHARED: Final = dict(
 
 
 async def used(
-    store: Store,
+    store: HistoryStore,
     since: datetime,
     until: datetime,
     *,

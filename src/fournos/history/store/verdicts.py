@@ -18,7 +18,7 @@ from fournos.history.store.results_schema import acknowledgements, baselines, pr
 from fournos.history.store.results_schema import series as series_table
 from fournos.history.store.rows import columns, run_of
 from fournos.history.store.schema import keeps, runs
-from fournos.history.store.store import Store, number_of
+from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed, message
 
 MAX_PREDICTIONS: Final = 1_000
@@ -32,7 +32,7 @@ class Verdicts:
     whose runs count, "" for all.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: HistoryStore) -> None:
         self._store = store
 
     async def pin(self, identity: Identity, *, by: str, reason: str, now: datetime) -> bool:
@@ -65,11 +65,11 @@ class Verdicts:
             return bool((await connection.execute(delete(baselines).where(where))).rowcount)
 
     async def baseline(self, namespace_uid: str, fingerprint: str) -> Baseline | None:
-        found = await self.baselines(
+        pinned = await self.baselines(
             baselines.c.namespace_uid == indexed(namespace_uid),
             baselines.c.fingerprint == indexed(fingerprint),
         )
-        return found[0] if found else None
+        return pinned[0] if pinned else None
 
     async def pinned(
         self, namespaces: tuple[str, ...] | None, namespace: str = "", *, cluster: str = ""
@@ -155,16 +155,16 @@ class Verdicts:
             for row in rows
         ]
 
-    async def predict(self, identity: Identity, found: Estimate, now: datetime) -> bool:
+    async def predict(self, identity: Identity, estimate: Estimate, now: datetime) -> bool:
         """Stores what an estimate predicts of a run.  False: nothing, or there is no such run."""
-        ranges = (("start", found.start), ("end", found.end))
+        ranges = (("start", estimate.start), ("end", estimate.end))
         rows = [
             {
                 "event": event,
                 "made_at": now,
                 "median_at": times.median,
                 "p90_at": times.p90,
-                "basis": message(found.basis),
+                "basis": message(estimate.basis),
             }
             for event, times in ranges
             if times

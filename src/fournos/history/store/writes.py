@@ -22,7 +22,7 @@ _BURIED: Final = select(tombstones.c.at).where(
 )
 
 
-class RefusedError(Exception):
+class RecordRefusedError(Exception):
     """Rolls the transaction of a record back."""
 
 
@@ -39,7 +39,7 @@ def put(connection: Connection, record: Record) -> None:
     # Looked for after the upsert, which waits for a deletion of the run that is under way.
     identity = rows.identity_columns(record.run.identity)
     if number is None or connection.scalar(_BURIED, identity) is not None:
-        raise RefusedError
+        raise RecordRefusedError
     _replace(connection, labels, number, rows.label_rows(record.run))
     _replace(connection, waits, number, rows.wait_rows(record.waits))
     if record.documents:
@@ -74,16 +74,18 @@ def _put_documents(dialect: str) -> Any:
     )
 
 
-def _replace(connection: Connection, table: Table, number: int, wanted: Sequence[Mapping[str, Any]]) -> None:
-    """Makes `wanted` the rows of a run in the table.  Nothing is written if they are stored already."""
+def _replace(
+    connection: Connection, table: Table, number: int, new_rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Makes `new_rows` the rows of a run in the table.  Nothing is written if they are stored already."""
     stored, removal = _of_run(table)
-    found = [dict(row._mapping) for row in connection.execute(stored, {"number": number})]
-    if found == list(wanted):
+    present = [dict(row._mapping) for row in connection.execute(stored, {"number": number})]
+    if present == list(new_rows):
         return
-    if found:
+    if present:
         connection.execute(removal, {"number": number})
-    if wanted:
-        connection.execute(insert(table), [{"run_id": number, **row} for row in wanted])
+    if new_rows:
+        connection.execute(insert(table), [{"run_id": number, **row} for row in new_rows])
 
 
 @cache

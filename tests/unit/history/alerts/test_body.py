@@ -8,15 +8,15 @@ from typing import Any
 
 from fournos.history.alerts.body import SHOWN, body, signature
 from fournos.history.alerts.due import News, due
-from fournos.history.alerts.receiver import Context
+from fournos.history.alerts.receiver import NewsContext
 from fournos.history.records import Identity
 from tests.history import a_run
 from tests.unit.history.alerts.test_due import DROP, NOW, QUIET, judged, series
 
 
-def of(news: News, context: Context | None = None) -> dict[str, Any]:
+def of(news: News, context: NewsContext | None = None) -> dict[str, Any]:
     run = a_run(1, identity=Identity("c", "n", "12"), owner="alice", target="gpu-1")
-    found = context or Context(run, a_run(0), ("image a -> b",))
+    found = context or NewsContext(run, a_run(0), ("image a -> b",))
     result: dict[str, Any] = json.loads(body(news, found))
     return result
 
@@ -54,14 +54,14 @@ def test_an_improvement_is_one() -> None:
 
 
 def test_a_run_that_has_expired_has_its_uid() -> None:
-    found = of(drop(), Context(None))["fournos"]
+    found = of(drop(), NewsContext(None))["fournos"]
     assert (found["run"]["name"], found["run"]["owner"]) == ("12", "")
     assert found["commands"] == ["fournos trend -n n 12"]
 
 
 def test_names_mention_no_person_and_add_no_lines() -> None:
     run = a_run(1, owner="<!channel> & co\n* forged")
-    data = of(drop(), Context(run))
+    data = of(drop(), NewsContext(run))
     assert "<!channel>" not in data["text"]
     assert "&lt;!channel&gt; &amp; co * forged" in data["text"]
 
@@ -79,7 +79,7 @@ def test_secrets_are_hidden_and_the_size_is_bounded() -> None:
         for number in range(500)
     )
     content = body(
-        replace(news, changes=many), Context(a_run(1, owner=f"token {token}"), None, ["c" * 9000] * 99)
+        replace(news, changes=many), NewsContext(a_run(1, owner=f"token {token}"), None, ["c" * 9000] * 99)
     )
     assert token.encode() not in content
     assert len(content) < 300_000

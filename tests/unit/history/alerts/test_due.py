@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fournos.history.alerts.due import TRIES, UNDER_WAY, Announced, Delivery, Judged, News, Verdict, due
+from fournos.history.alerts.due import TRIES, UNDER_WAY, Announced, Delivery, Judged, News, NewsVerdict, due
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.judge import Report, judge
 from fournos.history.regressions.series import Point, Series
@@ -44,9 +44,10 @@ DROP = (60.0, 60.5, 59.5, 60.2, 60.1)
 
 
 @pytest.mark.parametrize(
-    ("better", "verdict"), [(True, Verdict.CONFIRMED), (False, Verdict.IMPROVED), (None, Verdict.CHANGED)]
+    ("better", "verdict"),
+    [(True, NewsVerdict.CONFIRMED), (False, NewsVerdict.IMPROVED), (None, NewsVerdict.CHANGED)],
 )
-def test_a_confirmed_change_is_due_with_the_run_before(better: bool | None, verdict: Verdict) -> None:
+def test_a_confirmed_change_is_due_with_the_run_before(better: bool | None, verdict: NewsVerdict) -> None:
     (news,) = due(judged(series(*DROP, better=better)), [], NOW)
     assert (news.verdict, news.run, news.before) == (verdict, "c/n/12", "c/n/11")
     assert [mark.state for mark in news.marks] == [verdict]
@@ -78,11 +79,11 @@ def test_a_further_change_and_the_way_back_are_announced() -> None:
     further = series(*DROP, 30.0, 30.2, 29.8, 30.1, 30.0)
     known = [replace(one, at=further.points[12].at) for one in announced(sent)]
     (news,) = due(judged(further), known, NOW)
-    assert (news.verdict, news.run) == (Verdict.CONFIRMED, "c/n/17")
+    assert (news.verdict, news.run) == (NewsVerdict.CONFIRMED, "c/n/17")
     back = series(*DROP, 100.0, 100.2, 99.8, 100.1, 100.0)
     known = [replace(one, at=back.points[12].at) for one in announced(sent)]
     (news,) = due(judged(back), known, NOW)
-    assert (news.verdict, news.run) == (Verdict.IMPROVED, "c/n/17")
+    assert (news.verdict, news.run) == (NewsVerdict.IMPROVED, "c/n/17")
 
 
 def test_what_is_acknowledged_or_old_is_not_due() -> None:
@@ -90,14 +91,14 @@ def test_what_is_acknowledged_or_old_is_not_due() -> None:
     (finding,) = judge([bad]).findings
     assert due(judged(bad, known=(Acknowledgement.of(finding, "meant", "me", NOW),)), [], NOW) == []
     old = due(judged(bad), [], NOW + timedelta(days=15))
-    assert [news.verdict for news in old] == [Verdict.SILENT]
+    assert [news.verdict for news in old] == [NewsVerdict.SILENT]
 
 
 def test_a_silence_is_announced_once_and_again_after_new_runs() -> None:
     later = NOW + timedelta(days=3)
     whole = judged(series(), series(name="other"))
     (news,) = due(whole, [], later)
-    assert (news.verdict, news.run, len(news.silent)) == (Verdict.SILENT, "c/n/11", 2)
+    assert (news.verdict, news.run, len(news.silent)) == (NewsVerdict.SILENT, "c/n/11", 2)
     assert due(whole, announced(news), later) == []
     one = whole.series[0]
     expired = [replace(each, points=each.points[:-1]) for each in whole.series]

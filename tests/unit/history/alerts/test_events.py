@@ -14,14 +14,14 @@ from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.runtime.events import MAX_NOTE
 from fournos.history.alerts.due import Delivery, News, due
 from fournos.history.alerts.events import Events, event, note
-from fournos.history.alerts.receiver import Context, Outcome
+from fournos.history.alerts.receiver import NewsContext, SendOutcome
 from fournos.history.records import Identity
 from tests.history import a_run
 from tests.unit.history.alerts.test_due import DROP, NOW, QUIET, judged, series
 from tests.world.server import Connection, Server, VirtualClock
 
 JOB: Obj = {"metadata": {"namespace": "n", "name": "job-1", "uid": "12"}}
-CONTEXT = Context(a_run(1, identity=Identity("c", "n", "12")), a_run(0))
+CONTEXT = NewsContext(a_run(1, identity=Identity("c", "n", "12")), a_run(0))
 
 
 def drop(better: bool | None = True) -> News:
@@ -84,8 +84,8 @@ def test_those_of_another_cluster_and_silent_series_are_left_to_others() -> None
 
 async def test_it_is_created_once() -> None:
     server = Server()
-    assert await receiver(server).send(drop(), CONTEXT) == Outcome()
-    assert await receiver(server).send(drop(), CONTEXT) == Outcome(), "as after a crash before the mark"
+    assert await receiver(server).send(drop(), CONTEXT) == SendOutcome()
+    assert await receiver(server).send(drop(), CONTEXT) == SendOutcome(), "as after a crash before the mark"
     (made,) = server.list(EVENT)
     assert made["reason"] == "RegressionConfirmed"
 
@@ -94,7 +94,7 @@ async def test_a_job_that_is_gone_has_no_event() -> None:
     server = Server()
     outcome = await receiver(server, found=None).send(drop(), CONTEXT)
     assert (outcome.delivery, outcome.failure) == (Delivery.GONE, "")
-    assert (await receiver(server).send(drop(), Context(None))).gone, "its row has expired"
+    assert (await receiver(server).send(drop(), NewsContext(None))).gone, "its row has expired"
     assert server.list(EVENT) == []
 
 

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from fournos.history.alerts.body import signature
-from fournos.history.alerts.receiver import Outcome
-from fournos.history.alerts.webhook import SIGNATURE, Webhook
+from fournos.history.alerts.receiver import SendOutcome
+from fournos.history.alerts.webhook import SIGNATURE, WebhookReceiver
 from tests.world.server import VirtualClock
 
 HIDDEN = "T000-B000-hidden"
@@ -47,20 +47,22 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-def webhook(receiver: Receiver, tmp_path: Path) -> Callable[..., Webhook]:
+def webhook(receiver: Receiver, tmp_path: Path) -> Callable[..., WebhookReceiver]:
     url, secret = tmp_path / "url", tmp_path / "secret"
     url.write_text(f"{receiver.url}\n")
     secret.write_text("s3cret\n")
 
-    def make(limit: float = 60.0, secret_file: str | None = None) -> Webhook:
+    def make(limit: float = 60.0, secret_file: str | None = None) -> WebhookReceiver:
         name = str(secret) if secret_file is None else secret_file
-        return Webhook(str(url), name, VirtualClock(), pauses=(0.0, 0.0), limit=limit)
+        return WebhookReceiver(str(url), name, VirtualClock(), pauses=(0.0, 0.0), limit=limit)
 
     return make
 
 
-async def test_the_body_arrives_once_and_signed(receiver: Receiver, webhook: Callable[..., Webhook]) -> None:
-    assert await webhook().post(b'{"text":"x"}') == Outcome()
+async def test_the_body_arrives_once_and_signed(
+    receiver: Receiver, webhook: Callable[..., WebhookReceiver]
+) -> None:
+    assert await webhook().post(b'{"text":"x"}') == SendOutcome()
     ((path, content, headers),) = receiver.requests
     assert (path, content) == (f"/services/{HIDDEN}", b'{"text":"x"}')
     assert headers["Content-Type"] == "application/json"
@@ -69,33 +71,33 @@ async def test_the_body_arrives_once_and_signed(receiver: Receiver, webhook: Cal
 
 
 async def test_without_a_key_there_is_no_signature(
-    receiver: Receiver, webhook: Callable[..., Webhook]
+    receiver: Receiver, webhook: Callable[..., WebhookReceiver]
 ) -> None:
-    assert await webhook(secret_file="").post(b"{}") == Outcome()
+    assert await webhook(secret_file="").post(b"{}") == SendOutcome()
     assert SIGNATURE not in receiver.requests[0][2]
 
 
 async def test_a_server_that_fails_is_asked_three_times(
-    receiver: Receiver, webhook: Callable[..., Webhook]
+    receiver: Receiver, webhook: Callable[..., WebhookReceiver]
 ) -> None:
     receiver.statuses = [500, 503, 200]
-    assert await webhook().post(b"{}") == Outcome()
+    assert await webhook().post(b"{}") == SendOutcome()
     receiver.statuses, receiver.requests = [500], []
-    assert await webhook().post(b"{}") == Outcome("status 500", down=True)
+    assert await webhook().post(b"{}") == SendOutcome("status 500", down=True)
     assert len(receiver.requests) == 3
 
 
 @pytest.mark.parametrize("status", [307, 400, 404])
 async def test_a_redirect_is_not_followed_and_a_refusal_not_repeated(
-    receiver: Receiver, webhook: Callable[..., Webhook], status: int
+    receiver: Receiver, webhook: Callable[..., WebhookReceiver], status: int
 ) -> None:
     receiver.statuses = [status]
-    assert await webhook().post(b"{}") == Outcome(f"status {status}")
+    assert await webhook().post(b"{}") == SendOutcome(f"status {status}")
     assert [path for path, _, _ in receiver.requests] == [f"/services/{HIDDEN}"]
 
 
 async def test_a_server_that_does_not_answer_costs_a_limited_time(
-    receiver: Receiver, webhook: Callable[..., Webhook]
+    receiver: Receiver, webhook: Callable[..., WebhookReceiver]
 ) -> None:
     receiver.statuses = [0]
     outcome = await webhook(limit=0.2).post(b"{}")
@@ -111,7 +113,7 @@ async def test_a_server_that_does_not_answer_costs_a_limited_time(
     ],
 )  # fmt: skip
 async def test_no_failure_has_the_url(
-    webhook: Callable[..., Webhook], tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+    webhook: Callable[..., WebhookReceiver], tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "url").write_text(text)
     with caplog.at_level("DEBUG"):
@@ -121,7 +123,7 @@ async def test_no_failure_has_the_url(
 
 
 async def test_a_secret_that_is_missing_sends_nothing(
-    receiver: Receiver, webhook: Callable[..., Webhook], tmp_path: Path
+    receiver: Receiver, webhook: Callable[..., WebhookReceiver], tmp_path: Path
 ) -> None:
     outcome = await webhook(secret_file=str(tmp_path / "none")).post(b"{}")
     assert outcome.failure.endswith("No such file or directory")

@@ -15,10 +15,13 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.history.api.authentication import Authenticator, FrontProxy
-from fournos.history.api.authorization import Authorizer
+from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
+from fournos.history.api.service import HistoryService
+from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.records import Detail, Document, Identity, KeepMark, Page, Query, Run
+from tests.world.server import VirtualClock
 
 BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -130,12 +133,19 @@ class Reviews:
         self.rights |= {(user, verb, resource, namespace) for verb in verbs}
 
 
-@dataclass
-class Service:
-    store: MemoryStore
+class Service(HistoryService):
+    """The service over a store in memory, without blobs."""
 
-    def now(self) -> datetime:
-        return BEGAN
+    def __init__(self, store: MemoryStore) -> None:
+        async def opened() -> Any:
+            return store
+
+        blobs: Any = None
+        super().__init__(opened, blobs, clock=VirtualClock(BEGAN), limits=ArtifactLimits())
+
+    async def delete(self, identity: Identity) -> None:
+        store: Any = await self.store()
+        await store.delete(identity)
 
 
 @dataclass
@@ -161,12 +171,13 @@ class Stage:
 @asynccontextmanager
 async def stage(*, front_proxy: FrontProxy | None = None) -> AsyncIterator[Stage]:
     store, reviews, now = MemoryStore(), Reviews(), [0.0]
+    service = Service(store)
     server = HistoryServer(
         ROUTES,
-        Service(store),
+        service,
         reviews,  # type: ignore[arg-type]
         Authenticator(reviews, monotonic=lambda: now[0], front_proxy=front_proxy),  # type: ignore[arg-type]
-        Authorizer(reviews, store, cluster="here", monotonic=lambda: now[0]),  # type: ignore[arg-type]
+        HistoryAuthorizer(reviews, service.store, cluster="here", monotonic=lambda: now[0]),  # type: ignore[arg-type]
         version="1",
         unavailable=(OSError,),
         refused=(LookupError,),

@@ -10,7 +10,7 @@ import pytest
 from fournos.history.api import results
 from fournos.history.api.errors import TooManyRequestsError
 from fournos.history.api.results import Checks
-from fournos.history.results.check import Checked
+from fournos.history.results.check import CheckedResults
 
 
 class Gate:
@@ -21,11 +21,11 @@ class Gate:
         self.first = threading.Event()
         self.open = threading.Event()
 
-    def check(self, content: bytes, name: str) -> Checked:
+    def check(self, content: bytes, name: str) -> CheckedResults:
         self.begun.append(name)
         self.first.set()
         assert self.open.wait(30)
-        return Checked()
+        return CheckedResults()
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def test_a_namespace_has_one_file_at_a_time_in_the_queue(gate: Gate) -> No
     sent = [asyncio.create_task(checks.check(ns, b"", name)) for ns, name in ("a1", "a2", "a3", "b1")]
     assert await asyncio.to_thread(gate.first.wait, 30)  # the event loop goes on meanwhile
     gate.open.set()
-    assert await asyncio.gather(*sent) == [Checked()] * 4
+    assert await asyncio.gather(*sent) == [CheckedResults()] * 4
     assert gate.begun == ["1", "1", "2", "3"]
 
 
@@ -50,7 +50,7 @@ async def test_the_thread_ends_with_the_server(gate: Gate) -> None:
     assert await asyncio.to_thread(gate.first.wait, 30)
     checks.close()
     gate.open.set()
-    assert await sent[0] == Checked(), "the file that is checked is checked to its end"
+    assert await sent[0] == CheckedResults(), "the file that is checked is checked to its end"
     with pytest.raises(asyncio.CancelledError):
         await sent[1]
     for thread in threading.enumerate():
@@ -69,7 +69,7 @@ async def test_a_request_that_is_given_up_keeps_the_turn_until_its_file_is_check
     await asyncio.sleep(0)
     assert gate.begun == ["1"]
     gate.open.set()
-    assert await second == Checked()
+    assert await second == CheckedResults()
 
 
 async def test_who_waits_too_long_is_sent_away(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,4 +81,4 @@ async def test_who_waits_too_long_is_sent_away(gate: Gate, monkeypatch: pytest.M
         await checks.check("a", b"", "2")
     assert refused.value.retry_after
     gate.open.set()
-    assert await first == Checked()
+    assert await first == CheckedResults()

@@ -16,7 +16,7 @@ from multidict import CIMultiDict
 
 from fournos.engine.runtime.webhook.certificates import Pair as Serving
 from fournos.history.api.authentication import Authenticator, FrontProxy
-from fournos.history.api.authorization import Authorizer
+from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.front_proxy import correction, front_proxy
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
@@ -71,15 +71,15 @@ def client(pair: Pair | None, tmp_path: Path) -> ssl.SSLContext:
 async def test_headers_count_only_with_the_certificate_of_the_api_server(
     pair: Pair | None, status: int, tmp_path: Path
 ) -> None:
-    store, reviews = MemoryStore([run("a")]), Reviews()
+    service, reviews = Service(MemoryStore([run("a")])), Reviews()
     reviews.may("ann", "list")
     authority, proxy = front_proxy(config_map()) or (b"", None)
     server = HistoryServer(
         ROUTES,
-        Service(store),
+        service,
         reviews,  # type: ignore[arg-type]
         Authenticator(reviews, monotonic=lambda: 0.0, front_proxy=proxy),  # type: ignore[arg-type]
-        Authorizer(reviews, store, cluster="here", monotonic=lambda: 0.0),  # type: ignore[arg-type]
+        HistoryAuthorizer(reviews, service.store, cluster="here", monotonic=lambda: 0.0),  # type: ignore[arg-type]
         version="1",
     )
     serving = AUTHORITY.issue("server")

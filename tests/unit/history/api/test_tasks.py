@@ -11,7 +11,7 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.api.tasks import api_tasks
-from fournos.history.artifacts.rules import Artifact, ArtifactError, Limits
+from fournos.history.artifacts.rules import Artifact, ArtifactError, ArtifactLimits
 from fournos.history.part import PART
 from fournos.history.settings import HistorySettings
 from tests.unit.engine.runtime.loop import LoopClock
@@ -55,7 +55,7 @@ def test_how_many_artifacts_a_run_may_have(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("FOURNOS_HISTORY_NAMESPACE_SHARE", "10")
     settings = HistorySettings()
     assert (settings.artifact_files, settings.artifact_mb) == (1, 3)
-    assert settings.artifact_limits == Limits(1, 3_000_000, share=0.1)
+    assert settings.artifact_limits == ArtifactLimits(1, 3_000_000, share=0.1)
     present = [Artifact("a", 1, "0" * 64, BEGAN)]
     settings.artifact_limits.check(present, "a", 3_000_000)
     with pytest.raises(ArtifactError):

@@ -14,7 +14,7 @@ import pytest
 
 from fournos.history.compare.comparison import Comparison, RowKey, Verdict, compare
 from fournos.history.compare.curves import common, single_valued, typical
-from fournos.history.compare.differences import Section, Subject, causes, differences
+from fournos.history.compare.differences import ComparedRun, Section, causes, differences
 from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.results.models import Kpi, ResultRecord
@@ -26,10 +26,10 @@ def kpi(value: float = 100.0, kpi_id: str = "throughput", **more: Any) -> Kpi:
     return Kpi(**{"kpi_id": kpi_id, "value": value, "unit": "tokens/s", "higher_is_better": True, **more})
 
 
-def run(name: str, *kpis: Kpi, **more: Any) -> Subject:
+def run(name: str, *kpis: Kpi, **more: Any) -> ComparedRun:
     labels = more.pop("labels", {"model_name": "llama"})
     records = (ResultRecord(labels=labels, kpis=kpis),) if kpis else ()
-    return Subject(**{"name": name, "fingerprint": PRINT, "records": records, **more})
+    return ComparedRun(**{"name": name, "fingerprint": PRINT, "records": records, **more})
 
 
 def key(kpi_id: str = "throughput") -> RowKey:
@@ -66,9 +66,9 @@ def test_noise_decides_what_a_change_is() -> None:
 
 
 def test_repeats_in_a_run_narrow_the_band() -> None:
-    def repeated(name: str, *values: float) -> Subject:
+    def repeated(name: str, *values: float) -> ComparedRun:
         records = tuple(ResultRecord(run_id=str(n), kpis=(kpi(v),)) for n, v in enumerate(values))
-        return Subject(name, PRINT, records)
+        return ComparedRun(name, PRINT, records)
 
     past = {RowKey("throughput"): history(cv=0.03)[key()]}
     single = compare([repeated("a", 100), repeated("b", 94)], past).rows[0]
@@ -111,7 +111,7 @@ def test_what_is_missing_or_measured_otherwise() -> None:
 
 
 def test_failed_tests_do_not_count() -> None:
-    failed = Subject(
+    failed = ComparedRun(
         "b", PRINT, (ResultRecord(labels={"model_name": "llama"}, success=False, kpis=(kpi(1),)),)
     )
     assert compare([run("a", kpi(100)), failed], history()).rows[0].cells[1].verdict is Verdict.MISSING
@@ -285,7 +285,7 @@ def hostile() -> Comparison:
 
 
 def test_the_names_of_the_runs_are_no_difference() -> None:
-    def about(name: str, other: str) -> Subject:
+    def about(name: str, other: str) -> ComparedRun:
         params = [{"value": name}, {"value": f"{name}-kubeconfig"}, {"value": other}]
         return run(name, kpi(), provenance={"params": params}, spec={"env": {"JOB": name}})
 

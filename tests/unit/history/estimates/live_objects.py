@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fournos.engine.api.times import format_time
-from fournos.history.estimates.durations import Past, Work
+from fournos.history.estimates.durations import Past, WorkProfile
 from fournos.history.estimates.live import Objects
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -116,5 +116,5 @@ def world(*jobs: tuple[dict[str, Any], dict[str, Any]], queue: Any = None, **fie
     return replace(found, **fields)
 
 
-def past(work: Work, seconds: float = 3600.0, number: int = 5) -> list[Past]:
+def past(work: WorkProfile, seconds: float = 3600.0, number: int = 5) -> list[Past]:
     return [Past(work, seconds)] * number

@@ -12,8 +12,16 @@ import pytest
 
 from fournos.engine.kube.resource import Key
 from fournos.history.estimates.accuracy import Prediction, accuracy
-from fournos.history.estimates.durations import Durations, Past, Work, closest, durations, past_of, quantile
-from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, capacity_of
+from fournos.history.estimates.durations import (
+    Durations,
+    Past,
+    WorkProfile,
+    closest,
+    durations,
+    past_of,
+    quantile,
+)
+from fournos.history.estimates.queue import QueueModel, RunningJob, WaitingJob, capacity_of
 from fournos.history.estimates.simulate import estimate, estimates, remaining, would_start
 from fournos.history.records import Identity, Run
 from fournos.insight.quota import Quota, QuotaLine
@@ -35,15 +43,17 @@ def running(name: str, gpus: float = 8, elapsed: float = 0, known: Durations | N
     return RunningJob(key(name), "a", {"gpu": gpus}, elapsed, known)
 
 
-def queue(*jobs: WaitingJob, busy: tuple[RunningJob, ...] = (), strict: bool = False, b: float = 0) -> Queue:
-    return Queue({"a": {"gpu": 8.0}, "b": {"gpu": b}}, jobs, busy, strict)
+def queue(
+    *jobs: WaitingJob, busy: tuple[RunningJob, ...] = (), strict: bool = False, b: float = 0
+) -> QueueModel:
+    return QueueModel({"a": {"gpu": 8.0}, "b": {"gpu": b}}, jobs, busy, strict)
 
 
 def minutes(found: datetime) -> float:
     return (found - NOW).total_seconds() / 60
 
 
-def start(found: Queue, name: str) -> float:
+def start(found: QueueModel, name: str) -> float:
     result = estimate(found, key(name), NOW).start
     assert result
     assert result.median <= result.p90
@@ -107,7 +117,7 @@ def test_the_same_queue_has_the_same_estimate() -> None:
         (replace(queue(waiting("x")), stopped=True), "its queue is stopped"),
     ],
 )
-def test_without_an_estimate_there_is_a_reason(found: Queue, reason: str) -> None:
+def test_without_an_estimate_there_is_a_reason(found: QueueModel, reason: str) -> None:
     result = estimate(found, key("x"), NOW)
     assert (result.start, result.end) == (None, None)
     assert reason in result.reason
@@ -195,9 +205,9 @@ def test_a_long_queue_is_estimated_in_time() -> None:
     assert time.process_time() - begun < 10
 
 
-def work(**more: object) -> Work:
+def work(**more: object) -> WorkProfile:
     fields = {"fingerprint": "f", "pipeline": "p", "project": "x", "gpu_type": "h200", "gpu_count": 2}
-    return Work(**{**fields, **more})  # type: ignore[arg-type]
+    return WorkProfile(**{**fields, **more})  # type: ignore[arg-type]
 
 
 def test_the_most_comparable_runs_of_which_there_are_enough() -> None:
@@ -213,7 +223,9 @@ def test_the_most_comparable_runs_of_which_there_are_enough() -> None:
     assert found
     assert found.basis == "10 runs of the same pipeline"
     assert durations(work(), same[:4]) is None
-    assert durations(Work(), [Past(Work(), 1.0)] * 20) is None, "nothing known is nothing in common"
+    assert durations(WorkProfile(), [Past(WorkProfile(), 1.0)] * 20) is None, (
+        "nothing known is nothing in common"
+    )
     newest = durations(work(), [*[Past(work(), 1.0)] * 50, *[Past(work(), 99.0)] * 50])
     assert newest
     assert set(newest.seconds) == {1.0}
@@ -234,8 +246,8 @@ def test_the_past_of_a_run() -> None:
         return past_of(run)
 
     later = NOW + timedelta(minutes=5)
-    assert ran(started_at=NOW, ended_at=later) == Past(Work("f"), 300.0)
-    assert ran(admitted_at=NOW, ended_at=later) == Past(Work("f"), 300.0)
+    assert ran(started_at=NOW, ended_at=later) == Past(WorkProfile("f"), 300.0)
+    assert ran(admitted_at=NOW, ended_at=later) == Past(WorkProfile("f"), 300.0)
     assert ran(ended_at=later) is None
     assert ran(started_at=NOW) is None
     assert ran(started_at=later, ended_at=NOW) is None, "clocks differ"

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 from fournos.history.artifacts.rules import Artifact
 from fournos.history.export.html import as_html
-from fournos.history.export.model import Export, Log
+from fournos.history.export.model import Export, ExportedLog
 from fournos.history.records import Interval, Run
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.insight.causes import Cause
@@ -76,7 +76,7 @@ def full(text: str = "plain") -> Export:
         },
         results,
         (Artifact(text, 5, "ab" * 32, at(50)),),
-        (Log("run/main", f"first\n{text}\n", cut=f"cut {text}"),),
+        (ExportedLog("run/main", f"first\n{text}\n", cut=f"cut {text}"),),
     )
 
 

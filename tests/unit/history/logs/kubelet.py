@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from fournos.engine.kube.errors import ConnectionLostError, KubeError, NotFoundError
 from fournos.engine.kube.resource import Key
 from fournos.history.logs.lines import nanoseconds, timestamp, written
-from fournos.history.logs.models import Chunk, Container, Log, Put
+from fournos.history.logs.models import Chunk, Log, Put, StartedContainer
 from fournos.history.records import Identity
 from fournos.history.store.errors import StoreUnavailableError
 
@@ -28,12 +28,12 @@ class LoopClock:
         return asyncio.get_running_loop().time()
 
 
-def container(name: str = "step-main", *, pod: str = "pod", **fields: object) -> Container:
-    made = Container(Key("bench", pod), f"{pod}-uid", name, "run", 1, 0, BEGAN)
+def container(name: str = "step-main", *, pod: str = "pod", **fields: object) -> StartedContainer:
+    made = StartedContainer(Key("bench", pod), f"{pod}-uid", name, "run", 1, 0, BEGAN)
     return replace(made, **fields)  # type: ignore[arg-type]
 
 
-def ended(one: Container, code: int = 0) -> Container:
+def ended(one: StartedContainer, code: int = 0) -> StartedContainer:
     return replace(one, ended_at=LoopClock().now(), exit_code=code)
 
 
@@ -58,14 +58,14 @@ class Kubelet:
         """The next streams end after so many lines, by a lost connection."""
         self.piece = 10**6
 
-    def print(self, one: Container, *texts: str, at: int | None = None) -> None:
+    def print(self, one: StartedContainer, *texts: str, at: int | None = None) -> None:
         """Prints lines now, or with this timestamp in nanoseconds."""
         log = self.logs.setdefault((one.pod, one.name), Printed())
         now = int(LoopClock().now().timestamp() * 1e9) if at is None else at
         log.lines += [f"{written(now)} {text}".encode() for text in texts]
         self._wake(log)
 
-    def end(self, one: Container, *, gone: bool = False) -> None:
+    def end(self, one: StartedContainer, *, gone: bool = False) -> None:
         log = self.logs.setdefault((one.pod, one.name), Printed())
         log.over = True
         self._wake(log)
@@ -144,7 +144,7 @@ class MemoryRows:
         for key in keys:
             self.claimed.pop(key, None)
 
-    async def log(self, identity: Identity, container: Container) -> tuple[Log, Chunk | None]:
+    async def log(self, identity: Identity, container: StartedContainer) -> tuple[Log, Chunk | None]:
         self._answer()
         chunks = self.parts.get(container.id, [])
         return self.stored.get(container.id, Log(container)), chunks[-1] if chunks else None
@@ -154,7 +154,7 @@ class MemoryRows:
         self.writes += 1
         if identity not in self.runs:
             return Put.NO_RUN
-        if (earlier := self.stored.get(log.container.id)) and earlier.lines != after:
+        if self.stored.get(log.container.id, Log(log.container)).lines != after:
             return Put.BEHIND
         self.stored[log.container.id] = log
         if chunk is not None:
@@ -173,8 +173,6 @@ class MemoryRows:
 
     async def logs(self, identity: Identity) -> list[Log]:
         return list(self.stored.values())
-
-    log_chunks = chunks
 
 
 class MemoryBlobs:

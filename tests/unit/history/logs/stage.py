@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from fournos.engine.kube.resource import Key
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
-from fournos.history.logs.models import Container, StoredLine
-from fournos.history.logs.pages import LogReader, Selection
+from fournos.history.logs.models import StartedContainer, StoredLine
+from fournos.history.logs.pages import LogReader, LogSelection
 from tests.unit.history.logs.kubelet import RUN, Kubelet, LoopClock, MemoryBlobs, MemoryRows, ended
 
 KEY = Key("bench", "job")
@@ -49,10 +49,10 @@ class Stage:
             await asyncio.gather(task, return_exceptions=True)
         assert self.kubelet.open == others, "a stream is left over"
 
-    def follow(self, *containers: Container) -> None:
+    def follow(self, *containers: StartedContainer) -> None:
         self.collector.follow(KEY, RUN, containers, self.kubelet)
 
-    def end(self, one: Container, code: int = 0) -> Container:
+    def end(self, one: StartedContainer, code: int = 0) -> StartedContainer:
         """The container ends; its log is over, and the watch shows it."""
         self.kubelet.end(one)
         over = ended(one, code)
@@ -63,10 +63,10 @@ class Stage:
     def done(self) -> bool:
         return all(one.done for one in self.collector.known(RUN.uid).values())
 
-    async def lines(self, selection: Selection | None = None) -> list[str]:
+    async def lines(self, selection: LogSelection | None = None) -> list[str]:
         return [line.text for line in await self.stored(selection)]
 
-    async def stored(self, selection: Selection | None = None) -> list[StoredLine]:
-        logs = (selection or Selection()).of(await self.rows.logs(RUN))
+    async def stored(self, selection: LogSelection | None = None) -> list[StoredLine]:
+        logs = (selection or LogSelection()).of(await self.rows.logs(RUN))
         reader = LogReader(self.rows, self.blobs, RUN, logs, over=False)
         return [line async for line in reader.lines(1, reader.total + 1)]

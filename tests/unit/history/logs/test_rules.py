@@ -9,15 +9,15 @@ import pytest
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.redact import redact
 from fournos.history.logs.first_failure import FailureScanner, first_failed
-from fournos.history.logs.limits import HOUR, Budget, LogLimits
+from fournos.history.logs.limits import HOUR, LogBudget, LogLimits
 from fournos.history.logs.masking import Masking
-from fournos.history.logs.models import Container, Log
+from fournos.history.logs.models import Log, StartedContainer
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def test_a_run_has_so_many_bytes() -> None:
-    budget = Budget(LogLimits(100, 1000))
+    budget = LogBudget(LogLimits(100, 1000))
     budget.stored(40)
     assert budget.take(60, 0) is None
     cut = budget.take(1, 5 * HOUR)
@@ -26,7 +26,7 @@ def test_a_run_has_so_many_bytes() -> None:
 
 
 def test_and_so_many_within_an_hour() -> None:
-    budget = Budget(LogLimits(1_000_000, 100))
+    budget = LogBudget(LogLimits(1_000_000, 100))
     assert budget.take(100, 50.0) is None
     cut = budget.take(1, 60.0)
     assert cut is not None and cut.again_at == 50.0 + HOUR and "within an hour" in cut.mark
@@ -75,7 +75,9 @@ def test_the_first_line_that_shows_the_failure(
 
 def a_log(task: str, *, code: int | None, seconds: int = 0, position: int = 0, line: int | None = 0) -> Log:
     ended = None if code is None else BEGAN + timedelta(seconds=seconds)
-    container = Container(Key("ns", "pod"), "uid", f"step-{position}", task, 1, position, BEGAN, ended, code)
+    container = StartedContainer(
+        Key("ns", "pod"), "uid", f"step-{position}", task, 1, position, BEGAN, ended, code
+    )
     return Log(container, lines=1, failing_line=line)
 
 

@@ -56,3 +56,20 @@ async def test_a_recorder_that_is_far_behind_leaves_out_what_the_other_has_store
     assert await here.lines() == ["a", "b", "c", "d"]
     await fast.complete(ended(one))
     assert await here.lines() == ["a", "b", "c", "d"]
+
+
+async def test_a_log_that_is_stored_anew_takes_all_lines_that_follow(here: Stage) -> None:
+    """A restored database, or a run that was deleted and recorded again, has fewer lines than before."""
+    one = container()
+    here.kubelet.print(one, "a", "b", "c", "d", "e")
+    lines = here.kubelet.logs[one.pod, one.name].lines
+    memory = Memory(10**6)
+    writer = LogWriter(here.rows, here.blobs, RUN, Log(one), None, memory)
+    writer.add(lines[:2], 0.0)
+    await writer.flush()
+    here.rows.stored.clear()
+    here.rows.parts.clear()
+    writer.add(lines[2:], 0.0)
+    await writer.flush()
+    assert await here.lines() == ["c", "d", "e"]
+    assert memory.used == 0

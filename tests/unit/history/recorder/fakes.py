@@ -10,8 +10,8 @@ from fournos.engine.kube.kinds import NAMESPACE, POD
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.kube.store import Store
 from fournos.history.logs.containers import states
-from fournos.history.logs.known import Known
-from fournos.history.logs.models import Container
+from fournos.history.logs.followed import FollowedLog
+from fournos.history.logs.models import StartedContainer
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
 from fournos.history.results.models import ResultRecord
 from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
@@ -69,11 +69,11 @@ class FakeArchive:
         self._answer()
         return self.ledgers.get(identity, ())
 
-    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
+    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
         self._answer()
         for run in tuple(self.runs.values()):
             if (run.identity.cluster, run.kind, run.ending) == (cluster, kind, Ending.OPEN):
-                yield run
+                yield Record(run, self.ledgers.get(run.identity, ()))
 
 
 class Archives:
@@ -103,9 +103,9 @@ class Archives:
     async def waits(self, identity: Identity) -> tuple[Interval, ...]:
         return await self.current.waits(identity)
 
-    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
-        async for run in self.current.open_runs(cluster, kind):
-            yield run
+    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
+        async for record in self.current.open_records(cluster, kind):
+            yield record
 
 
 class FakeLogs:
@@ -114,7 +114,7 @@ class FakeLogs:
     def __init__(self, archives: Archives) -> None:
         self._archives = archives
         self.stuck = False
-        self.followed: dict[tuple[str, str], Container] = {}
+        self.followed: dict[tuple[str, str], StartedContainer] = {}
         self.runs: dict[str, set[tuple[str, str]]] = {}
         self.forgotten: list[str] = []
         self.asked: list[Identity] = []
@@ -127,11 +127,11 @@ class FakeLogs:
     def watch(self, pods: Store) -> None:
         pass
 
-    def known(self, uid: str) -> dict[tuple[str, str], Known]:
+    def known(self, uid: str) -> dict[tuple[str, str], FollowedLog]:
         return {one: self._known(self.followed[one]) for one in self.runs.get(uid, ())}
 
-    def _known(self, one: Container) -> Known:
-        return Known(one.ended, one.ended and not self.stuck)
+    def _known(self, one: StartedContainer) -> FollowedLog:
+        return FollowedLog(one.ended, one.ended and not self.stuck)
 
     def behind(self, pod: Obj) -> bool:
         for name, _, ended in states(pod):
@@ -140,7 +140,9 @@ class FakeLogs:
                 return True
         return False
 
-    def follow(self, key: Key, identity: Identity, containers: Iterable[Container], server: Any) -> None:
+    def follow(
+        self, key: Key, identity: Identity, containers: Iterable[StartedContainer], server: Any
+    ) -> None:
         assert identity in self._archives.current.runs, "a log belongs to a record"
         self.asked.append(identity)
         for one in containers:

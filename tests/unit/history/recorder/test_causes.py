@@ -11,7 +11,7 @@ from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.runtime.decision import Facts as PassFacts
 from fournos.history.recorder.archive import Write
-from fournos.history.recorder.context import Observed
+from fournos.history.recorder.context import ObservedObject
 from fournos.history.recorder.decide import decide
 from fournos.history.settings import HistorySettings
 from fournos.insight import appwrapper_reasons, reasons
@@ -43,15 +43,14 @@ def booked(facts: Facts, now: Any = NOW) -> Cause | None:
     """The cause of the ledger's open interval."""
     resource = FOURNOS_JOB if facts.job["kind"] == "FournosJob" else APPWRAPPER
     obj: Obj = {**facts.job, "metadata": {**facts.job["metadata"], "resourceVersion": "1"}}
-    seen = Observed(
+    seen = ObservedObject(
         key_of(obj),
         resource,
         cluster="c",
         obj=obj,
-        found=facts.found,
+        children=facts.found,
         facts=replace(facts, job=obj),
         workload=facts.found.workloads[-1] if facts.found.workloads else None,
-        loaded_at=now,
     )
     decision = decide(seen, PassFacts(), now, settings=HistorySettings())
     (write,) = (step for step in decision.steps if isinstance(step, Write))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from sqlalchemy import Connection
 
 from fournos.app import run
 from fournos.app.webhooks import Served
@@ -17,11 +19,17 @@ from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Running
 from fournos.history.part import PART
+from fournos.history.recorder.archive import LoadOpen, executors
 from fournos.history.recorder.database import LOOK, PATIENCE, DatabaseArchive
+from fournos.history.recorder.journal import Journal
+from fournos.history.records import Interval, Record
 from fournos.history.settings import HistorySettings
-from fournos.history.store import Store, StoreUnavailableError
+from fournos.history.store import HistoryStore, StoreUnavailableError
+from fournos.history.store.database import Database
+from fournos.insight.causes import Cause
 from tests.unit.history.recorder.test_settings import a_run
 
+UIDS = ("u0", "u1", "u2")
 CLOSED = ["history: this replica has not opened the history's database"]
 
 
@@ -44,6 +52,30 @@ async def test_it_is_ready_from_its_opening_to_its_end(archive: DatabaseArchive)
     assert archive.problems() == CLOSED
 
 
+async def test_open_runs_are_read_with_their_ledgers_at_once(
+    archive: DatabaseArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read for each of 10,000 open runs would hold up the start for tens of seconds."""
+    journal, clock = Journal(), SystemClock()
+    for row in map(a_run, UIDS):
+        await archive.record(Record(row, (Interval(row.submitted_at, None, Cause.LOCK, row.identity.uid),)))
+    reads = list[object]()
+    read = Database.read
+
+    async def counted(self: Database, work: Callable[[Connection], Any]) -> Any:
+        reads.append(work)
+        return await read(self, work)
+
+    monkeypatch.setattr(Database, "read", counted)
+    load_open = executors(archive, journal, clock, lambda record, taken: None)[LoadOpen]
+    await load_open(LoadOpen("c", "AppWrapper"), None)  # type: ignore[arg-type]
+    assert len(reads) == 1
+    ledgers = {
+        one.run.identity.uid: [wait.text for wait in one.waits] for one in map(journal.get, UIDS) if one
+    }
+    assert ledgers == {uid: [uid] for uid in UIDS}
+
+
 async def test_a_volume_that_cannot_be_opened_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -63,11 +95,11 @@ async def test_a_database_that_answers_no_more_and_again(
 ) -> None:
     await archive.get(a_run().identity)
 
-    async def silent(self: Store) -> None:
+    async def silent(self: HistoryStore) -> None:
         raise StoreUnavailableError("disk I/O error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Store, "ping", silent)
+        patched.setattr(HistoryStore, "ping", silent)
         for _ in range(3):
             await archive._look()
     assert archive.problems() == ["history: disk I/O error"]
@@ -89,7 +121,7 @@ async def test_a_database_that_hangs_is_noticed_while_it_hangs(monkeypatch: pyte
     async def opened(url: str) -> Hanging:
         return Hanging()
 
-    monkeypatch.setattr(Store, "open", opened)
+    monkeypatch.setattr(HistoryStore, "open", opened)
     archive = DatabaseArchive("postgresql://user:s3cret@db/history")
     looking = asyncio.create_task(archive.run())
     await asyncio.sleep(PATIENCE + 1)

@@ -14,10 +14,10 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Facts
 from fournos.history.fingerprint import fingerprint_of
 from fournos.history.recorder import archive
-from fournos.history.recorder.context import Observed
+from fournos.history.recorder.context import ObservedObject
 from fournos.history.recorder.decide import decide
 from fournos.history.recorder.documents import documents_of, results_of
-from fournos.history.recorder.journal import Stored
+from fournos.history.recorder.journal import StoredRun
 from fournos.history.recorder.projections import project_task_run
 from fournos.history.recorder.record import run_of
 from fournos.history.records import Document, Interval
@@ -42,7 +42,7 @@ def pod(name: str, owner: str, **labels: str) -> dict[str, Any]:
 def test_images_have_names_that_are_the_same_in_every_run() -> None:
     job = {"metadata": {"name": "job", "namespace": "n", "uid": "u"}, "spec": {}}
     pods = (pod("job-x7k2m-run-pod", "TaskRun", **{TASK_LABEL: "run"}), pod("job-resolve-abcde-fghij", "Job"))
-    seen = Observed(Key("n", "job"), FOURNOS_JOB, obj=job, found=Children(pods=pods))
+    seen = ObservedObject(Key("n", "job"), FOURNOS_JOB, obj=job, children=Children(pods=pods))
     assert documents_of(seen, fingerprint_of(job, None))[Document.PROVENANCE]["images"] == {
         "run/main": {"image": "i", "imageID": "sha256:TaskRun"},
         "resolve/main": {"image": "i", "imageID": "sha256:Job"},
@@ -53,7 +53,7 @@ def test_a_job_that_ran_on_a_worker_has_its_results_in_its_status() -> None:
     value = {"throughput": "1520.5"}
     status = {"phase": "Succeeded", "results": [{"name": RESULT_NAME, "value": value}]}
     job = {"kind": "FournosJob", "metadata": {"name": "job", "namespace": "n", "uid": "u"}, "status": status}
-    seen = Observed(Key("n", "job"), FOURNOS_JOB, obj=job)
+    seen = ObservedObject(Key("n", "job"), FOURNOS_JOB, obj=job)
     (record,) = results_of(seen).records
     assert [(kpi.kpi_id, kpi.value) for kpi in record.kpis] == [("throughput", 1520.5)]
     stored = documents_of(seen, fingerprint_of(job, None))[Document.OBJECT]
@@ -102,7 +102,7 @@ def test_results_of_a_task_that_somebody_else_made_are_not_the_job_s(adopted: st
     elif adopted:  # the recorder watches what has the job's label only
         del task_runs[1]
     found = Children(runs=(run,), task_runs=tuple(map(project_task_run, task_runs)))
-    returned = results_of(Observed(Key("n", "job"), FOURNOS_JOB, obj=job, found=found))
+    returned = results_of(ObservedObject(Key("n", "job"), FOURNOS_JOB, obj=job, children=found))
     counted = {kpi.kpi_id for record in returned.records for kpi in record.kpis}
     assert counted == ({"kpi1"} if adopted else {"kpi1", "kpi2", "kpi3"})
     assert ["TaskRun job-post" in one.message for one in returned.problems] == [True][: bool(adopted)]
@@ -126,8 +126,8 @@ def test_a_lock_waits_until_it_holds_its_cluster() -> None:
         },
     }
     waiting = Interval(begin, None, Cause.LOCK, "another holds it")
-    held = Observed(Key("n", "job"), FOURNOS_JOB, cluster="x", obj=job, loaded_at=begin, facts=Waiting(job))
-    open_run = Stored(run_of(held, begin, None), (waiting,))
+    held = ObservedObject(Key("n", "job"), FOURNOS_JOB, cluster="x", obj=job, facts=Waiting(job))
+    open_run = StoredRun(run_of(held, begin, None), (waiting,))
     decision = decide(replace(held, stored=open_run), Facts(), now, settings=HistorySettings())
     (record,) = [step.record for step in decision.steps if isinstance(step, archive.Write)]
     (wait,) = record.waits

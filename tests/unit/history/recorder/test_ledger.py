@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fournos.history.recorder.ledger import (
     INTERVALS_MAX,
     Observation,
-    Reason,
+    WaitReason,
     Waits,
     advance,
     observe,
@@ -30,7 +30,7 @@ def at(seconds: float) -> datetime:
 
 
 def look(now: float, cause: Cause | None = Cause.QUOTA, text: str = "", **fields: object) -> Observation:
-    reason = Reason(cause, text) if cause is not None else None
+    reason = WaitReason(cause, text) if cause is not None else None
     return Observation(at(now), T0, reason, **fields)  # type: ignore[arg-type]
 
 
@@ -117,7 +117,7 @@ def test_after_a_first_start_later_waits_are_added() -> None:
 def test_a_text_that_never_rests_makes_no_endless_ledger() -> None:
     waits: Waits = ()
     for number in range(3 * INTERVALS_MAX):
-        waits = observe(waits, Reason(Cause.PRIORITY, f"{number} come first"), at(number), begin=T0)
+        waits = observe(waits, WaitReason(Cause.PRIORITY, f"{number} come first"), at(number), begin=T0)
     assert len(waits) == INTERVALS_MAX
     assert waits[-1].text == f"{3 * INTERVALS_MAX - 1} come first"
 
@@ -125,9 +125,9 @@ def test_a_text_that_never_rests_makes_no_endless_ledger() -> None:
 def test_the_reason_is_that_of_explain() -> None:
     assert reason_of(Explanation("one runs")) is None
     aged = Explanation("is resolving (5s).", cause=Cause.RESOLVER, ageless="is resolving.")
-    assert reason_of(aged) == Reason(Cause.RESOLVER, "is resolving.")
+    assert reason_of(aged) == WaitReason(Cause.RESOLVER, "is resolving.")
     checks = Explanation("waits for checks.", ("check x: not\nyet",), cause=Cause.ADMISSION_CHECK)
-    assert reason_of(checks) == Reason(Cause.ADMISSION_CHECK, "waits for checks. check x: not yet")
+    assert reason_of(checks) == WaitReason(Cause.ADMISSION_CHECK, "waits for checks. check x: not yet")
 
 
 MOMENTS = st.floats(min_value=-100, max_value=400, allow_nan=False).map(lambda x: at(round(x, 1)))
@@ -135,7 +135,7 @@ TIMES = st.dictionaries(
     st.sampled_from(["resolving", "pending", "admitted", "running"]),
     st.integers(-100, 400).map(lambda x: at(x).strftime("%Y-%m-%dT%H:%M:%SZ")),
 )
-REASONS = st.none() | st.builds(Reason, st.sampled_from(Cause), st.sampled_from(["", "a", "b"]))
+REASONS = st.none() | st.builds(WaitReason, st.sampled_from(Cause), st.sampled_from(["", "a", "b"]))
 GAPS = st.none() | st.tuples(MOMENTS, MOMENTS)
 LOOKS = st.builds(Observation, MOMENTS, st.just(T0), REASONS, st.none(), st.none(), GAPS, TIMES)
 

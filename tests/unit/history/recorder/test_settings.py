@@ -17,14 +17,14 @@ from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.events import Events
-from fournos.history.alerts.receiver import Outcome
-from fournos.history.alerts.webhook import Webhook
+from fournos.history.alerts.receiver import SendOutcome
+from fournos.history.alerts.webhook import WebhookReceiver
 from fournos.history.part import PART
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.recorder.observe import watches
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.settings import HistorySettings
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 from tests.unit.history.recorder.test_hand_over import Story
 from tests.unit.systems.jobs.actors import Tekton, job
 from tests.world.server import Connection, Server, VirtualClock
@@ -66,7 +66,7 @@ async def test_the_database_is_that_of_the_url(monkeypatch: pytest.MonkeyPatch, 
     assert await archive.record(Record(a_run()))
     assert file.exists()
     assert (await archive.get(a_run().identity)) == a_run()
-    assert [run.identity.uid async for run in archive.open_runs("c", "AppWrapper")] == ["u1"]
+    assert [one.run.identity.uid async for one in archive.open_records("c", "AppWrapper")] == ["u1"]
     second = DatabaseArchive(HistorySettings().database_url)
     with pytest.raises(ServerError, match="another process"):
         await second.get(a_run().identity)
@@ -97,7 +97,7 @@ async def test_the_replica_that_records_deletes_at_its_interval(
     monkeypatch.setenv("FOURNOS_HISTORY_RETENTION_INTERVAL", "90m")
     intervals = list[float]()
 
-    async def patrol(store: Store, *_: object, cluster: Callable[[], str], interval: float) -> None:
+    async def patrol(store: HistoryStore, *_: object, cluster: Callable[[], str], interval: float) -> None:
         assert await store.get(a_run().identity) == a_run()
         assert cluster() == "", "each cluster deletes its own runs, none while it does not know its UID"
         intervals.append(interval)
@@ -109,7 +109,7 @@ async def test_the_replica_that_records_deletes_at_its_interval(
     task = asyncio.create_task(started.background["history-retention"]())  # type: ignore[arg-type]
     await archive.record(Record(a_run()))
     assert not intervals, "a standby deletes nothing"
-    assert [run async for run in archive.open_runs("c", "AppWrapper")] == [a_run()]
+    assert [one.run async for one in archive.open_records("c", "AppWrapper")] == [a_run()]
     await task
     assert intervals == [5400.0]
     await archive.close()
@@ -151,11 +151,11 @@ def test_confirmed_changes_are_events_unless_switched_off(
 async def test_confirmed_changes_go_to_the_webhook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made, posts = receivers(monkeypatch), []
 
-    async def post(self: Webhook, url: object, secret: bytes, content: bytes) -> Outcome:
+    async def post(self: WebhookReceiver, url: object, secret: bytes, content: bytes) -> SendOutcome:
         posts.append((str(url), secret, content))
-        return Outcome()
+        return SendOutcome()
 
-    monkeypatch.setattr(Webhook, "_post", post)
+    monkeypatch.setattr(WebhookReceiver, "_post", post)
     monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
     assert [type(one) for one in made()] == [Events], "without a receiver"
     (tmp_path / "url").write_text("https://hooks.example.com/services/x\n")
@@ -163,6 +163,6 @@ async def test_confirmed_changes_go_to_the_webhook(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_URL_FILE", str(tmp_path / "url"))
     monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
     webhook, _ = made()
-    assert isinstance(webhook, Webhook)
-    assert await webhook.post(b"{}") == Outcome()
+    assert isinstance(webhook, WebhookReceiver)
+    assert await webhook.post(b"{}") == SendOutcome()
     assert posts == [("https://hooks.example.com/services/x", b"s3cret", b"{}")]

@@ -9,7 +9,7 @@ from fournos.engine.kube.kinds import NAMESPACE
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.manager import Manager
-from fournos.history.recorder.shown import Shown
+from fournos.history.recorder.controller import LiveObjects
 from tests.history import CLUSTER, a_run
 
 JOB = {"metadata": {"namespace": "bench", "name": "job-1", "uid": "uid-1"}}
@@ -27,7 +27,7 @@ class Managed:
 
 
 def test_a_run_is_found_by_its_uid() -> None:
-    shown = Shown([FOURNOS_JOB])
+    shown = LiveObjects([FOURNOS_JOB])
     assert (shown.cluster(), shown.find(a_run(1))) == ("", None)
     shown.started(cast(Manager, Managed()))
     assert shown.cluster() == CLUSTER

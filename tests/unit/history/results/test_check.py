@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fournos.history.results import parse
-from fournos.history.results.check import MAX_HINTS, Checked, check, check_value
+from fournos.history.results.check import MAX_HINTS, CheckedResults, check, check_value
 from fournos.history.results.models import MAX_METADATA, Kpi, ResultRecord, series_id, series_labels
 from fournos.history.results.parse import MAX_BYTES, MAX_YAML_BYTES
 from fournos.history.results.problems import MAX_REPORTED
@@ -55,7 +55,7 @@ def flat(**more: Any) -> dict[str, Any]:
     }
 
 
-def said(found: Checked) -> list[str]:
+def said(found: CheckedResults) -> list[str]:
     return list(map(str, found.problems))
 
 

@@ -29,7 +29,7 @@ from fournos.engine.runtime.metrics_server.server import MetricsServer
 from fournos.engine.runtime.webhook.certificates import Pair, make_pair
 from fournos.engine.runtime.webhook.server import WebhookServer
 from fournos.history.api.authentication import Authenticator
-from fournos.history.api.authorization import Authorizer as HistoryAuthorizer
+from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.server import HistoryServer
 from tests.waiting import free_port, until
 

@@ -1,7 +1,8 @@
-"""The filters of a query: each is a list, an index in the order of a page, or a test by another index.  Pure.
+"""The filters of a query as scans of indexes, and as conditions on the entries of a scan.  Pure.
 
-An entry of a list is the time and the key of a run.  A test looks it up in the index of another filter: the
-entries come in the order of that index, too, so that neither reads rows that are no part of the page.
+An entry is the time and the key of a run; the entries of a scan are in the order of a page.  A condition
+looks an entry up in the index of another filter.  The entries are in the order of that index, too, so that
+neither reads rows that are no part of the page.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from fournos.history.store.text import indexed
 
 TEXT: Final = "text"
 TRIGRAMS: Final = "trigrams"
-"""The list of the runs that have the text: it is not in the order of a page."""
+"""The scan of the runs that have the text: its entries are not in the order of a page."""
 LABELS: Final = "labels"
 TIME: Final = "time"
-"""The list of all runs: filters that cannot lead test it."""
+"""The scan of all runs, for filters that cannot lead."""
 MERGED: Final = 16
 """The maximum number of values of a filter that leads.  With more values each row is tested instead."""
 _FIRST: Final = ("uid", "fingerprints", "name", LABELS)
@@ -37,8 +38,8 @@ _LABEL: Final = labels.alias("leading")
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
-    """One list: the entries of an index that have one value."""
+class IndexScan:
+    """A scan of the entries of an index that have one value."""
 
     time: ColumnElement[Any]
     number: ColumnElement[Any]
@@ -63,8 +64,8 @@ def _position(cursor: str) -> tuple[datetime, int]:
     return position
 
 
-class Lists:
-    """The filters of a query as lists and as tests."""
+class QueryFilters:
+    """The filters of a query as scans and as conditions."""
 
     def __init__(self, query: Query, dialect: str) -> None:
         """Raises StoreQueryError for times or a cursor that are not valid."""
@@ -77,7 +78,7 @@ class Lists:
         self._after = _position(query.cursor) if query.cursor else None
 
     @property
-    def tests(self) -> int:
+    def condition_count(self) -> int:
         """The number of conditions of the query, without those on time."""
         return len(self._values) + len(self._query.labels) + bool(self._query.text)
 
@@ -90,85 +91,85 @@ class Lists:
             return bool(self._query.labels)
         return 0 < len(self._values.get(name, ())) <= MERGED
 
-    def entries(self, name: str, rare: Sequence[str] = ()) -> Iterator[Entries]:
-        """Yields the lists of a filter, one for each of its values; `rare`: the trigrams of `TRIGRAMS`."""
+    def scans(self, name: str, rare: Sequence[str] = ()) -> Iterator[IndexScan]:
+        """Yields the scans of a filter, one for each of its values; `rare`: the trigrams of `TRIGRAMS`."""
         if name == LABELS:
             label, value = min(self._query.labels.items())
             time, number = _LABEL.c.submitted_at, _LABEL.c.run_id
             mine = (_LABEL.c.name == indexed(label), _LABEL.c.value == indexed(value))
-            yield Entries(time, number, (*mine, *self._window(time, number)))
+            yield IndexScan(time, number, (*mine, *self._window(time, number)))
             return
         if name == TRIGRAMS:
-            found = trigrams.entries(self._query.text, rare, self._dialect)
-            window = self._window(found.c.submitted_at, found.c.id)
-            yield Entries(found.c.submitted_at, found.c.id, tuple(window))
+            with_text = trigrams.scan(self._query.text, rare, self._dialect)
+            window = self._window(with_text.c.submitted_at, with_text.c.id)
+            yield IndexScan(with_text.c.submitted_at, with_text.c.id, tuple(window))
             return
         bounds = tuple(self._window(_RUN.c.submitted_at, _RUN.c.id))
         if name in (TEXT, TIME):
-            yield Entries(_RUN.c.submitted_at, _RUN.c.id, bounds)
+            yield IndexScan(_RUN.c.submitted_at, _RUN.c.id, bounds)
             return
         for value in self._values[name]:
             equal = _RUN.c[FILTERS[name].name] == value
-            yield Entries(_RUN.c.submitted_at, _RUN.c.id, (equal, *bounds))
+            yield IndexScan(_RUN.c.submitted_at, _RUN.c.id, (equal, *bounds))
 
-    def keys(self, name: str) -> Iterator[Select[Any]]:
-        """Yields the statements of the keys in a filter's lists."""
-        for one in self.entries(name):
-            yield select(one.number).where(*one.conditions)
+    def key_statements(self, name: str) -> Iterator[Select[Any]]:
+        """Yields the statements of the keys in a filter's scans."""
+        for scan in self.scans(name):
+            yield select(scan.number).where(*scan.conditions)
 
-    def named(self, first: int) -> Select[Any]:
-        """Returns the statement of what of a page with the text is among so many first names."""
+    def matches_among(self, first: int) -> Select[Any]:
+        """Returns the statement that selects a row for each of so many first names that has the text."""
         time, number = _RUN.c.submitted_at, _RUN.c.id
         names = select(_RUN.c.search).where(*self._window(time, number)).limit(first)
-        found = names.order_by(time.desc(), number.desc()).subquery()
-        return select(literal(1)).where(self._matches(found.c.search)).limit(self._query.limit + 1)
+        newest = names.order_by(time.desc(), number.desc()).subquery()
+        return select(literal(1)).where(self._matches(newest.c.search)).limit(self._query.limit + 1)
 
-    def tested(self, entries: Entries, leading: str) -> Iterator[ColumnElement[bool]]:
-        """Yields what the other filters demand of each entry."""
+    def conditions(self, scan: IndexScan, leading: str) -> Iterator[ColumnElement[bool]]:
+        """Yields the conditions of the other filters on each entry of the scan."""
         for filter_, values in self._values.items():
             if filter_ != leading:
-                yield self._has_value(entries, FILTERS[filter_].name, values)
+                yield self._has_value(scan, FILTERS[filter_].name, values)
         ordered = sorted(self._query.labels.items())
         for name, value in ordered[1:] if leading == LABELS else ordered:
             row = labels.alias()
-            found = and_(row.c.name == indexed(name), row.c.value == indexed(value))
-            yield self._found(row, found, self._same(entries, row.c.submitted_at, row.c.run_id))
+            equal = and_(row.c.name == indexed(name), row.c.value == indexed(value))
+            yield self._exists(row, equal, self._same(scan, row.c.submitted_at, row.c.run_id))
         if leading == TEXT:
             yield self._matches(_RUN.c.search)
         elif self._query.text and leading != TRIGRAMS:
             row = runs.alias()
-            same = self._same(entries, row.c.submitted_at, row.c.id)
-            yield self._found(row, self._matches(row.c.search), same)
+            same = self._same(scan, row.c.submitted_at, row.c.id)
+            yield self._exists(row, self._matches(row.c.search), same)
 
-    def _has_value(self, entries: Entries, name: str, values: tuple[str, ...]) -> ColumnElement[bool]:
+    def _has_value(self, scan: IndexScan, name: str, values: tuple[str, ...]) -> ColumnElement[bool]:
         row = runs.alias()
         if len(values) > MERGED:
-            return self._found(
-                row, in_the_row(row.c[name], self._dialect).in_(values), row.c.id == entries.number
+            return self._exists(
+                row, in_the_row(row.c[name], self._dialect).in_(values), row.c.id == scan.number
             )
-        same = self._same(entries, row.c.submitted_at, row.c.id)
-        return or_(*(self._found(row, row.c[name] == value, same) for value in values))
+        same = self._same(scan, row.c.submitted_at, row.c.id)
+        return or_(*(self._exists(row, row.c[name] == value, same) for value in values))
 
-    def _found(
+    def _exists(
         self, row: FromClause, condition: ColumnElement[bool], same: ColumnElement[bool]
     ) -> ColumnElement[bool]:
         """Returns the condition that there is such a row, looked up for each entry.
 
-        PostgreSQL would turn EXISTS into a join of its choice, which may read all of the other filter's list.
+        PostgreSQL would turn EXISTS into a join of its choice, which may read all of that index.
         """
-        found: Select[Any] = select(true()).select_from(row).where(condition, same)
-        return found.limit(1).scalar_subquery()
+        exists: Select[Any] = select(true()).select_from(row).where(condition, same)
+        return exists.limit(1).scalar_subquery()
 
     def _same(
-        self, entries: Entries, time: ColumnElement[Any], number: ColumnElement[Any]
+        self, scan: IndexScan, time: ColumnElement[Any], number: ColumnElement[Any]
     ) -> ColumnElement[bool]:
         """Returns the condition that a row of an index is that of the entry.
 
         SQLite would look up an equal key in the table, row by row; a range of keys is looked up in the index.
         """
         if self._dialect == "sqlite":
-            return and_(time == entries.time, number.between(entries.number, entries.number))
-        return and_(time == entries.time, number == entries.number)
+            return and_(time == scan.time, number.between(scan.number, scan.number))
+        return and_(time == scan.time, number == scan.number)
 
     def _matches(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
         return trigrams.matches(column, self._query.text, self._dialect)
@@ -187,10 +188,10 @@ class Lists:
 
 def _values(query: Query) -> Mapping[str, tuple[str, ...]]:
     """Returns the filters over one column that the query uses, with their values."""
-    found: dict[str, tuple[str, ...]] = {}
+    values: dict[str, tuple[str, ...]] = {}
     for name in FILTERS:
         value = getattr(query, name)
         given = ((value,) if value else ()) if isinstance(value, str) else value or ()
-        if kept := tuple(dict.fromkeys(indexed(each) for each in given)):
-            found[name] = kept
-    return found
+        if distinct := tuple(dict.fromkeys(indexed(each) for each in given)):
+            values[name] = distinct
+    return values
