@@ -74,10 +74,6 @@ async def run(
 
 
 async def _lead(managers: Sequence[Manager], metrics: Metrics) -> None:
-    for manager in managers:
-        await manager.informers.synced()  # an incomplete cache would show objects as deleted
-    log.info("caches are complete")
-    keep_objects()
     if not managers:
         await asyncio.Event().wait()  # only tasks of the background
     async with asyncio.TaskGroup() as tasks:
@@ -86,6 +82,13 @@ async def _lead(managers: Sequence[Manager], metrics: Metrics) -> None:
 
 
 async def _work(manager: Manager, metrics: Metrics) -> None:
+    """Lets a manager work while it leads; it waits for its own caches alone.
+
+    A part whose CRD is missing would otherwise keep the other parts of the process idle.
+    """
+    await manager.informers.synced()  # an incomplete cache would show objects as deleted
+    log.info("caches are complete: %s", _lease_name(manager))
+    keep_objects()
     if manager.lease is not None:
         await manager.lease.acquire()
     metrics.set(LEADER, 1, _lease_name(manager))
