@@ -144,7 +144,7 @@ class Vault:
         try:
             data = self._get(path).get("data")
         except exceptions.InvalidPath:
-            return Unreadable(name, "its latest version is deleted in Vault", gone=True)
+            data = None
         except (exceptions.VaultError, requests.RequestException) as error:
             return Unreadable(name, self._explain(error, f"read {path}"))
         if version == "2" and isinstance(data, dict):
