@@ -6,8 +6,9 @@ ended.  The protocol with Kueue is the same for all kinds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -16,7 +17,18 @@ from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kind_names import parse_name
 from fournos.engine.queueing.requests import REQUESTS_ANNOTATION
-from fournos.systems.frameworks.paths import Path
+
+_PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*")
+
+
+def _checked_path(text: str) -> str:
+    if not _PATH.fullmatch(text):
+        raise ValueError(f"{text!r} is no path: write field names with dots between them, as spec.suspend")
+    return text
+
+
+Path = Annotated[str, AfterValidator(_checked_path)]
+"""A dotted path into an object, such as "spec.taskRunTemplate.podTemplate"."""
 
 
 def _checked_name(text: str) -> str:
