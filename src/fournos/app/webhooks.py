@@ -11,7 +11,7 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.webhook.cert_rotator import CertRotator
+from fournos.engine.runtime.webhook.cert_rotator import WebhookCertRotator
 from fournos.engine.runtime.webhook.server import WebhookServer
 from fournos.engine.runtime.webhook.settings import WebhookSettings
 from fournos.engine.runtime.webhook.types import Webhook
@@ -48,7 +48,7 @@ def served(
         return Served()
     webhooks = [webhook for offer in found for webhook in offer.webhooks]
     server = WebhookServer(api, webhooks, metrics=metrics, clients=settings.client_authorities)
-    rotator = CertRotator(
+    rotator = WebhookCertRotator(
         api,
         webhooks,
         target,
