@@ -18,7 +18,7 @@ from fournos.engine.kube.errors import (
 )
 from fournos.engine.kube.patches import merge_patch
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
-from fournos.engine.runtime.act import Acted, StepExecutor, Waiting
+from fournos.engine.runtime.act import Acted, CacheChange, StepExecutor, Waiting
 from fournos.engine.runtime.controller import Caches, Controller, Observed
 from fournos.engine.runtime.decision import (
     MAX_ROUNDS,
@@ -122,8 +122,7 @@ class _Pass(Generic[Observed]):
         self.failures = failures
         self.answers: dict[Question, Answer] = {}
         self.done: list[tuple[Step, Obj | None]] = []
-        self.news = False
-        self.unforeseen = False
+        self.cache_change = CacheChange.NONE
 
     async def run(self) -> Outcome:
         observed = self.controller.observe(self.caches, self.key)
@@ -182,8 +181,7 @@ class _Pass(Generic[Observed]):
             executors=self.controller.executors,
         )
         self.done += acted.done
-        self.news = self.news or acted.news
-        self.unforeseen = self.unforeseen or acted.unforeseen
+        self.cache_change = max(self.cache_change, acted.cache_change)
         if isinstance(acted.stopped, StepFailure):
             # Transient failures come in large numbers; the manager logs the outage once for all of them.
             expected = acted.stopped.transient or self.is_gone(acted.stopped)
@@ -231,8 +229,9 @@ class _Pass(Generic[Observed]):
                 error=error,
             )
         # The written status is input of the next decision, and its own watch event enqueues no key.
-        news = self.unforeseen if decision.settled and failure is None else self.news
-        again = news or (written is not None and self.kept(written, decision))
+        settled = decision.settled and failure is None
+        least = CacheChange.UNFORESEEN if settled else CacheChange.OWN
+        again = self.cache_change >= least or (written is not None and self.stored_as_sent(written, decision))
         # A step that failed is retried after the backoff, even if earlier steps have changed a cache.
         retry = transient or (decision.retry and (failure is not None or not again))
         return Outcome(
@@ -277,7 +276,7 @@ class _Pass(Generic[Observed]):
             self.controller.written(primary, written)
         return written
 
-    def kept(self, written: Obj, decision: Decision) -> bool:
+    def stored_as_sent(self, written: Obj, decision: Decision) -> bool:
         """True if the API server stored the status as sent.  If it did not, another write would be a loop."""
         changed = merge_patch(written.get("status") or {}, decision.status or {})
         if changed:
