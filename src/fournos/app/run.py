@@ -22,7 +22,7 @@ from fournos.app.metrics import TABLE
 from fournos.app.metrics_server import metrics_tasks
 from fournos.app.parts import PARTS
 from fournos.app.place import lease_namespace, operator_namespace
-from fournos.app.webhooks import Offer, Served, served
+from fournos.app.webhooks import Served, WebhookOffer, served
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials, load
 from fournos.engine.kube.errors import CredentialsError, KubeError
@@ -148,7 +148,7 @@ class _Started:
     running: Running
     manager: Manager | None
     """None for a part without controllers."""
-    offer: Offer | None
+    offer: WebhookOffer | None
     tasks: Mapping[str, Callable[[], Awaitable[None]]]
     """The part's tasks beside its controllers, by name."""
 
@@ -247,7 +247,7 @@ async def _start(
         collect_interval=part.collect_interval(settings),
     )
     running.started(wake.manager)
-    offer = Offer(part.webhooks(settings), operator_namespace(settings), lease)
+    offer = WebhookOffer(part.webhooks(settings), operator_namespace(settings), lease)
     return _Started(running, wake.manager, offer, tasks)
 
 

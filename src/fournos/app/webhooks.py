@@ -18,7 +18,7 @@ from fournos.engine.runtime.webhook.types import Webhook
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class WebhookOffer:
     """The webhooks of one part, the namespace of its operator, and its lease."""
 
     webhooks: Sequence[Webhook]
@@ -35,7 +35,7 @@ class Served:
 
 
 def served(
-    api: Api, offers: Iterable[Offer], settings: WebhookSettings, *, clock: Clock, metrics: Metrics
+    api: Api, offers: Iterable[WebhookOffer], settings: WebhookSettings, *, clock: Clock, metrics: Metrics
 ) -> Served:
     """Returns the webhook server and the certificate rotation of all parts.
 

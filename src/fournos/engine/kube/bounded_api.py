@@ -26,7 +26,7 @@ class TooManyObjectsError(KubeError):
     """There are more objects, or larger ones, than a store may hold; the store keeps its earlier content."""
 
 
-class Budget:
+class MemoryBudget:
     """The memory limit for all stores of one cluster, in bytes."""
 
     def __init__(self, most: int) -> None:
@@ -60,7 +60,7 @@ def _cost(kept: Obj) -> int:
 class Bounded:
     """The reading half of an `Api` for one store, with at most `limit` objects within the memory budget."""
 
-    def __init__(self, api: Api, store: Store, *, limit: int, budget: Budget) -> None:
+    def __init__(self, api: Api, store: Store, *, limit: int, budget: MemoryBudget) -> None:
         self._api = api
         self._store = store
         self._limit = limit

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final, Protocol, cast
 
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.bounded_api import Bounded, Budget
+from fournos.engine.kube.bounded_api import Bounded, MemoryBudget
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.dns import LoneResolver
@@ -243,7 +243,7 @@ class Fleet:
             logger.exception("a change of cluster %s could not be handed on", name)
 
     def _reflector_of(self, name: str) -> ReflectorFactory:
-        budget = Budget(MAX_MEMORY)
+        budget = MemoryBudget(MAX_MEMORY)
 
         def make(
             api: ClusterApi,

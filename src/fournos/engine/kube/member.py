@@ -17,7 +17,7 @@ from fournos.engine.kube.probe import ClusterApi, Probe, probe
 from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import Resource
 from fournos.engine.kube.store import Store
-from fournos.engine.kube.untrusted_kubeconfig import Checked
+from fournos.engine.kube.untrusted_kubeconfig import CheckedKubeconfig
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Member:
     def __init__(
         self,
         name: str,
-        checked: Checked,
+        checked: CheckedKubeconfig,
         *,
         version: str,
         stores: Mapping[Resource, Store],

@@ -96,7 +96,7 @@ class KubeconfigRefusedError(CredentialsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedKubeconfig:
     """The credentials of a checked kubeconfig and their end (None: unknown)."""
 
     credentials: Credentials
@@ -105,7 +105,7 @@ class Checked:
     """True if the client certificate ends then, False if the token does."""
 
 
-def check(content: bytes, *, now: datetime) -> Checked:
+def check(content: bytes, *, now: datetime) -> CheckedKubeconfig:
     """Checks the kubeconfig and returns its credentials.  Raises KubeconfigRefusedError.
 
     Without current-context the first context is used.  The content may be base64 a second time, as when a
@@ -137,7 +137,7 @@ def check(content: bytes, *, now: datetime) -> Checked:
     expires, by_certificate = _end(found)
     if expires is not None and expires <= now:
         raise expired(expires, by_certificate=by_certificate)
-    return Checked(credentials, expires, by_certificate)
+    return CheckedKubeconfig(credentials, expires, by_certificate)
 
 
 def config_of(content: bytes) -> Config:

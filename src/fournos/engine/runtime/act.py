@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class NameWait:
     """The name of a step's object is taken by an object that will soon be gone.
 
     The deletion event of that object, or the backoff, runs the key again.
@@ -73,7 +73,7 @@ class Acted:
     done: tuple[tuple[Step, Obj | None], ...]
     """The steps that succeeded, each with the API server's response if that is an object."""
     cache_change: CacheChange
-    stopped: StepFailure | Waiting | None = None
+    stopped: StepFailure | NameWait | None = None
     retry_after: float = 0.0
     """Seconds to wait as the API server asked (Retry-After); 0.0 without such a request."""
 
@@ -125,7 +125,7 @@ class StepExecutor:
             except (ConflictError, NotLeaderError):
                 raise
             except _WaitError as error:
-                return Acted(tuple(done), cache_change, Waiting(step, str(error)))
+                return Acted(tuple(done), cache_change, NameWait(step, str(error)))
             except (_ForeignError, _NotAllowedError) as error:
                 word = "ForeignObject" if isinstance(error, _ForeignError) else "NotAllowed"
                 failure = StepFailure(step, word, str(error), transient=False, count=failures + 1)

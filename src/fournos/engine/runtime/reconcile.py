@@ -18,7 +18,7 @@ from fournos.engine.kube.errors import (
 )
 from fournos.engine.kube.patches import merge_patch
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
-from fournos.engine.runtime.act import Acted, CacheChange, StepExecutor, Waiting
+from fournos.engine.runtime.act import Acted, CacheChange, NameWait, StepExecutor
 from fournos.engine.runtime.controller import Caches, Controller, Observed
 from fournos.engine.runtime.decision import (
     MAX_ROUNDS,
@@ -26,7 +26,7 @@ from fournos.engine.runtime.decision import (
     Decision,
     EventRecord,
     Facts,
-    Need,
+    NeededFacts,
     Question,
     StepFailure,
     attempt,
@@ -55,7 +55,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PassOutcome:
     """The result of a pass, and when the key runs next."""
 
     result: Result
@@ -63,7 +63,7 @@ class Outcome:
     """The primary object; after a status write, as the API server returned it."""
     done: tuple[tuple[Step, Obj | None], ...] = ()
     failure: StepFailure | None = None
-    waiting: Waiting | None = None
+    waiting: NameWait | None = None
     events: tuple[EventRecord, ...] = ()
     """Events to send now, after the status was written."""
     wrote_status: bool = False
@@ -84,7 +84,7 @@ async def reconcile(
     key: Key,
     now: datetime,
     failures: int,
-) -> Outcome:
+) -> PassOutcome:
     """Runs one pass.  `failures`: how many passes of this key have failed in a row.
 
     Raises only NotLeaderError; all other errors become the outcome.
@@ -96,10 +96,10 @@ async def reconcile(
         except NotLeaderError:
             raise
         except ConflictError:
-            return Outcome(Result.CONFLICT, done=tuple(current.done), retry=True)
+            return PassOutcome(Result.CONFLICT, done=tuple(current.done), retry=True)
         except Exception as error:  # one malformed object must not stop the others
             log.exception("a pass raised %s", type(error).__name__)
-            return Outcome(Result.BUG, done=tuple(current.done), retry=True, error=error)
+            return PassOutcome(Result.BUG, done=tuple(current.done), retry=True, error=error)
 
 
 class _Pass(Generic[Observed]):
@@ -124,19 +124,19 @@ class _Pass(Generic[Observed]):
         self.done: list[tuple[Step, Obj | None]] = []
         self.cache_change = CacheChange.NONE
 
-    async def run(self) -> Outcome:
+    async def run(self) -> PassOutcome:
         observed = self.controller.observe(self.caches, self.key)
         if observed is None:
-            return Outcome(Result.GONE)
+            return PassOutcome(Result.GONE)
         with bind(uid=uid_of(self.controller.primary(observed))):
             return await self.work(observed)
 
-    async def work(self, observed: Observed) -> Outcome:
+    async def work(self, observed: Observed) -> PassOutcome:
         decision = await self.decide(observed, None)
         acted = await self.act(decision)
         failure = None
         if self.is_gone(acted.stopped):
-            return Outcome(Result.GONE, object=self.controller.primary(observed), done=tuple(self.done))
+            return PassOutcome(Result.GONE, object=self.controller.primary(observed), done=tuple(self.done))
         if isinstance(acted.stopped, StepFailure):
             failure = acted.stopped
             decision = await self.decide(observed, failure)
@@ -156,7 +156,7 @@ class _Pass(Generic[Observed]):
     async def decide(self, observed: Observed, failure: StepFailure | None) -> Decision:
         for _ in range(MAX_ROUNDS + 1):
             decision = attempt(self.controller.decide, observed, Facts(self.answers, failure), self.now)
-            if not isinstance(decision, Need):
+            if not isinstance(decision, NeededFacts):
                 return decision
             missing = [question for question in decision.questions if question not in self.answers]
             if not missing:
@@ -164,7 +164,7 @@ class _Pass(Generic[Observed]):
             self.answers |= await answer(self.executor.api, missing)
         raise RuntimeError(f"{self.controller.name} does not decide after {MAX_ROUNDS} rounds of answers")
 
-    def is_gone(self, stopped: StepFailure | Waiting | None) -> bool:
+    def is_gone(self, stopped: StepFailure | NameWait | None) -> bool:
         """True if a patch of the object itself found no object: it is deleted and still in the cache."""
         return (
             isinstance(stopped, StepFailure)
@@ -192,8 +192,8 @@ class _Pass(Generic[Observed]):
             log.info("waiting: %s", acted.stopped.reason)
         return acted
 
-    def waiting(self, observed: Observed, waiting: Waiting, acted: Acted) -> Outcome:
-        return Outcome(
+    def waiting(self, observed: Observed, waiting: NameWait, acted: Acted) -> PassOutcome:
+        return PassOutcome(
             Result.WAITING,
             object=self.controller.primary(observed),
             done=tuple(self.done),
@@ -204,7 +204,7 @@ class _Pass(Generic[Observed]):
 
     async def report(
         self, observed: Observed, decision: Decision, failure: StepFailure | None, retry_after: float
-    ) -> Outcome:
+    ) -> PassOutcome:
         """Writes the status; returns the outcome with the events to send."""
         primary = self.controller.primary(observed)
         transient = failure is not None and failure.transient
@@ -214,12 +214,12 @@ class _Pass(Generic[Observed]):
         except (ConflictError, NotLeaderError):
             raise
         except NotFoundError:
-            return Outcome(Result.GONE, object=primary, done=tuple(self.done), failure=failure)
+            return PassOutcome(Result.GONE, object=primary, done=tuple(self.done), failure=failure)
         except KubeError as error:
             level = logging.DEBUG if isinstance(error, TransientError) else logging.WARNING
             log.log(level, "status not written: %s", error.message)
             after = error.retry_after if isinstance(error, ServerError) else None
-            return Outcome(
+            return PassOutcome(
                 Result.FAILED,
                 object=primary,
                 done=tuple(self.done),
@@ -234,7 +234,7 @@ class _Pass(Generic[Observed]):
         again = self.cache_change >= least or (written is not None and self.stored_as_sent(written, decision))
         # A step that failed is retried after the backoff, even if earlier steps have changed a cache.
         retry = transient or (decision.retry and (failure is not None or not again))
-        return Outcome(
+        return PassOutcome(
             Result.FAILED if failure is not None else Result.DONE,
             object=written or primary,
             done=tuple(self.done),

@@ -10,7 +10,7 @@ from fournos.engine.runtime.decision import Decision, LiveGet, Present, Unknown
 from fournos.engine.runtime.steps import Delete
 from fournos.systems.appwrappers import component_health
 from fournos.systems.appwrappers.autopilot import uses
-from fournos.systems.appwrappers.component_health import Health, State
+from fournos.systems.appwrappers.component_health import ComponentHealth, State
 from fournos.systems.appwrappers.context import Context
 from fournos.systems.appwrappers.finish import fail, reset_or_fail, succeed, suspend
 from fournos.systems.appwrappers.kinds import WrappedKind, wrapped_kind
@@ -161,7 +161,7 @@ def _unconfirmed(ctx: Context) -> dict[int, LiveGet]:
     }
 
 
-def _health_of(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> Health | None:
+def _health_of(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> ComponentHealth | None:
     """Returns the health of a component; None if it is determined by its pods."""
     if kind is not None:
         return kind.health(obj) if kind.health is not None else None
@@ -173,7 +173,7 @@ def _health_of(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> 
     return None if alive(ctx.pods_of(index)) else health
 
 
-def _record(ctx: Context, survey: Survey, index: int, health: Health, obj: Obj) -> None:
+def _record(ctx: Context, survey: Survey, index: int, health: ComponentHealth, obj: Obj) -> None:
     """Adds the health of one component to the survey."""
     summary = f"{obj['metadata']['name']}: {health.message}".removesuffix(": ")
     if health.state is State.FAILED:

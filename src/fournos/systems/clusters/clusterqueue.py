@@ -28,7 +28,7 @@ from fournos.systems.clusters.settings import ClusterSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class QuotaInputs:
     """All FournosClusters together with Kueue's objects for them."""
 
     key: Key
@@ -43,7 +43,7 @@ class Fleet:
     """
 
 
-def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
+def decide(seen: QuotaInputs, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
     """Returns the writes that bring ResourceFlavors and the ClusterQueue to the plan. A pure function.
 
     A flavor is created before the queue names it, and deleted only after the queue no longer names it.
@@ -90,7 +90,7 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
     return Decision(rest, events=events, retry=True)
 
 
-def _waiting(seen: Fleet, *, prefix: str) -> frozenset[str]:
+def _waiting(seen: QuotaInputs, *, prefix: str) -> frozenset[str]:
     """Returns the names of the clusters whose quotas are not in the ClusterQueue yet."""
     flavors = {flavor["metadata"]["name"]: flavor for flavor in seen.flavors}
     return frozenset(
@@ -101,14 +101,14 @@ def _waiting(seen: Fleet, *, prefix: str) -> frozenset[str]:
     )
 
 
-def queue_controller(settings: ClusterSettings) -> Controller[Fleet]:
+def queue_controller(settings: ClusterSettings) -> Controller[QuotaInputs]:
     """Returns the controller; its single key is the ClusterQueue of the settings."""
     key = Key("", settings.kueue_cluster_queue_name)
 
-    def observe(caches: Caches, requested: Key) -> Fleet | None:
+    def observe(caches: Caches, requested: Key) -> QuotaInputs | None:
         if requested != key:
             return None
-        return Fleet(
+        return QuotaInputs(
             key,
             tuple(_input(cluster) for cluster in caches[FOURNOS_CLUSTER]),
             tuple(caches[RESOURCE_FLAVOR]),
@@ -119,7 +119,7 @@ def queue_controller(settings: ClusterSettings) -> Controller[Fleet]:
     def wakes(obj: Obj, caches: Caches) -> Iterable[Key]:
         return (key,)
 
-    def primary(seen: Fleet) -> Obj:
+    def primary(seen: QuotaInputs) -> Obj:
         return seen.queue or {"metadata": {"namespace": "", "name": key.name, "uid": ""}}
 
     return Controller(

@@ -9,7 +9,7 @@ from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import key_of
 from fournos.systems.clusters import names
 from fournos.systems.clusters.context import Context
-from fournos.systems.clusters.steps import Connect, Disconnect, Verdict
+from fournos.systems.clusters.steps import Connect, Disconnect, ProbeVerdict
 
 REFUSALS = frozenset({"KubeconfigRefusedError", "CredentialsError"})
 BAD_CREDENTIALS = frozenset({"Unauthorized", "CertificateExpired", "TokenExpired"})
@@ -81,7 +81,7 @@ def _unusable(ctx: Context, status: KubeconfigStatus, reason: str, text: str) ->
     ctx.draft.put(kubeconfigStatus=status.value, connection={"secretVersion": version} if version else None)
 
 
-def _probed(ctx: Context, probe: Verdict) -> None:
+def _probed(ctx: Context, probe: ProbeVerdict) -> None:
     """Writes the result of a probe to `status.connection` and the condition Reachable."""
     connection, known = ctx.draft.group("connection"), ctx.draft.connection
     if probe.certificate_expires is not None:
@@ -110,7 +110,7 @@ def _probed(ctx: Context, probe: Verdict) -> None:
     ctx.draft.put_condition("Reachable", "False", probe.reason or "Unreachable", probe.error)
 
 
-def _valid(ctx: Context, probe: Verdict | None) -> None:
+def _valid(ctx: Context, probe: ProbeVerdict | None) -> None:
     """Sets the condition KubeconfigValid of a kubeconfig that was accepted."""
     expires = probe.certificate_expires if probe is not None else None
     if probe is not None and not probe.reachable and probe.reason in BAD_CREDENTIALS:

@@ -13,7 +13,7 @@ from fournos.engine.api.durations import parse_ttl
 from fournos.engine.api.times import format_time, parse_time
 from fournos.engine.kube.resource import Obj
 from fournos.systems.clusters.context import Context
-from fournos.systems.clusters.gpus import MAX_SHORT_NAME, Gpus, Inventory, discover, next_change, settle
+from fournos.systems.clusters.gpus import MAX_SHORT_NAME, GpuModel, Inventory, discover, next_change, settle
 
 _NAMED = 3
 """The number of models that a message lists."""
@@ -66,7 +66,7 @@ def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
         ctx.draft.put_condition("GPUDiscovered", "True", "Discovered", text)
 
 
-def _left_out(seen: tuple[Gpus, ...]) -> str:
+def _left_out(seen: tuple[GpuModel, ...]) -> str:
     unnamed = [gpus.model for gpus in seen if not gpus.nameable]
     if not unnamed:
         return f"{len(seen)} models are seen, {MAX_GPU_MODELS} are counted"
@@ -125,7 +125,7 @@ def read(hardware: Obj) -> Inventory:
         return Inventory()
     return Inventory(
         tuple(
-            Gpus(gpu["vendor"], gpu["model"], gpu["shortName"], int(gpu["count"]), int(gpu["nodeCount"]))
+            GpuModel(gpu["vendor"], gpu["model"], gpu["shortName"], int(gpu["count"]), int(gpu["nodeCount"]))
             for gpu in hardware["gpus"]
         ),
         {

@@ -29,7 +29,7 @@ from fournos.systems.clusters.settings import ClusterSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LabelledSecret:
     """A labelled kubeconfig Secret and the state of its FournosCluster."""
 
     secret: Obj
@@ -40,7 +40,7 @@ class Found:
     """True if a FournosCluster with this name exists."""
 
 
-def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
+def decide(found: LabelledSecret, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
     """Creates the FournosCluster if it does not exist. A pure function.
 
     An existing FournosCluster is left to its own controller.
@@ -83,16 +83,16 @@ def _failed(facts: Facts) -> Decision:
     )
 
 
-def secrets_controller(settings: ClusterSettings) -> Controller[Found]:
+def secrets_controller(settings: ClusterSettings) -> Controller[LabelledSecret]:
     """Returns the controller; its keys are the labelled Secrets."""
 
-    def observe(caches: Caches, key: Key) -> Found | None:
+    def observe(caches: Caches, key: Key) -> LabelledSecret | None:
         secret = caches[SECRET].get(key)
         if secret is None:
             return None
         name = settings.cluster_of(key.name)
         known = name is not None and caches[FOURNOS_CLUSTER].get(Key(settings.namespace, name)) is not None
-        return Found(secret, name, known)
+        return LabelledSecret(secret, name, known)
 
     def of_cluster(cluster: Obj, caches: Caches) -> Iterable[Key]:
         """Enqueues the Secret of a FournosCluster, so that a deleted cluster can be created again."""

@@ -27,7 +27,7 @@ from fournos.engine.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL
 from fournos.engine.runtime.decision import Facts, LiveGet, LiveList, Present, Question, Unknown
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
 from fournos.systems.frameworks import names
-from fournos.systems.frameworks.flavors import Placed, flavor_questions, place
+from fournos.systems.frameworks.flavors import PlacementPatch, flavor_questions, place
 from fournos.systems.frameworks.kind_spec import Framework
 from fournos.systems.frameworks.podsets import pod_sets, requests_of
 from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queued
@@ -134,7 +134,7 @@ def _in_queue(new: Obj, cluster_queue: Obj, facts: Facts, framework: Framework) 
     if elsewhere and job.may_default_managed_by():
         assert framework.managed_by is not None
         patch = joined(patch, nested(framework.managed_by, MULTIKUEUE))
-    placed = Placed()
+    placed = PlacementPatch()
     if _placed_at_creation(framework) and not elsewhere:
         where = framework.requests.pod_template
         assert where is not None

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from fournos.engine.queueing.kind_names import BadNameError, parse_name
-from fournos.systems.frameworks.kind_spec import FinishRule, Framework, Hold, Requests, Stop, When
+from fournos.systems.frameworks.kind_spec import FinishRule, Framework, Hold, RequestRule, Stop, When
 
 # Tekton accepts "PipelineRunPending" only at creation, and afterwards no change of the spec except of this
 # field.  Users hold runs by it, too.  A run that has started can be cancelled, but not suspended.
@@ -24,7 +24,7 @@ PIPELINE_RUN: Final = Framework(
         users_too=True,
     ),
     stop=Stop(path="spec.status", value="Cancelled"),
-    requests=Requests(pod_template="spec.taskRunTemplate.podTemplate"),
+    requests=RequestRule(pod_template="spec.taskRunTemplate.podTemplate"),
     finished=(FinishRule(condition="Succeeded"),),
     ready=When(path="status.startTime"),
     pods_label="tekton.dev/pipelineRun",

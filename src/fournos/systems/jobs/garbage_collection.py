@@ -32,7 +32,7 @@ _NAME = "job-name"
 
 
 @dataclass(frozen=True, slots=True)
-class Orphans:
+class OrphanedObjects:
     """Objects whose labels name a job that is not in the cache."""
 
     key: Key
@@ -40,7 +40,7 @@ class Orphans:
     children: tuple[tuple[Resource, Obj], ...]
 
 
-def observe(caches: Caches, key: Key) -> Orphans | None:
+def observe(caches: Caches, key: Key) -> OrphanedObjects | None:
     """Returns the objects whose labels name this job; None if the job is in the cache or there are none."""
     if caches[FOURNOS_JOB].get(key) is not None:
         return None
@@ -50,10 +50,10 @@ def observe(caches: Caches, key: Key) -> Orphans | None:
         for obj in caches[resource].by(_NAME, key.name)
         if obj["metadata"]["namespace"] == key.namespace
     )
-    return Orphans(key, children) if children else None
+    return OrphanedObjects(key, children) if children else None
 
 
-def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision:
+def decide(observed: OrphanedObjects, facts: Facts, now: datetime) -> Decision:
     """Deletes objects of the minimum age, if a live read confirms that the job does not exist.  Pure."""
     old = [(kind, obj) for kind, obj in observed.children if _old_enough(obj, now)]
     if not old:
@@ -76,7 +76,7 @@ def collect(caches: Caches) -> Iterable[Key]:
                     yield key
 
 
-def orphans_controller(settings: JobSettings) -> Controller[Orphans]:
+def orphans_controller(settings: JobSettings) -> Controller[OrphanedObjects]:
     """Returns the controller of orphans.
 
     No watch event enqueues a key: the periodic garbage collection finds them.
@@ -100,7 +100,7 @@ def orphans_controller(settings: JobSettings) -> Controller[Orphans]:
     )
 
 
-def _absent_job(orphans: Orphans) -> Obj:
+def _absent_job(orphans: OrphanedObjects) -> Obj:
     """Returns a placeholder for the missing job; it is never written to the API server."""
     return {"metadata": {"namespace": orphans.key.namespace, "name": orphans.key.name, "uid": ""}}
 

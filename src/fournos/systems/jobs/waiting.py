@@ -9,7 +9,7 @@ from fournos.api.fournosjob import Waiting
 from fournos.api.phase import Phase
 from fournos.api.slots import blames_others, no_jobs, unavailable_in
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.state import QueueView
+from fournos.engine.queueing.state import WorkloadView
 from fournos.engine.queueing.waiting import named_reason
 from fournos.engine.runtime.decision import Decision, StepFailure
 from fournos.systems.jobs.context import Context
@@ -69,12 +69,12 @@ def wait_if_curable(ctx: Context, failure: StepFailure, type_: str, *, engine: s
     return None
 
 
-def cause_by_kueue(queue: QueueView) -> str:
+def cause_by_kueue(queue: WorkloadView) -> str:
     """Returns the cause of the reason for which Kueue does not admit a Workload."""
     return CAUSE_OF_REASON.get(named_reason(queue.reason, queue.message), QUOTA)
 
 
-def admission(ctx: Context, queue: QueueView) -> tuple[str, Waiting]:
+def admission(ctx: Context, queue: WorkloadView) -> tuple[str, Waiting]:
     """Returns the message of a queued job, and what it waits for.
 
     The message is Kueue's; if the job waits for a cluster that another job holds, it names that job instead.

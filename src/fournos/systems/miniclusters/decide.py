@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import is_terminating, key_of
-from fournos.engine.queueing.inputs import Outcome, Verdict
+from fournos.engine.queueing.inputs import QueueOutcome, Verdict
 from fournos.engine.queueing.managed import managed_elsewhere
 from fournos.engine.queueing.managed_by import send_elsewhere
 from fournos.engine.queueing.podsets import queue_name
@@ -94,7 +94,7 @@ def _unreadable(ctx: Context) -> str:
     return ""
 
 
-def _act(ctx: Context, queue: Outcome) -> Decision:
+def _act(ctx: Context, queue: QueueOutcome) -> Decision:
     """Returns the decision for the MiniCluster's own objects."""
     if ctx.deleting:
         return _deleted(ctx)
@@ -127,7 +127,7 @@ def _deleted(ctx: Context) -> Decision:
     return Decision(steps=ctx.finalizer(on=False))
 
 
-def _suspended(ctx: Context, queue: Outcome) -> Decision:
+def _suspended(ctx: Context, queue: QueueOutcome) -> Decision:
     """Takes the objects down and sets the phase Waiting."""
     reason = queue.message if queue.verdict is not Verdict.NOT_QUEUED else ""
     message = reason or "Suspended"

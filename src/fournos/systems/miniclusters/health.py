@@ -15,7 +15,7 @@ from fournos.systems.miniclusters.status import READY, REQUESTED, RUNNING, SIDEC
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class PodReadiness:
     """How many pods are wanted, running and ready."""
 
     wanted: int
@@ -85,12 +85,12 @@ def report_sidecars(ctx: Context) -> None:
         ctx.draft.condition(SIDECAR_FAILED, True, "ContainerFailed", failed)
 
 
-def count(ctx: Context, size: int) -> Count:
+def count(ctx: Context, size: int) -> PodReadiness:
     """Counts the pods with an index below `size`."""
     pods = [pod for pod in ctx.pods if (index_of(pod) or 0) < size]
     running = sum(1 for pod in pods if _runs(pod, ctx.name))
     ready = sum(1 for pod in pods if broker_up(pod, ctx.name))
-    return Count(size, running, ready)
+    return PodReadiness(size, running, ready)
 
 
 def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:

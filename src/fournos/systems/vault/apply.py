@@ -15,10 +15,10 @@ from fournos.systems.vault.sync import (
     ENTRY_LABEL,
     MANAGED_BY,
     MANAGED_BY_LABEL,
-    Change,
     Effect,
     Intake,
-    Problem,
+    SecretChange,
+    SyncProblem,
     plan,
 )
 
@@ -32,7 +32,7 @@ Report = Callable[[str], None]
 class SyncResult:
     """The counts and problems of one sync."""
 
-    problems: list[Problem]
+    problems: list[SyncProblem]
     counts: Counter[Effect] = field(default_factory=Counter)
     previewed: int | None = None
     """The number of Secrets that Vault defines, if no cluster was read; else None."""
@@ -56,13 +56,15 @@ async def synchronize(
     changes, problems = plan(intake, await _existing(api, intake, settings), settings, adopt=adopt)
     result = SyncResult([*intake.problems, *problems])
 
-    async def apply(batch: Iterable[Change]) -> None:
+    async def apply(batch: Iterable[SecretChange]) -> None:
         for change in batch:
             report(change.report)
             try:
                 done = change if dry_run else await _write(api, change, settings, adopt=adopt)
             except errors.KubeError as error:
-                result.problems.append(Problem(f"{change.name}: {_explain(error, settings)}", partial=True))
+                result.problems.append(
+                    SyncProblem(f"{change.name}: {_explain(error, settings)}", partial=True)
+                )
             else:
                 result.counts[done.effect] += 1
 
@@ -103,7 +105,7 @@ async def _named(api: Api, names: Iterable[str], settings: VaultSettings) -> dic
     return secrets
 
 
-async def _write(api: Api, change: Change, settings: VaultSettings, *, adopt: bool) -> Change:
+async def _write(api: Api, change: SecretChange, settings: VaultSettings, *, adopt: bool) -> SecretChange:
     """Applies a change.  If the Secret has changed meanwhile, plans again for its current state."""
     for _ in range(ATTEMPTS - 1):
         try:
@@ -123,7 +125,7 @@ async def _write(api: Api, change: Change, settings: VaultSettings, *, adopt: bo
     return change
 
 
-async def _send(api: Api, change: Change, settings: VaultSettings) -> None:
+async def _send(api: Api, change: SecretChange, settings: VaultSettings) -> None:
     key = Key(settings.namespace, change.name)
     match change.effect:
         case Effect.CREATED:

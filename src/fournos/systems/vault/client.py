@@ -16,7 +16,7 @@ from urllib3.util import parse_url
 from urllib3.util.retry import Retry
 
 from fournos.systems.vault.settings import VaultSettings
-from fournos.systems.vault.sync import Entry, Read, Unreadable
+from fournos.systems.vault.sync import Read, Unreadable, VaultEntry
 
 RETRIES = 3
 
@@ -153,7 +153,7 @@ class Vault:
             return Unreadable(name, "its latest version is deleted in Vault", gone=True)
         if not isinstance(data, dict):
             return Unreadable(name, f"Vault's answer for {path} has no key-value data")
-        return Entry(name, data)
+        return VaultEntry(name, data)
 
     def _path(self, version: str, kind: str, name: str | None) -> str:
         middle = f"/{kind}" if version == "2" else ""

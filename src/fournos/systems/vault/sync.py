@@ -38,7 +38,7 @@ _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class VaultEntry:
     """A Vault entry as read."""
 
     name: str
@@ -57,11 +57,11 @@ class Unreadable:
     gone: bool = False
 
 
-Read: TypeAlias = Entry | Unreadable
+Read: TypeAlias = VaultEntry | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SyncProblem:
     """A problem of a sync.
 
     `partial` is True if something was not read or written, so the set of expected Secrets is not fully known.
@@ -95,7 +95,7 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SecretChange:
     """What a sync does with one Secret."""
 
     effect: Effect
@@ -117,7 +117,7 @@ class Intake:
     desired: list[Desired] = field(default_factory=list)
     listed: set[str] = field(default_factory=set)
     """The names of all Secrets whose entry Vault lists, whether or not the entry could be used."""
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[SyncProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -136,16 +136,16 @@ def take_in(reads: Iterable[Read], settings: VaultSettings) -> Intake:
             )
             continue
         intake.listed.add(settings.secret_name(read.name))
-        if isinstance(read, Entry):
+        if isinstance(read, VaultEntry):
             _take_entry(read, intake, settings)
         elif read.gone:
             intake.notes.append(f"{read.name}: {read.reason}; its Secret, if any, is kept")
         else:
-            intake.problems.append(Problem(f"{read.name}: {read.reason}", partial=True))
+            intake.problems.append(SyncProblem(f"{read.name}: {read.reason}", partial=True))
     return intake
 
 
-def _take_entry(entry: Entry, intake: Intake, settings: VaultSettings) -> None:
+def _take_entry(entry: VaultEntry, intake: Intake, settings: VaultSettings) -> None:
     if SKIP_KEY in entry.data:
         intake.notes.append(f"{entry.name}: skipped, it has the key {SKIP_KEY}")
         return
@@ -156,7 +156,7 @@ def _take_entry(entry: Entry, intake: Intake, settings: VaultSettings) -> None:
             f" letters, digits, '-' and '.', at most {MAX_NAME} characters with the prefix),"
             f" or give it the key {SKIP_KEY}"
         )
-        intake.problems.append(Problem(text))
+        intake.problems.append(SyncProblem(text))
         return
     values: dict[str, bytes] = {}
     for key, value in entry.data.items():
@@ -167,7 +167,7 @@ def _take_entry(entry: Entry, intake: Intake, settings: VaultSettings) -> None:
                 f"{entry.name}: key {key!r} skipped, it cannot be a key of a Secret; rename it in Vault"
                 " (letters, digits, '-', '_' and '.')"
             )
-            intake.problems.append(Problem(text))
+            intake.problems.append(SyncProblem(text))
             continue
         values[key] = _bytes(value)
     size = sum(map(len, values.values()))
@@ -175,7 +175,7 @@ def _take_entry(entry: Entry, intake: Intake, settings: VaultSettings) -> None:
         intake.notes.append(f"{entry.name}: nothing to sync in it; its Secret, if any, is kept")
     elif size > MAX_BYTES:
         text = f"{entry.name}: skipped, {size} bytes are more than the {MAX_BYTES} that a Secret may hold"
-        intake.problems.append(Problem(f"{text}; split the entry in Vault"))
+        intake.problems.append(SyncProblem(f"{text}; split the entry in Vault"))
     else:
         intake.desired.append(Desired(name, entry.name, values))
 
@@ -188,21 +188,23 @@ def _bytes(value: object) -> bytes:
 
 def plan(
     intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings, *, adopt: bool = False
-) -> tuple[list[Change], list[Problem]]:
+) -> tuple[list[SecretChange], list[SyncProblem]]:
     """Returns the changes that make the namespace match Vault, and the problems.
 
     `existing` contains, by name, every Secret with our labels and every other one of a desired name.  With
     `adopt`, a Secret of a desired name without a managing tool and without an owner is taken over.  Deletions
     come last; the caller omits them if an earlier change failed.
     """
-    changes: list[Change] = []
-    problems: list[Problem] = []
+    changes: list[SecretChange] = []
+    problems: list[SyncProblem] = []
     for secret in intake.desired:
         present = existing.get(secret.name)
         if present is None:
             changes.append(_create(secret, settings))
         elif not is_managed(present) and not (adopt and not _manager(present)):
-            problems.append(Problem(f"{secret.entry}: {_not_ours(secret, present, settings)}", partial=True))
+            problems.append(
+                SyncProblem(f"{secret.entry}: {_not_ours(secret, present, settings)}", partial=True)
+            )
         else:
             changes.append(_update(secret, present, settings))
     return changes + _deletes(intake, existing, settings), problems
@@ -243,7 +245,7 @@ def _encoded(secret: Desired) -> dict[str, str]:
     return {key: base64.b64encode(value).decode() for key, value in secret.values.items()}
 
 
-def _create(secret: Desired, settings: VaultSettings) -> Change:
+def _create(secret: Desired, settings: VaultSettings) -> SecretChange:
     body = {
         "apiVersion": SECRET.api_version,
         "kind": SECRET.kind,
@@ -252,10 +254,10 @@ def _create(secret: Desired, settings: VaultSettings) -> Change:
         "data": _encoded(secret),
     }
     report = "\n".join([f"create  {secret.name}", *map(secret.key_line, secret.values)])
-    return Change(Effect.CREATED, secret.name, report, body, secret)
+    return SecretChange(Effect.CREATED, secret.name, report, body, secret)
 
 
-def _update(secret: Desired, present: Obj, settings: VaultSettings) -> Change:
+def _update(secret: Desired, present: Obj, settings: VaultSettings) -> SecretChange:
     """Returns a merge patch: other labels and annotations stay, keys that are no longer in Vault are removed.
 
     resourceVersion is a precondition, so that the patch applies to the Secret that was compared.
@@ -264,15 +266,15 @@ def _update(secret: Desired, present: Obj, settings: VaultSettings) -> Change:
     meta, marks = present["metadata"], _marks(secret, settings)
     marked = all(wanted.items() <= (meta.get(name) or {}).items() for name, wanted in marks.items())
     if not data and marked:
-        return Change(Effect.UNCHANGED, secret.name, f"same    {secret.name}", secret=secret)
+        return SecretChange(Effect.UNCHANGED, secret.name, f"same    {secret.name}", secret=secret)
     changed = [secret.key_line(key) for key in secret.values if key in data]
     removed = [f"          {key}: removed" for key, value in data.items() if value is None]
     report = "\n".join([f"update  {secret.name}", *changed, *removed])
     body = {"metadata": {"resourceVersion": str(meta["resourceVersion"]), **marks}, "data": data}
-    return Change(Effect.UPDATED, secret.name, report, body, secret)
+    return SecretChange(Effect.UPDATED, secret.name, report, body, secret)
 
 
-def _deletes(intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings) -> list[Change]:
+def _deletes(intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings) -> list[SecretChange]:
     """Returns the deletions of Secrets from this directory whose entry is not in Vault's list.
 
     An empty list deletes nothing, because a wrong path is far more likely than an emptied Vault.
@@ -290,5 +292,5 @@ def _deletes(intake: Intake, existing: Mapping[str, Obj], settings: VaultSetting
         entry_label = (meta.get("labels") or {}).get(ENTRY_LABEL)
         if name not in intake.listed and is_managed(secret) and entry_label == "true" and same_source:
             report = f"delete  {name} (its entry is no longer in Vault at {settings.source_path})"
-            deletes.append(Change(Effect.DELETED, name, report, uid=str(meta["uid"])))
+            deletes.append(SecretChange(Effect.DELETED, name, report, uid=str(meta["uid"])))
     return deletes

@@ -18,7 +18,7 @@ from fournos.engine.kube.errors import (
 from fournos.engine.kube.kinds import CONFIG_MAP, SECRET
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.engine.kube.store import Store
-from fournos.engine.runtime.act import Acted, CacheChange, StepExecutor, Waiting
+from fournos.engine.runtime.act import Acted, CacheChange, NameWait, StepExecutor
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.decision import StepFailure
 from fournos.engine.runtime.steps import CopySecret, Create, Delete, NameTaken, Patch, Step
@@ -58,8 +58,8 @@ def failure_of(acted: Acted) -> StepFailure:
     return acted.stopped
 
 
-def waiting_of(acted: Acted) -> Waiting:
-    assert isinstance(acted.stopped, Waiting)
+def waiting_of(acted: Acted) -> NameWait:
+    assert isinstance(acted.stopped, NameWait)
     return acted.stopped
 
 
@@ -295,7 +295,7 @@ async def test_reads_of_one_secret_at_the_same_time_are_one_request(bench: Bench
     ("rule", "stopped"),
     [
         (None, None),
-        (NameTaken("of an earlier attempt", waits=True), Waiting),
+        (NameTaken("of an earlier attempt", waits=True), NameWait),
         (NameTaken("of another"), StepFailure),
     ],
 )

@@ -22,7 +22,7 @@ _META = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "la
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class KubeconfigSource:
     """The kubeconfig Secret of a FournosCluster."""
 
     key: Key
@@ -42,7 +42,7 @@ class Observed:
     wanted: bool
     """True if the cluster opts in and the maximum number of workers is not exceeded."""
     too_many: bool
-    source: Source | None
+    source: KubeconfigSource | None
     worker: Obj | None
     """The MultiKueueCluster of the same name."""
 
@@ -68,8 +68,8 @@ def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings) -> Observ
     )
 
 
-def _source_of(secret: Obj) -> Source:
-    return Source(
+def _source_of(secret: Obj) -> KubeconfigSource:
+    return KubeconfigSource(
         key_of(secret),
         version=f"{uid_of(secret)}/{secret['digest']}",
         has_kubeconfig=secret["hasKubeconfig"],
