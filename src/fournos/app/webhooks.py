@@ -42,20 +42,20 @@ def served(
     `api` must not be guarded by a lease, because every replica answers.  All webhooks share one port, one
     certificate and one writer of the configurations: the leader of the first part that has webhooks.
     """
-    found = [offer for offer in offers if offer.webhooks]
-    target = settings.target(found[0].namespace) if found else None
+    offered = [offer for offer in offers if offer.webhooks]
+    target = settings.target(offered[0].namespace) if offered else None
     if target is None:
         return Served()
-    webhooks = [webhook for offer in found for webhook in offer.webhooks]
+    webhooks = [webhook for offer in offered for webhook in offer.webhooks]
     server = WebhookServer(api, webhooks, metrics=metrics, clients=settings.client_authorities)
     rotator = WebhookCertRotator(
         api,
         webhooks,
         target,
-        secret=Key(found[0].namespace, settings.secret),
+        secret=Key(offered[0].namespace, settings.secret),
         clock=clock,
         metrics=metrics,
-        leading=found[0].lease.leading,
+        leading=offered[0].lease.leading,
         show=server.show,
         expect=server.accepted_paths.expect,
         terms=settings.terms,

@@ -50,11 +50,11 @@ class MemoryBudget:
         self._sums[resource] = self._sums.get(resource, 0) - self._spent.get(resource, {}).pop(key, 0)
 
 
-def _cost(kept: Obj) -> int:
+def _cost(obj: Obj) -> int:
     try:
-        return weight(orjson.dumps(kept))
+        return weight(orjson.dumps(obj))
     except TypeError:
-        raise ConnectionLostError(f"{key_of(kept)} is nested too deeply") from None
+        raise ConnectionLostError(f"{key_of(obj)} is nested too deeply") from None
 
 
 class Bounded:

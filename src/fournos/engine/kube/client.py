@@ -162,8 +162,8 @@ class Client(Paths):
                     raise
                 query["limit"] = str(max(1, int(query["limit"]) // _SMALLER))
                 continue
-            found, token, version = _read_page(request, page)
-            for item in found:
+            page_items, token, version = _read_page(request, page)
+            for item in page_items:
                 # The API server omits both in the items of built-in types.
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
@@ -171,7 +171,7 @@ class Client(Paths):
             if not token:
                 return Listing(items, version)
             query["continue"] = token
-            del page, found  # freed before the next request, so that only one page is in memory
+            del page, page_items  # freed before the next request, so that only one page is in memory
 
     async def watch(
         self,

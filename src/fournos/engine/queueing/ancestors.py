@@ -104,10 +104,10 @@ def share_of(obj: Obj, workload: Obj) -> QuotaShare | None:
         return None
     flavors: dict[str, set[str]] = {}
     amounts: dict[str, Decimal] = {}
-    for one in assigned:
-        for resource, flavor in (one.get("flavors") or {}).items():
+    for assignment in assigned:
+        for resource, flavor in (assignment.get("flavors") or {}).items():
             flavors.setdefault(resource, set()).add(flavor)
-        for resource, amount in (one.get("resourceUsage") or {}).items():
+        for resource, amount in (assignment.get("resourceUsage") or {}).items():
             amounts[resource] = amounts.get(resource, Decimal(0)) + parse_quantity(amount)
     return QuotaShare({name: next(iter(one)) for name, one in flavors.items() if len(one) == 1}, amounts)
 

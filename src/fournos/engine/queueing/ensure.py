@@ -156,12 +156,12 @@ def _rewritten(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured:
         return Ensured(
             steps=_removed(workload), event="DeletedWorkload", message="Deleted not matching Workload"
         )
-    wanted = build(request_of(job, priority, QueueOptions()))
+    rebuilt = build(request_of(job, priority, QueueOptions()))
     spec = {
         "maximumExecutionTimeSeconds": None,
         "priorityClassRef": None,
         "priority": None,
-        **wanted["spec"],
+        **rebuilt["spec"],
     }
     text = f"Updated not matching Workload for suspended job: {key_of(workload)}"
     return Ensured(steps=(_spec_patch(workload, spec),), event="UpdatedWorkload", message=text)

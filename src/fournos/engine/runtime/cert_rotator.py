@@ -69,15 +69,16 @@ class CertRotator:
                 self._report(f"Secret {self._key.namespace}/{self._key.name}: {error.message}")
             await asyncio.sleep(wait)
 
-    def _present(self, kept: Kept) -> float:
+    def _present(self, certificates: Kept) -> float:
         """Serves the current certificate; returns the seconds until the next look."""
-        assert kept.current is not None
-        if kept.current != self._shown:
-            self._show(kept.current)
-            self._shown = kept.current
-            log.info("%s: serving with a certificate that ends %s", self._name, kept.current.ends.isoformat())
+        assert certificates.current is not None
+        if certificates.current != self._shown:
+            self._show(certificates.current)
+            self._shown = certificates.current
+            ends = certificates.current.ends.isoformat()
+            log.info("%s: serving with a certificate that ends %s", self._name, ends)
         self._problem = ""
-        return min(LOOK, max(0.1, self._secret.next_look(kept).total_seconds()))
+        return min(LOOK, max(0.1, self._secret.next_look(certificates).total_seconds()))
 
     def _report(self, problem: str) -> None:
         if problem != self._problem:

@@ -102,7 +102,7 @@ def job_set(obj: Obj) -> ComponentHealth:
         return _failed(obj, "Failed")
     if is_true(obj, "Completed"):
         return _SUCCEEDED
-    wanted = {
+    replicas = {
         one["name"]: int(one.get("replicas", 1))
         for one in (obj.get("spec") or {}).get("replicatedJobs") or ()
     }
@@ -110,7 +110,7 @@ def job_set(obj: Obj) -> ComponentHealth:
         one["name"]: int(one.get("ready") or 0) + int(one.get("succeeded") or 0)
         for one in _status(obj).get("replicatedJobsStatus") or ()
     }
-    return _WHOLE if all(there.get(name, 0) >= count for name, count in wanted.items()) else _PENDING
+    return _WHOLE if all(there.get(name, 0) >= count for name, count in replicas.items()) else _PENDING
 
 
 def kubeflow(obj: Obj) -> ComponentHealth:
@@ -160,13 +160,13 @@ def train_job(obj: Obj) -> ComponentHealth:
 
 def pipeline_run(obj: Obj) -> ComponentHealth:
     """A PipelineRun is ready while the reason of its condition is Running."""
-    found = condition(obj, "Succeeded") or {}
-    if found.get("status") == "True":
+    succeeded = condition(obj, "Succeeded") or {}
+    if succeeded.get("status") == "True":
         return _SUCCEEDED
     # Tekton sets False before all running tasks have been stopped, so completionTime must be set too.
-    if found.get("status") == "False" and _status(obj).get("completionTime"):
+    if succeeded.get("status") == "False" and _status(obj).get("completionTime"):
         return _failed(obj, "Succeeded")
-    return _READY if found.get("reason") == "Running" else _PENDING
+    return _READY if succeeded.get("reason") == "Running" else _PENDING
 
 
 def fournos_job(obj: Obj) -> ComponentHealth:

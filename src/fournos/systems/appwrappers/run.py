@@ -47,9 +47,9 @@ def running(ctx: Context) -> Decision:
     if survey.failed:
         text = f"Found {len(survey.failed)} failed components: {'; '.join(survey.failed)}"
         return _give_up(ctx, "FailedComponent", text)
-    found = count(ctx.pods_of(*survey.counted)) if survey.counted else Count()
+    counts = count(ctx.pods_of(*survey.counted)) if survey.counted else Count()
     expected = sum(ctx.pods_expected(index) for index in survey.counted)
-    done = found.succeeded >= expected and not found.there - found.succeeded and not found.failed
+    done = counts.succeeded >= expected and not counts.there - counts.succeeded and not counts.failed
     if done and not survey.working and not survey.unsure:
         return _succeeded(ctx)
     failed = _failed_pods(ctx, survey)
@@ -61,7 +61,7 @@ def running(ctx: Context) -> Decision:
         return _give_up(ctx, "AutopilotNoExecute", text, counts=False)
     ctx.draft.clear("Unhealthy", "FoundNoFailedPods")
     everything = count(ctx.pods)
-    if not survey.unready and found.running + found.succeeded >= expected:
+    if not survey.unready and counts.running + counts.succeeded >= expected:
         text = f"{everything.running} pods running; {everything.succeeded} pods succeeded"
         ctx.draft.condition("PodsReady", "True", "SufficientPodsReady", text)
         return ctx.decision(retry=survey.unsure)
@@ -198,13 +198,13 @@ def _has_finished(ctx: Context, index: int) -> bool:
 
 def _on_bad_nodes(ctx: Context) -> list[str]:
     """Returns the nodes that one of the pods must leave."""
-    found = set()
+    nodes = set()
     for pod in alive(ctx.pods):
         spec = pod.get("spec") or {}
         resources = ctx.observed.evicting.get(str(spec.get("nodeName")), frozenset())
         if resources and uses(spec, resources) and not is_terminating(pod):
-            found.add(str(spec["nodeName"]))
-    return sorted(found)
+            nodes.add(str(spec["nodeName"]))
+    return sorted(nodes)
 
 
 def _succeeded(ctx: Context) -> Decision:

@@ -111,7 +111,7 @@ def usable(node: Obj) -> bool:
 
 def discover(nodes: Iterable[Obj]) -> tuple[GpuModel, ...]:
     """Returns the GPUs of all usable nodes, sorted."""
-    found: dict[tuple[str, str], GpuModel] = {}
+    models: dict[tuple[str, str], GpuModel] = {}
     for node in nodes:
         if not usable(node):
             continue
@@ -120,12 +120,12 @@ def discover(nodes: Iterable[Obj]) -> tuple[GpuModel, ...]:
             gpu = _gpu(resource, _count(quantity), labels)
             if gpu is None:
                 continue
-            before = found.get(gpu.key)
+            before = models.get(gpu.key)
             if before:
                 count = min(gpu.count + before.count, _MOST)
                 gpu = replace(gpu, count=count, nodes=before.nodes + 1)
-            found[gpu.key] = gpu
-    return tuple(sorted(found.values()))
+            models[gpu.key] = gpu
+    return tuple(sorted(models.values()))
 
 
 def _gpu(resource: str, count: int, labels: Mapping[str, str]) -> GpuModel | None:
@@ -193,14 +193,14 @@ def short_name(vendor: str, model: str) -> str:
 # --- hysteresis --------------------------------------------------------------------------------------
 
 
-def settle(before: Inventory, seen: Iterable[GpuModel], now: datetime, grace: timedelta) -> Inventory:
+def settle(before: Inventory, discovered: Iterable[GpuModel], now: datetime, grace: timedelta) -> Inventory:
     """Returns the inventory to use from now on.
 
     An increase counts at once. A decrease counts only after it has lasted for `grace`. Thus a rebooting or
     cordoned node, or one empty list, changes no quota.
     """
-    visible = {gpu.key: gpu for gpu in seen}
-    kept: dict[tuple[str, str], GpuModel] = dict(visible)
+    visible = {gpu.key: gpu for gpu in discovered}
+    models: dict[tuple[str, str], GpuModel] = dict(visible)
     shrinking: dict[tuple[str, str], datetime] = {}
     for old in before.gpus:
         new = visible.get(old.key)
@@ -208,9 +208,9 @@ def settle(before: Inventory, seen: Iterable[GpuModel], now: datetime, grace: ti
             continue
         since = (before.shrinking or {}).get(old.key, now)
         if now - since < grace:
-            kept[old.key] = old
+            models[old.key] = old
             shrinking[old.key] = since
-    return Inventory(tuple(sorted(kept.values())), shrinking)
+    return Inventory(tuple(sorted(models.values())), shrinking)
 
 
 def next_change(inventory: Inventory, grace: timedelta) -> datetime | None:

@@ -52,7 +52,7 @@ def _ends(ctx: Context, outcome: QueueOutcome) -> bool:
 def _live(ctx: Context) -> QueueInputs | None:
     """Returns the Workloads of the object from live reads; None if a read failed."""
     workloads = LiveList(WORKLOAD, ctx.key.namespace, f"{JOB_UID_LABEL}={uid_of(ctx.obj)}")
-    named = {key_of(one) for one in ctx.workloads}
+    named = {key_of(workload) for workload in ctx.workloads}
     if ctx.prebuilt:
         named.add(Key(ctx.key.namespace, ctx.prebuilt))
     gets = [LiveGet(WORKLOAD, key) for key in sorted(named)]
@@ -60,15 +60,15 @@ def _live(ctx: Context) -> QueueInputs | None:
     answers = ctx.facts.require_all(questions)
     if any(isinstance(answer, Unknown) for answer in answers):
         return None
-    found: dict[str, Obj] = {}
+    live_workloads: dict[str, Obj] = {}
     for answer in answers:
         if isinstance(answer, Absent):
             continue
         assert isinstance(answer, Present)
-        for one in answer.value if isinstance(answer.value, tuple) else (answer.value,):
-            found[uid_of(one)] = one
-    owned = tuple(one for one in found.values() if _owned(ctx, one))
-    prebuilt = next((one for one in found.values() if one["metadata"]["name"] == ctx.prebuilt), None)
+        for workload in answer.value if isinstance(answer.value, tuple) else (answer.value,):
+            live_workloads[uid_of(workload)] = workload
+    owned = tuple(one for one in live_workloads.values() if _owned(ctx, one))
+    prebuilt = next((one for one in live_workloads.values() if one["metadata"]["name"] == ctx.prebuilt), None)
     return replace(ctx.inputs, workloads=owned, prebuilt=prebuilt)
 
 

@@ -38,7 +38,7 @@ def place(
     Raises PodSetInfoError if the template contradicts every flavor that the queue has for the requests.
     """
     selector: Mapping[str, str] = pod_template.get("nodeSelector") or {}
-    wanted: dict[str, str] = dict(selector)
+    node_selector: dict[str, str] = dict(selector)
     tolerations: list[Any] = list(pod_template.get("tolerations") or ())
     for names in _groups(cluster_queue, requests):
         answers = {name: facts.require(LiveGet(RESOURCE_FLAVOR, Key("", name))) for name in names}
@@ -54,7 +54,7 @@ def place(
             raise PodSetInfoError(text)
         if len(fitting) == 1:
             (spec,) = fitting.values()
-            wanted = union("nodeSelector", wanted, spec.get("nodeLabels"))
+            node_selector = union("nodeSelector", node_selector, spec.get("nodeLabels"))
             tolerations = distinct(tolerations, spec.get("tolerations"))
         elif any(not _follows(pod_template, spec) for spec in fitting.values()):
             return PlacementPatch(
@@ -62,8 +62,8 @@ def place(
                 f"({', '.join(fitting)}): write those of one into {where}, or its admission is refused"
             )
     patch: dict[str, Any] = {}
-    if wanted != dict(selector):
-        patch["nodeSelector"] = wanted
+    if node_selector != dict(selector):
+        patch["nodeSelector"] = node_selector
     if tolerations != list(pod_template.get("tolerations") or ()):
         patch["tolerations"] = tolerations
     return PlacementPatch(patch)
@@ -71,11 +71,11 @@ def place(
 
 def _groups(cluster_queue: Obj, requests: Iterable[str]) -> list[tuple[str, ...]]:
     """Returns the flavors of each resource group that covers a requested resource."""
-    wanted = set(requests)
+    resources = set(requests)
     return [
         tuple(flavor["name"] for flavor in group["flavors"])
         for group in cluster_queue["spec"].get("resourceGroups") or ()
-        if wanted & set(group["coveredResources"])
+        if resources & set(group["coveredResources"])
     ]
 
 

@@ -70,15 +70,15 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
     if not run.get("status") and ctx.now < taken_up_by:
         message = f"waiting for Tekton to take up PipelineRun {run_name}"
         return Cancellation(ended=False, message=message, wake_at=taken_up_by)
-    wanted = GRACEFUL if ctx.now < immediate_at else IMMEDIATE
+    stop_value = GRACEFUL if ctx.now < immediate_at else IMMEDIATE
     requested = (run.get("spec") or {}).get("status")
-    steps = () if requested in (wanted, IMMEDIATE) else (_cancel(run, wanted),)
+    steps = () if requested in (stop_value, IMMEDIATE) else (_cancel(run, stop_value),)
     progress = str(succeeded_condition(run).get("message") or "")
     return Cancellation(
         ended=False,
         steps=steps,
         message=progress,
-        wake_at=force_at if wanted == IMMEDIATE or requested == IMMEDIATE else immediate_at,
+        wake_at=force_at if stop_value == IMMEDIATE or requested == IMMEDIATE else immediate_at,
     )
 
 

@@ -81,7 +81,7 @@ def orphans_controller(settings: JobSettings) -> Controller[OrphanedObjects]:
 
     No watch event enqueues a key: the periodic garbage collection finds them.
     """
-    kept = (FOURNOS_JOB, *_CHILDREN)
+    resources = (FOURNOS_JOB, *_CHILDREN)
     return Controller(
         name="orphans",
         watches=tuple(
@@ -91,7 +91,7 @@ def orphans_controller(settings: JobSettings) -> Controller[OrphanedObjects]:
                 indexes={} if watch.resource is FOURNOS_JOB else {_NAME: _named},
             )
             for watch in watches(settings)
-            if watch.resource in kept
+            if watch.resource in resources
         ),
         observe=observe,
         decide=decide,

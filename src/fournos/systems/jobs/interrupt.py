@@ -77,16 +77,16 @@ def _quota_lost(ctx: Context) -> Interrupt | None:
     Also corrects `status.cluster` and the attempt's cluster to the one of the
     admission, which is authoritative.
     """
-    grace, found = ctx.settings.eviction_grace_sec, granted(ctx)
-    if found.lost:
-        return Interrupt(InterruptionCause.LOST, True, grace, found.lost)
-    if found.evicted is not None:
-        queue = view(found.evicted)
+    grace, grant = ctx.settings.eviction_grace_sec, granted(ctx)
+    if grant.lost:
+        return Interrupt(InterruptionCause.LOST, True, grace, grant.lost)
+    if grant.evicted is not None:
+        queue = view(grant.evicted)
         return Interrupt(
             InterruptionCause.EVICTED, True, grace, f"Evicted by Kueue ({queue.reason}): {queue.message}"
         )
-    if found.cluster and found.cluster != ctx.draft.cluster:
-        ctx.draft.put(cluster=found.cluster).amend_attempt(cluster=found.cluster)
+    if grant.cluster and grant.cluster != ctx.draft.cluster:
+        ctx.draft.put(cluster=grant.cluster).amend_attempt(cluster=grant.cluster)
     return None
 
 

@@ -166,12 +166,12 @@ class JobMetrics:
                 finished = str((job["status"].get("phaseTimes") or {}).get("finished") or "")
                 ends[pipeline].append((finished, phase))
                 labels[pipeline] = labels.get(pipeline) or self._label(job)
-        found: dict[str, int] = defaultdict(int)
+        failures: dict[str, int] = defaultdict(int)
         for pipeline, pairs in ends.items():
             succeeded = max((at for at, phase in pairs if phase == Phase.SUCCEEDED), default="")
             count = sum(phase == Phase.FAILED and at > succeeded for at, phase in pairs)
-            found[labels[pipeline]] = max(found[labels[pipeline]], count)
-        return found
+            failures[labels[pipeline]] = max(failures[labels[pipeline]], count)
+        return failures
 
     def _label(self, job: Obj) -> str:
         """Returns the value of the label `pipeline`, of which there are at most PIPELINES_MAX + 2."""

@@ -145,11 +145,11 @@ class Observer:
         Computed once per change of the cache, not once per pass.
         """
         store = caches[resource]
-        found = self._names.get(names_in)
-        if found is None or found[0] != store.revision:
+        cached = self._names.get(names_in)
+        if cached is None or cached[0] != store.revision:
             gathered = frozenset(name for obj in store for name in names_in(obj))
-            found = self._names[names_in] = (store.revision, gathered)
-        return found[1]
+            cached = self._names[names_in] = (store.revision, gathered)
+        return cached[1]
 
     def _gpu_names(self, queue: Obj) -> Iterable[str]:
         prefix = self._settings.gpu_resource_prefix
@@ -269,13 +269,13 @@ def project_pipeline(pipeline: Obj) -> Obj:
 
 def project_run(run: Obj) -> Obj:
     status = run.get("status") or {}
-    kept: dict[str, Any] = {
+    run_status: dict[str, Any] = {
         name: status[name] for name in ("conditions", "startTime", "completionTime") if name in status
     }
     return {
         "metadata": _owned_metadata(run),
         "spec": {"status": (run.get("spec") or {}).get("status")},
-        "status": kept,
+        "status": run_status,
     }
 
 
@@ -292,7 +292,7 @@ def project_queue(queue: Obj) -> Obj:
 
 
 def _owned_metadata(obj: Obj) -> dict[str, Any]:
-    kept = (
+    fields = (
         "name",
         "namespace",
         "uid",
@@ -302,4 +302,4 @@ def _owned_metadata(obj: Obj) -> dict[str, Any]:
         "labels",
         "ownerReferences",
     )
-    return pick(obj["metadata"], kept)
+    return pick(obj["metadata"], fields)

@@ -118,10 +118,10 @@ class QueuedFournosJob:
     # --- the requested Workload ---
 
     def workload_request(self, priority: Priority | None) -> WorkloadRequest:
-        found = self._requests.get(priority)
-        if found is None:
+        request = self._requests.get(priority)
+        if request is None:
             ctx = self.ctx
-            found = self._requests[priority] = build.workload_request(
+            request = self._requests[priority] = build.workload_request(
                 ctx.job,
                 ctx.spec,
                 hardware=ctx.hardware,
@@ -130,7 +130,7 @@ class QueuedFournosJob:
                 name_taken=name_is_taken(ctx),
                 settings=ctx.settings,
             )
-        return found
+        return request
 
     def workload_priority_class(self) -> str:
         """Returns the requested class, or "" while the Workload holds quota.

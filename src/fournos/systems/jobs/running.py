@@ -52,16 +52,16 @@ def _mark(ctx: Context) -> list[Step]:
     """
     meta = ctx.job["metadata"]
     labels = meta.get("labels") or {}
-    wanted: dict[str, object] = {}
+    metadata: dict[str, object] = {}
     if not ctx.spec.lock_only and not ctx.holds_finalizer:
-        wanted |= switched(ctx.job, names.FINALIZER, on=True)
+        metadata |= switched(ctx.job, names.FINALIZER, on=True)
     exclusive = ctx.spec.cluster if ctx.spec.exclusive or ctx.spec.lock_only else None
     if exclusive and labels.get(names.EXCLUSIVE_CLUSTER_LABEL) != exclusive:
-        wanted["labels"] = {names.EXCLUSIVE_CLUSTER_LABEL: exclusive}
-    if not wanted:
+        metadata["labels"] = {names.EXCLUSIVE_CLUSTER_LABEL: exclusive}
+    if not metadata:
         return []
     # resourceVersion is a precondition: the metadata must not be written from a stale view.
-    body = {"metadata": {"resourceVersion": meta["resourceVersion"], **wanted}}
+    body = {"metadata": {"resourceVersion": meta["resourceVersion"], **metadata}}
     return [Patch(FOURNOS_JOB, key_of(ctx.job), body)]
 
 

@@ -84,7 +84,7 @@ def admission(ctx: Context, queue: WorkloadView) -> tuple[str, Waiting]:
     waiting = Waiting(cause=cause_by_kueue(queue))
     if not queue.message:
         return "Waiting for Kueue admission", waiting
-    seen = ctx.observed
+    observed = ctx.observed
     cluster = ctx.spec.cluster
     lock = Waiting(cause=LOCK, cluster=cluster)
     closed, kueue_message = unavailable_in(queue.message)
@@ -93,14 +93,14 @@ def admission(ctx: Context, queue: WorkloadView) -> tuple[str, Waiting]:
     if closed and not cluster and not blames_others(kueue_message):
         return f"{no_jobs(closed)}. Waiting until one does", lock
     if SLOT_RESOURCE in kueue_message:
-        if cluster and seen.exclusive_holders:
-            name = seen.exclusive_holders[0] if seen.may_name_holder else None
+        if cluster and observed.exclusive_holders:
+            name = observed.exclusive_holders[0] if observed.may_name_holder else None
             holder = f"job {name}" if name else "another job"
             text = f"Cluster {cluster} is exclusively locked by {holder}, waiting for it to finish"
             return text, lock.model_copy(update={"holder": name})
-        if cluster and seen.holders and ctx.spec.exclusive:
+        if cluster and observed.holders and ctx.spec.exclusive:
             return f"Waiting for exclusive access to cluster {cluster} (other jobs are still running)", lock
-        if not cluster and seen.all_locked:
+        if not cluster and observed.all_locked:
             return "All eligible clusters are exclusively locked, waiting for availability", lock
         waiting = Waiting(cause=waiting.cause, cluster=cluster)
     if closed and not cluster:

@@ -65,7 +65,7 @@ def ended_well(pod: Obj, name: str) -> dict[str, Any]:
 
 def failed_sidecars(ctx: Context) -> str:
     """Returns the message about sidecars that failed by themselves; "" if none has."""
-    found = []
+    failures = []
     for pod in ctx.pods:
         flux = (runner(pod, ctx.name).get("state") or {}).get("terminated") or {}
         if is_terminating(pod) or flux.get("exitCode") in (names.STOPPED, *KILLED):
@@ -73,10 +73,10 @@ def failed_sidecars(ctx: Context) -> str:
         for status in (pod.get("status") or {}).get("containerStatuses") or ():
             code = ((status.get("state") or {}).get("terminated") or {}).get("exitCode")
             if status.get("name") != ctx.name and code:
-                found.append(
+                failures.append(
                     f"container {status['name']} of pod {pod['metadata']['name']} with exit code {code}"
                 )
-    return f"Failed beside Flux: {', '.join(sorted(found))}" if found else ""
+    return f"Failed beside Flux: {', '.join(sorted(failures))}" if failures else ""
 
 
 def report_sidecars(ctx: Context) -> None:
@@ -99,9 +99,9 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
     `hint` is the message of an Event about its pods.
     """
     size = int(job["spec"].get("parallelism", 1))
-    found = count(ctx, size)
+    pods = count(ctx, size)
     lead = lead_of(ctx)
-    ctx.draft.put(ready=found.ready, jobid=str(job["metadata"]["uid"]))
+    ctx.draft.put(ready=pods.ready, jobid=str(job["metadata"]["uid"]))
     ctx.draft.condition(REQUESTED, True, "Created", "The objects of the MiniCluster are there")
     report_sidecars(ctx)
     lead_runs = lead is not None and _runs(lead, ctx.name)
@@ -110,11 +110,11 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
         text = f"The lead broker has ended with exit code {code}, its Job is about to end"
         ctx.draft.condition(READY, False, "LeadEnded", text).phased("Running", text)
         return
-    counts = f"{found.running} of {size} pods run, {found.ready} are ready"
+    counts = f"{pods.running} of {size} pods run, {pods.ready} are ready"
     if lead is not None and lead_runs and ctx.draft.started_at is None:
         state = runner(lead, ctx.name)["state"]["running"]
         ctx.draft.put(startedAt=state.get("startedAt"))
-    waiting = found.running < size
+    waiting = pods.running < size
     why = _cause(ctx, job, counts, hint) if waiting else f"{counts}: waiting for the brokers to join"
     ctx.draft.condition(
         WAITING,
@@ -122,7 +122,7 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
         "PodsPending" if waiting else "PodsRunning",
         why if waiting else counts,
     )
-    ready = lead_runs and found.ready >= size
+    ready = lead_runs and pods.ready >= size
     ctx.draft.condition(RUNNING, lead_runs, "LeadRunning" if lead_runs else "LeadPending", counts)
     ctx.draft.condition(READY, ready, "AllReady" if ready else "NotAllReady", counts)
     if ready:

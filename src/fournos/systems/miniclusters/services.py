@@ -25,7 +25,7 @@ def headless(cluster: Cluster, existing: Obj | None = None) -> dict[str, Any] | 
     """
     name = cluster.headless_name
     selector = {names.HEADLESS_LABEL: name}
-    wanted: dict[str, Any] = {
+    body: dict[str, Any] = {
         "apiVersion": SERVICE.api_version,
         "kind": SERVICE.kind,
         "metadata": {
@@ -40,7 +40,7 @@ def headless(cluster: Cluster, existing: Obj | None = None) -> dict[str, Any] | 
         },
     }
     if existing is None:
-        return wanted
+        return body
     meta = existing["metadata"]
     if (meta.get("labels") or {}).get(names.HEADLESS_LABEL) != name:
         return (

@@ -107,12 +107,12 @@ class Context(PassContext):
 
     def is_current(self, obj: Obj) -> bool:
         """Returns True if an object on a worker belongs to this attempt of this Workload and job."""
-        found = obj["metadata"].get("annotations") or {}
-        if found.get(names.ATTEMPT) != self.attempt:
+        annotations = obj["metadata"].get("annotations") or {}
+        if annotations.get(names.ATTEMPT) != self.attempt:
             return False
-        if names.WORKLOAD_UID in found:
-            return bool(found[names.WORKLOAD_UID] == uid_of(self.workload))
-        return self.observed.job is not None and found.get(names.JOB_UID) == uid_of(self.observed.job)
+        if names.WORKLOAD_UID in annotations:
+            return bool(annotations[names.WORKLOAD_UID] == uid_of(self.workload))
+        return self.observed.job is not None and annotations.get(names.JOB_UID) == uid_of(self.observed.job)
 
     def current(self, remote: Remote) -> Obj | None:
         """Returns the remote Workload if it belongs to this attempt, else None."""

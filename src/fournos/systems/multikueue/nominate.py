@@ -44,19 +44,19 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
         return ctx.decision()
     if not fit:
         return _no_worker(ctx, listed, left)
-    wanted = fit[: _how_many(ctx)]
+    asked = fit[: _how_many(ctx)]
     for remote in ctx.observed.remotes:
         if remote in left:
             continue
-        if remote not in wanted:
+        if remote not in asked:
             clear(ctx, remote, Withdrawal(hard=True))
         elif not remote.busy:
             _nominate(ctx, remote)
-    chosen = tuple(remote.name for remote in wanted)
+    chosen = tuple(remote.name for remote in asked)
     ctx.draft.claim(None, chosen)
     ctx.draft.check(
         "Pending",
-        "; ".join([f"waits for quota on {_quoted(chosen)}", *_curable_errors(wanted), *map(leftover, left)]),
+        "; ".join([f"waits for quota on {_quoted(chosen)}", *_curable_errors(asked), *map(leftover, left)]),
     )
     return ctx.decision()
 
@@ -101,11 +101,11 @@ def _curable_errors(remotes: list[Remote]) -> list[str]:
 
 def leftover(remote: Remote) -> str:
     """Returns a description of the objects that an earlier attempt left on a worker, and why they stay."""
-    found = [job for _, job in remote.jobs] + ([remote.workload] if remote.workload is not None else [])
+    copies = [job for _, job in remote.jobs] + ([remote.workload] if remote.workload is not None else [])
     kinds = [kind.kind for kind, _ in remote.jobs] + ([WORKLOAD.kind] if remote.workload is not None else [])
     texts = [
         f"{kind} {key_of(obj)}" + (" (its finalizers stay)" if obj["metadata"].get("finalizers") else "")
-        for kind, obj in zip(kinds, found, strict=True)
+        for kind, obj in zip(kinds, copies, strict=True)
     ]
     why = f": {remote.failure.message}" if remote.failure is not None else ""
     return f'"{remote.name}" still has {", ".join(texts)} of an earlier attempt{why}'

@@ -139,12 +139,12 @@ class MultiKueueSettings(BaseSettings):
     def the_dispatcher(self) -> str:
         if self.dispatcher or not self.file.dispatcher:
             return self.dispatcher or "all-at-once"
-        known = _DISPATCHERS.get(self.file.dispatcher)
-        if known is None:
+        dispatcher = _DISPATCHERS.get(self.file.dispatcher)
+        if dispatcher is None:
             raise ValueError(
                 f"dispatcherName '{self.file.dispatcher}' does not run here; use {' or '.join(_DISPATCHERS)}"
             )
-        return known
+        return dispatcher
 
     @property
     def the_step(self) -> int:

@@ -143,15 +143,15 @@ class WebhookCertRotator:
 
     async def _pass(self) -> float:
         """Checks Secret and configurations once; returns the seconds until time alone changes them."""
-        kept = await self._certificates.rotated()
-        assert kept.current is not None
-        self._expect(self._segments(kept))
+        certificates = await self._certificates.rotated()
+        assert certificates.current is not None
+        self._expect(self._segments(certificates))
         try:
-            self._record(await self._register(kept))
+            self._record(await self._register(certificates))
         finally:
             # After the registration if possible: a client must trust the authority before its certificate.
-            self._present(kept.current)
-        return self._certificates.next_look(kept).total_seconds()
+            self._present(certificates.current)
+        return self._certificates.next_look(certificates).total_seconds()
 
     def _present(self, pair: Pair) -> None:
         if pair == self._shown:
@@ -161,32 +161,32 @@ class WebhookCertRotator:
         self._metrics.set(WEBHOOK_CERTIFICATE_END_SECONDS, pair.ends.timestamp())
         log.info("webhooks: serving with a certificate that ends %s", pair.ends.isoformat())
 
-    def _segments(self, kept: Kept) -> frozenset[str]:
+    def _segments(self, certificates: Kept) -> frozenset[str]:
         """Returns the path segments of our certificates, the next one included, and of the live
         configurations.
 
         Another version may have written the configurations, or they were just applied again.
         """
-        own = {segment_of(pair) for pair in (kept.current, kept.next) if pair is not None}
+        own = {segment_of(pair) for pair in (certificates.current, certificates.next) if pair is not None}
         there = (self._stores[resource].get(Key("", name)) for resource, name in self._names)
         return frozenset(own.union(*(segments_in(one, self._webhooks) for one in there if one is not None)))
 
     # --- the configurations -------------------------------------------------------------------------
 
-    async def _register(self, kept: Kept) -> str:
+    async def _register(self, certificates: Kept) -> str:
         """Creates and corrects the configurations; returns what is still missing, "" if nothing is."""
         unread = [reflector for reflector in self._reflectors if not reflector.store.synced]
         if unread:
             return "; ".join(str(one.error) for one in unread if one.error is not None)
-        assert kept.current is not None
-        wanted = configurations(
+        assert certificates.current is not None
+        bodies = configurations(
             self._webhooks,
             self._target,
             owner=self._secret.namespace,
-            bundle=kept.bundle,
-            segment=segment_of(kept.current),
+            bundle=certificates.bundle,
+            segment=segment_of(certificates.current),
         )
-        for (resource, name), body in wanted.items():
+        for (resource, name), body in bodies.items():
             existing = self._stores[resource].get(Key("", name))
             if existing is None and not self._leads:
                 return f"{resource.kind} {name} is not there yet; the leader makes it"

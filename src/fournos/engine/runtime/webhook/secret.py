@@ -87,12 +87,12 @@ class CertificateSecret:
         now = self._clock.now()
         return next_look(kept, terms=self._terms, carried_since=self._carried_since(kept, now)) - now
 
-    def _carried_since(self, kept: Kept, now: datetime) -> datetime | None:
-        if kept.next is None or not self._is_carried(kept.next.authority):
+    def _carried_since(self, certificates: Kept, now: datetime) -> datetime | None:
+        if certificates.next is None or not self._is_carried(certificates.next.authority):
             self._carried = None
             return None
-        if self._carried is None or self._carried[0] != kept.next.authority:
-            self._carried = (kept.next.authority, now)
+        if self._carried is None or self._carried[0] != certificates.next.authority:
+            self._carried = (certificates.next.authority, now)
         return self._carried[1]
 
     async def _store(self, secret: Obj | None, kept: Kept) -> None:

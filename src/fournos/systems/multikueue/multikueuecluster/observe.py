@@ -42,7 +42,7 @@ def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: 
     """Returns the MultiKueueCluster; None if it neither exists nor has a connection."""
     cluster = caches[MULTIKUEUE_CLUSTER].get(key)
     location = next(iter(_location(cluster)), "") if cluster is not None else ""
-    seen = Observed(
+    observed = Observed(
         key.name,
         cluster,
         wanted=any(key.name in _clusters(caches, check, settings) for check in caches[ADMISSION_CHECK]),
@@ -50,7 +50,7 @@ def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: 
         connected=workers.version_of(key.name),
         refused=workers.refused(key.name),
     )
-    return seen if cluster is not None or seen.known else None
+    return observed if cluster is not None or observed.known else None
 
 
 def _clusters(caches: Caches, check: Obj, settings: MultiKueueSettings) -> tuple[str, ...]:
