@@ -153,22 +153,13 @@ class Context(PassContext):
         """Adds a deadline: the Workload is reconciled again at this time at the latest."""
         self.deadlines.append(when)
 
-    def decision(
-        self,
-        steps: Sequence[Step] = (),
-        *,
-        wake_at: datetime | None = None,
-        retry: bool = False,
-        settled: bool = False,
-    ) -> Decision:
-        """Returns the decision with these steps and deadlines and those that the pass has collected."""
+    def gathered(self) -> Decision:
+        """Returns the decision with the steps and deadlines that the pass has collected."""
         return Decision(
-            steps=(*self.steps, *steps),
+            steps=tuple(self.steps),
             status=self.draft.render() if self.observed.workload is not None else None,
             events=tuple(self.draft.events),
-            wake_at=min((*self.deadlines, *filter(None, (wake_at,))), default=None),
-            retry=retry,
-            settled=settled,
+            wake_at=min(self.deadlines, default=None),
         )
 
 

@@ -41,7 +41,7 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
     if winner is not None:
         ctx.draft.claim(winner.name)
         ctx.draft.check("Pending", f'"{winner.name}" has admitted it; the job is on its way there')
-        return ctx.decision()
+        return ctx.gathered()
     if not fit:
         return _no_worker(ctx, listed, left)
     asked = fit[: _how_many(ctx)]
@@ -58,7 +58,7 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
         "Pending",
         "; ".join([f"waits for quota on {_quoted(chosen)}", *_curable_errors(asked), *map(leftover, left)]),
     )
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def _winner(ctx: Context, fit: list[Remote]) -> Remote | None:
@@ -130,7 +130,7 @@ def _no_worker(ctx: Context, listed: list[Remote], left: Sequence[Remote]) -> De
         ctx.draft.check(
             "Pending", "The AdmissionCheck's MultiKueueConfig names no cluster, or does not exist"
         )
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def _how_many(ctx: Context) -> int:

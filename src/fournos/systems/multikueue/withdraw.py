@@ -63,7 +63,7 @@ def withdraw(ctx: Context, withdrawal: Withdrawal) -> Decision:
     if ctx.observed.workload is not None and not is_true(ctx.workload, "Finished"):
         # Kueue does not remove the fields that this adapter has written.
         ctx.draft.claim(None)
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def _certain(ctx: Context, withdrawal: Withdrawal) -> bool:
