@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from fournos.systems.jobs.kinds import TASK_RUN
+from fournos.api.kinds import TASK_RUN
 from fournos.web.live import channels
 from fournos.web.live.channels import (
     AGAIN,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.times import creation_time
 from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.kinds import EVENT, JOB, NAMESPACE, POD
@@ -46,7 +46,6 @@ from fournos.insight.facts import Facts, Waiting, holders_among, in_line, withou
 from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.startup import has_started
 from fournos.insight.values import is_terminal, phase_of, spec_of, status_of
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.names import JOB_NAME_LABEL
 
 OWNER: Final = "owner"

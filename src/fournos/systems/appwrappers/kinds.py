@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER
+from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN
 from fournos.engine.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.engine.kube.resource import Obj, Resource, usual_plural
 from fournos.systems.appwrappers import component_health, templateless_kinds
@@ -169,7 +169,6 @@ RAY_CLUSTER: Final = Resource("ray.io", "v1", "RayCluster", "rayclusters")
 RAY_JOB: Final = Resource("ray.io", "v1", "RayJob", "rayjobs")
 LEADER_WORKER_SET: Final = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
 TRAIN_JOB: Final = Resource("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs")
-PIPELINE_RUN: Final = Resource("tekton.dev", "v1", "PipelineRun", "pipelineruns")
 
 _TORCH_HINTS: Final = {_INDEX: "training.kubeflow.org/replica-index"}
 

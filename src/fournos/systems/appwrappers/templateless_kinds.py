@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from fournos.api.kinds import RUN_POD_TEMPLATE
 from fournos.api.slots import (
     CLUSTER_NODE_LABEL,
     GPU_PREFIX,
@@ -155,7 +156,7 @@ def _place_train_job(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
 
 # --- PipelineRun -----------------------------------------------------------------------------------------
 
-_RUN_PODS: Final = ("spec", "taskRunTemplate", "podTemplate")
+_RUN_PODS: Final = tuple(RUN_POD_TEMPLATE.split("."))
 
 
 def _pipeline_run(template: Obj) -> Iterator[PodRequest]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
+from fournos.api.kinds import RUN_POD_TEMPLATE
 from fournos.engine.queueing.kind_names import BadNameError, parse_name
 from fournos.systems.frameworks.kind_spec import FinishRule, Framework, Hold, RequestRule, Stop, When
 
@@ -24,7 +25,7 @@ PIPELINE_RUN: Final = Framework(
         users_too=True,
     ),
     stop=Stop(path="spec.status", value="Cancelled"),
-    requests=RequestRule(pod_template="spec.taskRunTemplate.podTemplate"),
+    requests=RequestRule(pod_template=RUN_POD_TEMPLATE),
     finished=(FinishRule(condition="Succeeded"),),
     ready=When(path="status.startTime"),
     pods_label="tekton.dev/pipelineRun",

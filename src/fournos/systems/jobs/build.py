@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fournos.api.fournosjob import FournosJobSpec, Hardware, Timeouts
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.api.slots import UNAVAILABLE_TAINT
 from fournos.engine.api.durations import format_duration, parse_duration
 from fournos.engine.kube.kinds import JOB
 from fournos.engine.kube.resource import Key, Obj, owner_reference
 from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.jobs.settings import JobSettings
 
 _NAMESPACE_VARIABLES = ("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE")

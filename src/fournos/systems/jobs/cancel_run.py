@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from fournos.api.kinds import PIPELINE_RUN
 from fournos.engine.api.times import creation_time
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
@@ -17,7 +18,6 @@ from fournos.engine.runtime.decision import Absent, LiveGet, LiveList, Unknown
 from fournos.engine.runtime.steps import Delete, Patch, Step
 from fournos.systems.jobs import names
 from fournos.systems.jobs.context import Context, run_ended, succeeded_condition
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 
 GRACEFUL, IMMEDIATE = "CancelledRunFinally", "Cancelled"
 _TAKEN_UP_WITHIN = timedelta(seconds=5)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.times import creation_time
 from fournos.engine.kube.kinds import JOB
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
@@ -21,7 +21,6 @@ from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet
 from fournos.engine.runtime.projection import no_keys
 from fournos.engine.runtime.steps import Delete
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.jobs.observe import watches
 from fournos.systems.jobs.settings import JobSettings
 

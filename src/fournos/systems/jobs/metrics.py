@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE
 from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Phase
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import creation_time, parse_time
@@ -22,7 +22,6 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import Metric
-from fournos.systems.jobs.kinds import PIPELINE
 from fournos.systems.jobs.waiting import CAUSE_OF_REASON, LOCK, QUOTA
 
 PIPELINES_MAX: Final = 30

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fournos.api.fournosjob import FournosJobSpec
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.api.phase import HOLDING
 from fournos.engine.kube.kinds import JOB
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
@@ -18,7 +18,6 @@ from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import controller_uid, no_keys, pick
 from fournos.systems.jobs import names
 from fournos.systems.jobs.context import Observed
-from fournos.systems.jobs.kinds import PIPELINE, PIPELINE_RUN
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.waiting import NAMING_AT_MOST, waits_for
 

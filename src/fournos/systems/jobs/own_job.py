@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, User
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.task_runs import difference
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 import orjson
 
 from fournos.api.fournosjob import MAX_RESULTS
+from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.runtime.decision import Answer, LiveGet, Present, Unknown
 from fournos.systems.jobs.context import Context
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.names import RESULT_NAME
 from fournos.systems.jobs.task_runs import believed, children
 

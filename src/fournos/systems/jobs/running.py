@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.times import creation_time, parse_time
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
 from fournos.engine.queueing.report import pods_ready_patch
@@ -24,7 +24,6 @@ from fournos.systems.jobs.allow import secret_consumer
 from fournos.systems.jobs.cancel_run import pods_gone
 from fournos.systems.jobs.context import Context, run_ended, run_succeeded, succeeded_condition
 from fournos.systems.jobs.finish import fail, fail_attempt, finish
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.jobs.waiting import wait, wait_if_curable
 
 _STARTED_WITHIN = timedelta(seconds=2)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.runtime.decision import (
@@ -22,7 +23,6 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.engine.runtime.webhook.registration import Service, configurations
 from fournos.engine.runtime.webhook.types import Request, Review
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.own_job import POD_NAME, POD_UID, job_of_pod, job_webhooks, review
 from fournos.systems.jobs.settings import JobSettings
 
