@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from fournos.engine.kube.kinds import SERVICE
 from fournos.engine.kube.resource import Obj
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.cluster import Cluster
-from fournos.systems.miniclusters.kinds import SERVICE
 
 _LEAD_ONLY: Final = {names.COMPLETION_INDEX_LABEL: "0"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD
+from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SERVICE
 from fournos.engine.kube.resource import Obj, Resource, is_terminating, key_of, owner_uids, uid_of
 from fournos.engine.queueing.podsets import MissingFlavorError, PodSetInfo, PodSetInfoError, infos_of
 from fournos.engine.runtime.decision import Absent, Decision, Present
@@ -17,7 +17,6 @@ from fournos.systems.miniclusters import build, names, resize
 from fournos.systems.miniclusters.certificate import MakeCertificate, lost
 from fournos.systems.miniclusters.cluster import cluster_of, spec_of
 from fournos.systems.miniclusters.context import Context
-from fournos.systems.miniclusters.kinds import SERVICE
 from fournos.systems.miniclusters.observe import DIGEST, KEYS, digest, headless_name
 from fournos.systems.miniclusters.status import FINISHED, READY, REQUESTED, RUNNING, SIDECAR_FAILED, WAITING
 from fournos.systems.miniclusters.teardown import remove
