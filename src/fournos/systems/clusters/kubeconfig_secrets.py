@@ -36,7 +36,7 @@ class LabelledSecret:
     """The Secret, without its data."""
     cluster: str | None
     """The cluster name taken from the Secret's name; None if that name does not match the pattern."""
-    known: bool
+    has_cluster: bool
     """True if a FournosCluster with this name exists."""
 
 
@@ -47,7 +47,7 @@ def decide(observed: LabelledSecret, facts: Facts, now: datetime, *, settings: C
     """
     if facts.failure is not None:
         return _failed(facts)
-    if is_terminating(observed.secret) or observed.known:
+    if is_terminating(observed.secret) or observed.has_cluster:
         return Decision()
     if observed.cluster is None:
         text = f"its name does not fit {settings.kubeconfig_secret_pattern}, so it names no cluster"

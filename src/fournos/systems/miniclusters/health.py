@@ -16,9 +16,9 @@ from fournos.systems.miniclusters.status import READY, REQUESTED, RUNNING, SIDEC
 
 @dataclass(frozen=True, slots=True)
 class PodReadiness:
-    """How many pods are wanted, running and ready."""
+    """How many pods are expected, running and ready."""
 
-    wanted: int
+    expected: int
     running: int
     """The pods whose broker container runs."""
     ready: int

@@ -37,7 +37,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
             events=(EventRecord("Warning", failure.reason or failure.error, text),),
             retry=not isinstance(failure.step, CheckKubeconfig),
         )
-    if not observed.wanted:
+    if not observed.is_worker:
         return _gone(observed, facts)
     if observed.source is None or not observed.source.has_kubeconfig:
         return Decision()

@@ -39,7 +39,7 @@ class Observed:
 
     key: Key
     cluster: Obj | None
-    wanted: bool
+    is_worker: bool
     """True if the cluster opts in and the maximum number of workers is not exceeded."""
     too_many: bool
     source: KubeconfigSource | None
@@ -61,7 +61,7 @@ def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings) -> Observ
     return Observed(
         key,
         cluster,
-        wanted=opted and fits,
+        is_worker=opted and fits,
         too_many=opted and not fits,
         source=_source_of(secret) if secret is not None else None,
         worker=worker,
