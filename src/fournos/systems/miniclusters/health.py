@@ -16,9 +16,8 @@ from fournos.systems.miniclusters.status import READY, REQUESTED, RUNNING, SIDEC
 
 @dataclass(frozen=True, slots=True)
 class PodReadiness:
-    """How many pods are expected, running and ready."""
+    """How many pods are running and ready."""
 
-    expected: int
     running: int
     """The pods whose broker container runs."""
     ready: int
@@ -90,7 +89,7 @@ def count(ctx: Context, size: int) -> PodReadiness:
     pods = [pod for pod in ctx.pods if (index_of(pod) or 0) < size]
     running = sum(1 for pod in pods if _runs(pod, ctx.name))
     ready = sum(1 for pod in pods if broker_up(pod, ctx.name))
-    return PodReadiness(size, running, ready)
+    return PodReadiness(running, ready)
 
 
 def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
