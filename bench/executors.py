@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from bench.rig import NAMESPACE
 from fournos.api import phase as phases
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.client import Client
@@ -25,7 +25,6 @@ from fournos.engine.kube.resource import Obj, Resource, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 
 TERMINAL = "terminal"
 

@@ -18,7 +18,7 @@ from typing import Any
 from bench.executors import Executors
 from bench.operator import Operator, operator
 from bench.rig import NAMESPACE, QUEUE, Rig, job, rig
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ServerError
@@ -26,7 +26,6 @@ from fournos.engine.kube.kinds import JOB, SECRET
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 
 SECONDS = 60.0
 RUNNING_SHARE = 10

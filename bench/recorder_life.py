@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.kinds import EVENT, POD
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 TASKS = 3

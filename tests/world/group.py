@@ -7,7 +7,7 @@ from typing import Any
 
 from fournos.engine.runtime.act import StepExecutor
 from fournos.engine.runtime.controller import Controller
-from fournos.engine.runtime.reconcile import Outcome
+from fournos.engine.runtime.reconcile import PassOutcome
 from tests.world.process import Process
 from tests.world.server import Connection, Server
 
@@ -52,7 +52,7 @@ class Group:
         delivered = [member.deliver(at_least=at_least) for member in self._members]
         return any(delivered)
 
-    async def step(self) -> Outcome | None:
+    async def step(self) -> PassOutcome | None:
         for member in self._members:
             outcome = await member.step()
             if outcome is not None:

@@ -16,7 +16,7 @@ from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.dynamic_watches import Followed
 from fournos.engine.runtime.manager import schedule
 from fournos.engine.runtime.queue import Queue
-from fournos.engine.runtime.reconcile import Outcome, Result, reconcile
+from fournos.engine.runtime.reconcile import PassOutcome, Result, reconcile
 from tests.world.server import Connection, Server, copied
 
 NEVER = float("inf")
@@ -147,7 +147,7 @@ class Process:
         for key in self.controller.collect(self.caches) if self.controller.collect is not None else ():
             self._queue.add(key)
 
-    async def step(self) -> Outcome | None:
+    async def step(self) -> PassOutcome | None:
         """One pass over the next ready key; None if there is none.  A bug is raised."""
         if not len(self._queue):
             return None

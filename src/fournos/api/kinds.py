@@ -1,4 +1,4 @@
-"""The resource types of this product."""
+"""The resource types of this product, and those of Tekton that jobs are made of."""
 
 from __future__ import annotations
 
@@ -10,3 +10,9 @@ FOURNOS_JOB: Final = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
 FOURNOS_CLUSTER: Final = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")
 APPWRAPPER: Final = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
 MINICLUSTER: Final = Resource("flux-framework.org", "v1alpha2", "MiniCluster", "miniclusters")
+
+PIPELINE: Final = Resource("tekton.dev", "v1", "Pipeline", "pipelines")
+PIPELINE_RUN: Final = Resource("tekton.dev", "v1", "PipelineRun", "pipelineruns")
+TASK_RUN: Final = Resource("tekton.dev", "v1", "TaskRun", "taskruns")
+RUN_POD_TEMPLATE: Final = "spec.taskRunTemplate.podTemplate"
+"""The path of nodeSelector and tolerations for all pods of a PipelineRun."""

@@ -101,9 +101,9 @@ class SecurityContext(_Shared):
 
     def as_json(self) -> dict[str, Any]:
         """Returns the fields that are set, with addCapabilities in the place that Kubernetes has for it."""
-        found = super().as_json()
-        added = found.pop("addCapabilities", ())
+        context = super().as_json()
+        added = context.pop("addCapabilities", ())
         if added:
-            capabilities = found.setdefault("capabilities", {})
+            capabilities = context.setdefault("capabilities", {})
             capabilities["add"] = [*capabilities.get("add", ()), *added]
-        return found
+        return context

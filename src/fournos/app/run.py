@@ -22,7 +22,7 @@ from fournos.app.metrics import TABLE
 from fournos.app.metrics_server import metrics_tasks
 from fournos.app.parts import PARTS
 from fournos.app.place import lease_namespace, operator_namespace
-from fournos.app.webhooks import Offer, Served, served
+from fournos.app.webhooks import Served, WebhookOffer, served
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials, load
 from fournos.engine.kube.errors import CredentialsError, KubeError
@@ -64,7 +64,7 @@ def main(
     context: str | None = None,
     webhook_url: str = "",
 ) -> int:
-    """Runs until a signal stops it.  Returns the exit code: 0, 1 if it gave up, 2 if it cannot start.
+    """Runs until a signal stops it.  Returns the exit code, one of `process.ExitCode`.
 
     `enable` names parts; each entry has one name or several, separated by commas.
     `webhook_url` is the setting of this name.
@@ -73,16 +73,16 @@ def main(
     unknown = [name for name in names if name not in PARTS]
     if unknown:
         print(f"fournos: unknown system {unknown[0]!r}; known: {', '.join(PARTS)}", file=sys.stderr)
-        return 2
+        return process.ExitCode.NOT_STARTED
     parts = [PARTS[name] for name in names]
-    found = [_settings(part.settings) for part in parts]
-    settings = [one for one in found if one is not None]
-    given = {"url": webhook_url, "service": ""} if webhook_url else {}
-    webhooks = _settings(WebhookSettings, **given)
+    valid = [_settings(part.settings) for part in parts]
+    settings = [part_settings for part_settings in valid if part_settings is not None]
+    url = {"url": webhook_url, "service": ""} if webhook_url else {}
+    webhooks = _settings(WebhookSettings, **url)
     scraping = _settings(MetricsSettings)
     if len(settings) < len(parts) or webhooks is None or scraping is None:
-        return 2
-    levels = {name: str(vars(one)["log_level"]) for name, one in zip(names, settings, strict=True)}
+        return process.ExitCode.NOT_STARTED
+    levels = {name: str(vars(given)["log_level"]) for name, given in zip(names, settings, strict=True)}
     logs.configure(levels=levels)
     try:
         credentials = load(kubeconfig, context)
@@ -99,7 +99,7 @@ def main(
         )
     except (CredentialsError, UnsupportedError, KubeError, OSError) as error:
         print(f"fournos: {error}", file=sys.stderr)
-        return 2
+        return process.ExitCode.NOT_STARTED
 
 
 _Settings = TypeVar("_Settings", bound=BaseSettings)
@@ -137,8 +137,8 @@ class _Shared:
         """Returns a client with a rate limit of its own; its requests are counted under this name."""
         qps, burst = _RATES.get(name, _RATE)
         observer = self.metrics.requests(name)
-        found = Client(self.credentials, name=name, qps=qps, burst=burst, guard=guard, observer=observer)
-        return await self.clients.enter_async_context(found)
+        client = Client(self.credentials, name=name, qps=qps, burst=burst, guard=guard, observer=observer)
+        return await self.clients.enter_async_context(client)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class _Started:
     running: Running
     manager: Manager | None
     """None for a part without controllers."""
-    offer: Offer | None
+    offer: WebhookOffer | None
     tasks: Mapping[str, Callable[[], Awaitable[None]]]
     """The part's tasks beside its controllers, by name."""
 
@@ -247,7 +247,7 @@ async def _start(
         collect_interval=part.collect_interval(settings),
     )
     running.started(wake.manager)
-    offer = Offer(part.webhooks(settings), operator_namespace(settings), lease)
+    offer = WebhookOffer(part.webhooks(settings), operator_namespace(settings), lease)
     return _Started(running, wake.manager, offer, tasks)
 
 
@@ -289,10 +289,10 @@ def _health(
 
 def _by_controller(levels: Mapping[str, str], running: Sequence[Running]) -> dict[str, str]:
     """Returns the log level of each part, by the names of its packages and of its controllers."""
-    found = dict(levels)
-    for level, one in zip(levels.values(), running, strict=True):
-        found |= dict.fromkeys((controller.name for controller in one.controllers), level)
-    return found
+    by_name = dict(levels)
+    for level, part in zip(levels.values(), running, strict=True):
+        by_name |= dict.fromkeys((controller.name for controller in part.controllers), level)
+    return by_name
 
 
 class _Wake:

@@ -11,14 +11,14 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.webhook.cert_rotator import CertRotator
+from fournos.engine.runtime.webhook.cert_rotator import WebhookCertRotator
 from fournos.engine.runtime.webhook.server import WebhookServer
 from fournos.engine.runtime.webhook.settings import WebhookSettings
 from fournos.engine.runtime.webhook.types import Webhook
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class WebhookOffer:
     """The webhooks of one part, the namespace of its operator, and its lease."""
 
     webhooks: Sequence[Webhook]
@@ -35,27 +35,27 @@ class Served:
 
 
 def served(
-    api: Api, offers: Iterable[Offer], settings: WebhookSettings, *, clock: Clock, metrics: Metrics
+    api: Api, offers: Iterable[WebhookOffer], settings: WebhookSettings, *, clock: Clock, metrics: Metrics
 ) -> Served:
     """Returns the webhook server and the certificate rotation of all parts.
 
     `api` must not be guarded by a lease, because every replica answers.  All webhooks share one port, one
     certificate and one writer of the configurations: the leader of the first part that has webhooks.
     """
-    found = [offer for offer in offers if offer.webhooks]
-    target = settings.target(found[0].namespace) if found else None
+    offered = [offer for offer in offers if offer.webhooks]
+    target = settings.target(offered[0].namespace) if offered else None
     if target is None:
         return Served()
-    webhooks = [webhook for offer in found for webhook in offer.webhooks]
+    webhooks = [webhook for offer in offered for webhook in offer.webhooks]
     server = WebhookServer(api, webhooks, metrics=metrics, clients=settings.client_authorities)
-    rotator = CertRotator(
+    rotator = WebhookCertRotator(
         api,
         webhooks,
         target,
-        secret=Key(found[0].namespace, settings.secret),
+        secret=Key(offered[0].namespace, settings.secret),
         clock=clock,
         metrics=metrics,
-        leading=found[0].lease.leading,
+        leading=offered[0].lease.leading,
         show=server.show,
         expect=server.accepted_paths.expect,
         terms=settings.terms,

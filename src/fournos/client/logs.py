@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.api.phase import UNQUEUED
 from fournos.client.follow import Follower
 from fournos.client.watches import Watches
@@ -16,7 +17,6 @@ from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
 from fournos.insight.log_sources import LogSource, WantedLogs, nothing, sources
 from fournos.insight.values import is_terminal, name_of, phase_of
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 
 
 @dataclass(frozen=True, slots=True)

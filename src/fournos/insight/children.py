@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.engine.kube.kinds import JOB, POD
@@ -14,7 +15,6 @@ from fournos.engine.kube.resource import Obj, Resource, key_of, owner_uids, uid_
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.source import Source
 from fournos.insight.values import created, name_of, status_of
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.names import JOB_NAME_LABEL
 
 RUN_LABEL: Final = "tekton.dev/pipelineRun"

@@ -6,7 +6,7 @@ import random
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.times import format_time, parse_time
 from fournos.engine.kube.kinds import EVENT, POD
 from fournos.engine.kube.resource import Key, Obj
@@ -16,7 +16,6 @@ from fournos.history.records import Document, Ending, Identity, Interval, Record
 from fournos.history.results.check import check
 from fournos.history.store.results import Results
 from fournos.insight.causes import Cause
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from tests.e2e.web.staged import CLUSTERS, NOW, NS, Stage, ago
 from tests.unit.cli.objects import child, cluster_queue, local_queue
 

@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 import yaml
 
+from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.client.errors import FournosError, MissingError, NotAllowedError
 from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
@@ -24,7 +25,6 @@ from fournos.engine.kube.credentials import load
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import uid_of
 from fournos.history.records import Document
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from tests.integration.conftest import Server
 from tests.integration.history import test_recorder
 from tests.integration.history.test_recorder import HOME, ROOT, a_task, recorder

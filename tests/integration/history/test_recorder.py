@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from dev import resources
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.times import creation_time, format_time
 from fournos.engine.kube.kinds import EVENT, NAMESPACE
@@ -23,7 +23,6 @@ from fournos.history.results.check import check
 from fournos.history.store.results import Results
 from fournos.history.store.store import HistoryStore
 from fournos.insight.values import spec_of
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from tests.history import a_run, ended
 from tests.integration.conftest import Server
 from tests.integration.jobs import conftest as jobs_stage

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.api.phase import TERMINAL
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import format_time
@@ -19,7 +19,6 @@ from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import Obj, Resource, controller_of, key_of, uid_of
 from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.waiting import LIMIT
 
 _AGAIN = 0.3

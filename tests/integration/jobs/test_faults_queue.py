@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from devcluster import Cluster
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.app.parts import kinds
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.crd import crd
@@ -18,7 +18,6 @@ from fournos.engine.kube.kinds import JOB, SECRET
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.integration.conftest import Server, install
 from tests.integration.jobs.stage import JobStage
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.resource import Key
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.faults.rules import Cut, ErrorEvent, Hide, Refuse
 from tests.integration.jobs.stage import JobStage
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from devcluster.existing import kubectl_program
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.integration.jobs.stage import JobStage
 
 ROOT = Path(__file__).parents[3]

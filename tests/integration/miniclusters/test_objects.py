@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
+from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE
 from fournos.engine.kube.resource import Obj
 from fournos.systems.miniclusters import build, curve
-from fournos.systems.miniclusters.kinds import SERVICE
 from tests.integration.conftest import Server
 from tests.unit.systems.miniclusters.objects import SETTINGS
 from tests.unit.systems.miniclusters.table import TABLE

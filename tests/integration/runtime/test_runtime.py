@@ -15,7 +15,7 @@ from fournos.engine.kube.errors import ConflictError, NotFoundError, NotLeaderEr
 from fournos.engine.kube.kinds import CONFIG_MAP, EVENT, LEASE, SECRET
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.engine.kube.store import Store
-from fournos.engine.runtime.act import StepExecutor, Waiting
+from fournos.engine.runtime.act import NameWait, StepExecutor
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import Decision, EventRecord, StepFailure
@@ -118,13 +118,13 @@ async def test_steps_on_a_real_api_server(api: Client, toy: Obj) -> None:
     assert foreign.error == "ForeignObject"
     await api.create(CONFIG_MAP, child(toy, name="slow", finalizers=["test.fournos.dev/slow"]))
     await api.delete(CONFIG_MAP, Key(namespace, "slow"))
-    assert isinstance(await step(Create(CONFIG_MAP, child(toy, name="slow"))), Waiting)
+    assert isinstance(await step(Create(CONFIG_MAP, child(toy, name="slow"))), NameWait)
     await api.patch(CONFIG_MAP, Key(namespace, "slow"), {"metadata": {"finalizers": None}})
     # Its owner does not exist, so the garbage collector may be as fast as this test: the finalizer keeps it.
     predecessor = child(toy, name="old", finalizers=["test.fournos.dev/old"])
     predecessor["metadata"]["ownerReferences"][0]["uid"] = "00000000-0000-0000-0000-000000000000"
     await api.create(CONFIG_MAP, predecessor)
-    assert isinstance(await step(Create(CONFIG_MAP, child(toy, name="old"))), Waiting)
+    assert isinstance(await step(Create(CONFIG_MAP, child(toy, name="old"))), NameWait)
     await api.patch(CONFIG_MAP, Key(namespace, "old"), {"metadata": {"finalizers": None}})
     # deletion
     assert await step(Delete(CONFIG_MAP, key_of(made), "00000000-0000-0000-0000-000000000000")) is None

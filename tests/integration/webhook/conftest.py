@@ -20,7 +20,7 @@ from fournos.engine.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.webhook.cert_rotator import CertRotator
+from fournos.engine.runtime.webhook.cert_rotator import WebhookCertRotator
 from fournos.engine.runtime.webhook.certificates import Terms
 from fournos.engine.runtime.webhook.registration import LABEL, Address
 from fournos.engine.runtime.webhook.server import WebhookServer
@@ -104,14 +104,14 @@ class Replicas:
         leads: bool = True,
         terms: Terms = TERMS,
         answering_api: Api | None = None,
-    ) -> CertRotator:
+    ) -> WebhookCertRotator:
         """Starts one more replica.  Returns when it can be called; `answering_api` fetches its facts."""
         port = free_port()
         leading = asyncio.Event()
         if leads:
             leading.set()
         server = WebhookServer(answering_api or self.api, webhooks, metrics=self.metrics, linger=0)
-        rotator = CertRotator(
+        rotator = WebhookCertRotator(
             self.api,
             webhooks,
             Address(self.balancer.url),

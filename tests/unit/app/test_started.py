@@ -12,7 +12,7 @@ import pytest
 
 from fournos.app import run
 from fournos.app.parts import PARTS
-from fournos.app.webhooks import Offer, Served
+from fournos.app.webhooks import Served, WebhookOffer
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.resource import Key
@@ -110,7 +110,7 @@ def test_services_and_certificates_are_where_the_operator_is_and_its_lease_where
     """Operators of the same jobs, one beside the jobs and one elsewhere, compete for one Lease."""
     places = []
 
-    def served(api: Any, offers: list[Offer], *args: Any, **named: Any) -> Served:
+    def served(api: Any, offers: list[WebhookOffer], *args: Any, **named: Any) -> Served:
         places.extend(offer.namespace for offer in offers)
         return Served()
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fournos.app.webhooks import Offer, served
+from fournos.app.webhooks import WebhookOffer, served
 from fournos.engine.kube.kinds import SECRET, VALIDATING_WEBHOOKS
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import SystemClock
@@ -36,7 +36,7 @@ async def test_it_takes_a_webhook_and_a_way_to_it(
     settings: dict[str, str], webhooks: tuple[object, ...], expected: bool
 ) -> None:
     api = Connection(Server())
-    offers = [Offer((), "one", lease(api, "one")), Offer(webhooks, "two", lease(api, "two"))]  # type: ignore[arg-type]
+    offers = [WebhookOffer((), "one", lease(api, "one")), WebhookOffer(webhooks, "two", lease(api, "two"))]  # type: ignore[arg-type]
     found = served(
         api,
         offers,
@@ -54,7 +54,7 @@ async def test_the_first_part_that_has_webhooks_leads_and_owns_the_configuration
     api, clock = Connection(server), LoopClock()
     leases = [Lease(api, Key(name, "part"), "me", clock) for name in ("one", "two", "three")]
     hooks = [(), (webhook(),), (webhook(name="b.fournos.dev", path="/b", configuration="fournos-b"),)]
-    offers = [Offer(found, one.key.namespace, one) for found, one in zip(hooks, leases, strict=True)]
+    offers = [WebhookOffer(found, one.key.namespace, one) for found, one in zip(hooks, leases, strict=True)]
     settings = WebhookSettings(service="hooks")
     found = served(api, offers, settings, clock=clock, metrics=Metrics())
     task = asyncio.create_task(found.background["webhook-certificates"]())  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_JOB, MINICLUSTER
+from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN, TASK_RUN
 from fournos.cli.app import build
 from fournos.cli.connect import CliConnection, World
 from fournos.cli.options import Root
@@ -19,7 +19,6 @@ from fournos.engine.kube.kinds import JOB, POD, SELF_SUBJECT_ACCESS_REVIEW
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.selector import matcher
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from tests.unit.cli.objects import NOW, NS
 
 KINDS = {

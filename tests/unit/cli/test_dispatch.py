@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.cli.app import build
 from fournos.cli.connect import World
 from fournos.cli.options import Root
@@ -19,7 +19,6 @@ from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.engine.kube.kinds import NAMESPACE, POD, SECRET, SELF_SUBJECT_ACCESS_REVIEW
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from tests.fakes.clusters import kubeconfig
 from tests.unit.cli.api import Api, Program

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fournos.api.kinds import MINICLUSTER
+from fournos.api.kinds import MINICLUSTER, PIPELINE_RUN
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CONFIG
 from tests.unit.client.world import NS, Api
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.client import (
     AsyncClient,
     LogLine,
@@ -22,7 +22,6 @@ from fournos.client.jobs import AsyncJob
 from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from tests.unit.client.world import NS, SPEC, Api
 
 

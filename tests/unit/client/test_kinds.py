@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fournos.api import appwrapper, minicluster
-from fournos.api.kinds import APPWRAPPER, MINICLUSTER
+from fournos.api.kinds import APPWRAPPER, MINICLUSTER, PIPELINE_RUN
 from fournos.client import (
     AsyncClient,
     ConflictError,
@@ -23,7 +23,6 @@ from fournos.client import (
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.frameworks.kinds import PIPELINE_RUN as PIPELINE_RUNS
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.client.kinds import FLUX, POD_MANIFEST, condition, run, settled, started, status
 from tests.unit.client.world import NS, Api
 

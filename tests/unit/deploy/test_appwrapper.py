@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER
+from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN
 from fournos.app.parts import PARTS
 from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.engine.runtime.webhook.settings import WebhookSettings
-from fournos.systems.appwrappers.kinds import PIPELINE_RUN, WRAPPED
+from fournos.systems.appwrappers.kinds import WRAPPED
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.appwrappers.webhooks import appwrapper_webhooks
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER, PIPELINE_RUN
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import Key
 from fournos.insight.errors import MissingError
 from fournos.insight.sheets import DISPATCH, SheetLine, listed, sheet
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago
 

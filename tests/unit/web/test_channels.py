@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from fournos.api.kinds import TASK_RUN
 from fournos.engine.kube.errors import ConnectionLostError
-from fournos.systems.jobs.kinds import TASK_RUN
 from fournos.web.live import channels
 from fournos.web.live.channels import (
     AGAIN,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fournos.api.kinds import TASK_RUN
 from fournos.engine.kube.resource import Key
 from fournos.history.api.wire import body
 from fournos.history.logs.models import FailingLine, LogPage
-from fournos.systems.jobs.kinds import TASK_RUN
 from fournos.web.pages import job
 from tests.unit.client.world import NS, Api
 from tests.unit.web.page import visit

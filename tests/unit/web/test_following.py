@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.errors import TransientError
 from fournos.engine.kube.resource import Key
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.web.live.following import DELAY, MOST, PageWatches, Watched
 from tests.unit.client.world import NS, Api
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
 from fournos.engine.kube.resource import Key, Resource
@@ -20,7 +20,6 @@ from fournos.history.results.models import Kpi, ResultRecord
 from fournos.insight.causes import Cause
 from fournos.insight.children import RESOURCES
 from fournos.insight.tasks import Task
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.web.errors import PageError
 from fournos.web.live.following import Watched
 from fournos.web.pages import artifacts, job

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.client.logs import LogLine
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.web.errors import PageError
 from fournos.web.pages import logs
 from fournos.web.routes import Content

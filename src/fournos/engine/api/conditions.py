@@ -39,7 +39,7 @@ def is_true(obj: Mapping[str, Any], type_: str) -> bool:
 
 def upsert(
     conditions: Iterable[Mapping[str, Any]],
-    wanted: Condition,
+    new: Condition,
     *,
     now: datetime,
     generation: int | None = None,
@@ -49,10 +49,10 @@ def upsert(
     `lastTransitionTime` changes only when the status changes; an equal condition stays as it is.
     """
     entry: dict[str, Any] = {
-        "type": wanted.type,
-        "status": wanted.status,
-        "reason": wanted.reason,
-        "message": wanted.message[:MESSAGE_MAX],
+        "type": new.type,
+        "status": new.status,
+        "reason": new.reason,
+        "message": new.message[:MESSAGE_MAX],
         "lastTransitionTime": format_time(now),
     }
     if generation is not None:
@@ -60,11 +60,11 @@ def upsert(
     result: list[Mapping[str, Any]] = []
     placed = False
     for existing in conditions:
-        if existing.get("type") != wanted.type:
+        if existing.get("type") != new.type:
             result.append(existing)
             continue
         placed = True
-        if existing.get("status") == wanted.status and existing.get("lastTransitionTime"):
+        if existing.get("status") == new.status and existing.get("lastTransitionTime"):
             entry["lastTransitionTime"] = existing["lastTransitionTime"]
         result.append(entry)
     if not placed:

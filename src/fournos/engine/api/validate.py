@@ -38,17 +38,17 @@ _NAMES = {
 def schema_violations(definition: Definition, obj: Mapping[str, Any]) -> list[Violation]:
     """Returns the violations of the kind's schema; rules may be checked only if there are none."""
     root = _schema(definition)
-    found: list[Violation] = []
-    for field, wanted in (
+    violations: list[Violation] = []
+    for field, expected in (
         ("apiVersion", f"{definition.group}/{definition.version}"),
         ("kind", definition.kind),
     ):
-        if obj.get(field) != wanted:
-            found.append(Violation(field, f"write {field}: {wanted}", "schema"))
+        if obj.get(field) != expected:
+            violations.append(Violation(field, f"write {field}: {expected}", "schema"))
     if not isinstance(obj.get("metadata", {}), Mapping):
-        found.append(Violation("metadata", "write a map", "schema"))
-    found += _object(root, {key: value for key, value in obj.items() if key != "metadata"}, "")
-    return found
+        violations.append(Violation("metadata", "write a map", "schema"))
+    violations += _object(root, {key: value for key, value in obj.items() if key != "metadata"}, "")
+    return violations
 
 
 @lru_cache(maxsize=16)

@@ -26,7 +26,7 @@ class TooManyObjectsError(KubeError):
     """There are more objects, or larger ones, than a store may hold; the store keeps its earlier content."""
 
 
-class Budget:
+class MemoryBudget:
     """The memory limit for all stores of one cluster, in bytes."""
 
     def __init__(self, most: int) -> None:
@@ -50,17 +50,17 @@ class Budget:
         self._sums[resource] = self._sums.get(resource, 0) - self._spent.get(resource, {}).pop(key, 0)
 
 
-def _cost(kept: Obj) -> int:
+def _cost(obj: Obj) -> int:
     try:
-        return weight(orjson.dumps(kept))
+        return weight(orjson.dumps(obj))
     except TypeError:
-        raise ConnectionLostError(f"{key_of(kept)} is nested too deeply") from None
+        raise ConnectionLostError(f"{key_of(obj)} is nested too deeply") from None
 
 
 class Bounded:
     """The reading half of an `Api` for one store, with at most `limit` objects within the memory budget."""
 
-    def __init__(self, api: Api, store: Store, *, limit: int, budget: Budget) -> None:
+    def __init__(self, api: Api, store: Store, *, limit: int, budget: MemoryBudget) -> None:
         self._api = api
         self._store = store
         self._limit = limit

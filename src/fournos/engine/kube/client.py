@@ -21,7 +21,7 @@ from fournos.engine.kube.errors import ConnectionLostError, GoneError, TooLongEr
 from fournos.engine.kube.jsons import loads
 from fournos.engine.kube.paths import Paths
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.kube.transport import Guard, Observer, Request, Transport
+from fournos.engine.kube.transport import ApiRequest, Guard, Observer, Transport
 from fournos.engine.kube.weight import weight
 
 WATCH_SECONDS: Final = (300, 600)
@@ -111,7 +111,7 @@ class Client(Paths):
     # --- reading -------------------------------------------------------------------------------------
 
     async def get(self, resource: Resource, key: Key) -> Obj:
-        return await self._json(Request("get", str(resource), "GET", _path(resource, key)))
+        return await self._json(ApiRequest("get", str(resource), "GET", _path(resource, key)))
 
     async def list(
         self,
@@ -148,7 +148,9 @@ class Client(Paths):
         query = {**query, **({"limit": str(page_size)} if page_size else {})}
         items: list[Obj] = []
         while True:
-            request = Request("list", str(resource), "GET", resource.path(namespace=namespace), dict(query))
+            request = ApiRequest(
+                "list", str(resource), "GET", resource.path(namespace=namespace), dict(query)
+            )
             try:
                 page = await self._json(request)
             except GoneError as error:
@@ -160,8 +162,8 @@ class Client(Paths):
                     raise
                 query["limit"] = str(max(1, int(query["limit"]) // _SMALLER))
                 continue
-            found, token, version = _read_page(request, page)
-            for item in found:
+            page_items, token, version = _read_page(request, page)
+            for item in page_items:
                 # The API server omits both in the items of built-in types.
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
@@ -169,7 +171,7 @@ class Client(Paths):
             if not token:
                 return Listing(items, version)
             query["continue"] = token
-            del page, found  # freed before the next request, so that only one page is in memory
+            del page, page_items  # freed before the next request, so that only one page is in memory
 
     async def watch(
         self,
@@ -189,7 +191,7 @@ class Client(Paths):
         }
         selectors = {"labelSelector": selector, "fieldSelector": fields}
         query |= {name: text for name, text in selectors.items() if text}
-        request = Request("watch", str(resource), "GET", resource.path(namespace=namespace), query)
+        request = ApiRequest("watch", str(resource), "GET", resource.path(namespace=namespace), query)
         async with await self._transport.stream(request) as response:
             yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": resource_version}})
             async with aclosing(lines_of(response, limit=self._max_bytes)) as lines:
@@ -219,7 +221,7 @@ class Client(Paths):
             query["limitBytes"] = str(limit_bytes)
         if follow:
             query["follow"] = "true"
-        request = Request("logs", "pods", "GET", _path(_POD, pod, "log"), query)
+        request = ApiRequest("logs", "pods", "GET", _path(_POD, pod, "log"), query)
         if follow:
             return text_lines(await self._transport.stream(request))
         return lines_of_text(await self._transport.send(request))
@@ -235,12 +237,12 @@ class Client(Paths):
         query |= {"follow": "true"} if follow else {}
         query |= {"sinceTime": since} if since else {}
         query |= {"tailLines": str(tail)} if tail is not None else {}
-        request = Request("logs", "pods", "GET", _path(_POD, pod, "log"), query, buffer=_LOG_BUFFER)
+        request = ApiRequest("logs", "pods", "GET", _path(_POD, pod, "log"), query, buffer=_LOG_BUFFER)
         return pieces(await self._transport.stream(request))
 
     async def server_version(self) -> str:
         """Returns the version in the API server's form, such as "v1.34.4"."""
-        request = Request("get", "", "GET", "/version")
+        request = ApiRequest("get", "", "GET", "/version")
         version = (await self._json(request)).get("gitVersion")
         if not isinstance(version, str):
             raise ConnectionLostError(f"{request}: the answer is not an API server's")
@@ -251,12 +253,14 @@ class Client(Paths):
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
         path = resource.path(namespace=obj["metadata"].get("namespace"))
         query = {"dryRun": "All", "fieldValidation": "Strict"} if dry_run else {}
-        return await self._json(Request("create", str(resource), "POST", path, query, body=obj))
+        return await self._json(ApiRequest("create", str(resource), "POST", path, query, body=obj))
 
     async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
         path = _path(resource, key, subresource)
         kind = "application/merge-patch+json"
-        return await self._json(Request("patch", str(resource), "PATCH", path, body=body, content_type=kind))
+        return await self._json(
+            ApiRequest("patch", str(resource), "PATCH", path, body=body, content_type=kind)
+        )
 
     async def delete(
         self,
@@ -276,10 +280,10 @@ class Client(Paths):
             options["preconditions"] = {"uid": uid}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
-        request = Request("delete", str(resource), "DELETE", _path(resource, key), body=options)
+        request = ApiRequest("delete", str(resource), "DELETE", _path(resource, key), body=options)
         await self._transport.send(request)
 
-    async def _json(self, request: Request) -> dict[str, Any]:
+    async def _json(self, request: ApiRequest) -> dict[str, Any]:
         body = await self._transport.send(request)
         self._weigh(request, body)
         try:
@@ -290,7 +294,7 @@ class Client(Paths):
             raise ConnectionLostError(f"{request}: the answer is not an API server's")
         return parsed
 
-    def _weigh(self, request: Request, body: bytes) -> None:
+    def _weigh(self, request: ApiRequest, body: bytes) -> None:
         """Raises TooLongError for a body that would take too much memory once parsed."""
         if self._max_bytes is not None and weight(body) > self._max_bytes * MEMORY:
             raise TooLongError(f"{request}: the answer takes more than {self._max_bytes * MEMORY} bytes")
@@ -304,7 +308,7 @@ def _path(resource: Resource, key: Key, subresource: str | None = None) -> str:
     return resource.path(namespace=key.namespace, name=key.name, subresource=subresource)
 
 
-def _read_page(request: Request, page: dict[str, Any]) -> tuple[list[dict[str, Any]], str, str]:
+def _read_page(request: ApiRequest, page: dict[str, Any]) -> tuple[list[dict[str, Any]], str, str]:
     """Returns the items, the token of the next page and the resourceVersion."""
     items, meta = page.get("items") or [], page.get("metadata") or {}
     if not (isinstance(items, list) and all(isinstance(one, dict) for one in items)):

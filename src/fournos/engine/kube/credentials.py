@@ -134,24 +134,24 @@ def _from_files(
     return from_access(access(read(paths), context=context, source=source, allow_exec=allow_exec))
 
 
-def from_access(found: Access) -> Credentials:
+def from_access(access: Access) -> Credentials:
     """Returns the credentials of a kubeconfig's context.  CredentialsError: invalid certificate."""
     identity: Identity
-    if found.exec is not None:
-        identity = ExecPlugin(found.exec)
-    elif found.token_file is not None:
+    if access.exec is not None:
+        identity = ExecPlugin(access.exec)
+    elif access.token_file is not None:
         # As in client-go, the file wins over an inline token.
-        identity = TokenFile(found.token_file, certificate=found.certificate, key=found.key)
+        identity = TokenFile(access.token_file, certificate=access.certificate, key=access.key)
     else:
-        identity = FixedIdentity(Proof(found.token, found.certificate, found.key))
-    if found.certificate:
+        identity = FixedIdentity(Proof(access.token, access.certificate, access.key))
+    if access.certificate:
         # An invalid pair fails now and not at the first request.
-        client_context(ca=found.ca, certificate=found.certificate, key=found.key)
+        client_context(ca=access.ca, certificate=access.certificate, key=access.key)
     return Credentials(
-        found.server,
+        access.server,
         identity,
-        ca=found.ca,
-        verify=found.verify,
-        server_name=found.server_name,
-        namespace=found.namespace,
+        ca=access.ca,
+        verify=access.verify,
+        server_name=access.server_name,
+        namespace=access.namespace,
     )

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final, Protocol, cast
 
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.bounded_api import Bounded, Budget
+from fournos.engine.kube.bounded_api import Bounded, MemoryBudget
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.dns import LoneResolver
@@ -130,8 +130,8 @@ class Fleet:
             raise
         since = before.since if before is not None else unreachable_since
         self.disconnect(name)
-        known = before if before is not None and before.server == checked.credentials.server else None
-        stores = known.stores if known else {of: _store(watch) for of, watch in self._watches.items()}
+        same = before if before is not None and before.server == checked.credentials.server else None
+        stores = same.stores if same else {of: _store(watch) for of, watch in self._watches.items()}
 
         def dial(timeout: float) -> ClusterApi:
             return self._dial(name, checked.credentials, timeout=timeout)
@@ -149,7 +149,7 @@ class Fleet:
             monotonic=self._monotonic,
             interval=self._interval,
             timeout=self._timeout,
-            last=known.last if known else None,
+            last=same.last if same else None,
             since=since,
             rng=self._rng,
         )
@@ -243,7 +243,7 @@ class Fleet:
             logger.exception("a change of cluster %s could not be handed on", name)
 
     def _reflector_of(self, name: str) -> ReflectorFactory:
-        budget = Budget(MAX_MEMORY)
+        budget = MemoryBudget(MAX_MEMORY)
 
         def make(
             api: ClusterApi,

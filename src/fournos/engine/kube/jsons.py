@@ -32,15 +32,15 @@ def loads(body: bytes) -> Any:
 
 def _cut(body: bytes) -> bytes:
     """Returns the body with null in place of every list and object below `DEEPEST`."""
-    kept, copied, depth = [], 0, 0
+    pieces, copied, depth = [], 0, 0
     for token in _TOKEN.finditer(body):
         symbol = token[0]
         if symbol in (b"{", b"["):
             depth += 1
             if depth == DEEPEST + 1:
-                kept += [body[copied : token.start()], b"null"]
+                pieces += [body[copied : token.start()], b"null"]
         elif symbol in (b"}", b"]"):
             depth -= 1
             if depth == DEEPEST:
                 copied = token.end()
-    return b"".join([*kept, body[copied:]])
+    return b"".join([*pieces, body[copied:]])

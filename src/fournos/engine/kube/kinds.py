@@ -9,6 +9,7 @@ NODE = Resource("", "v1", "Node", "nodes", namespaced=False)
 POD = Resource("", "v1", "Pod", "pods")
 SECRET = Resource("", "v1", "Secret", "secrets")
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+SERVICE = Resource("", "v1", "Service", "services")
 SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")

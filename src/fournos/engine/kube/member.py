@@ -17,7 +17,7 @@ from fournos.engine.kube.probe import ClusterApi, Probe, probe
 from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import Resource
 from fournos.engine.kube.store import Store
-from fournos.engine.kube.untrusted_kubeconfig import Checked
+from fournos.engine.kube.untrusted_kubeconfig import CheckedKubeconfig
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Member:
     def __init__(
         self,
         name: str,
-        checked: Checked,
+        checked: CheckedKubeconfig,
         *,
         version: str,
         stores: Mapping[Resource, Store],
@@ -120,7 +120,7 @@ class Member:
     async def _round(self) -> float:
         """Probes once and starts or ends the watches; returns the seconds until the next probe."""
         self._broken.clear()
-        found = await probe(
+        probed = await probe(
             self._dial,
             self._checked,
             before=self.last,
@@ -129,18 +129,18 @@ class Member:
             now=self._now,
             monotonic=self._monotonic,
         )
-        if found.reachable:
+        if probed.reachable:
             self._backoff.reset()
             wait = self._interval * self._rng.uniform(1 - JITTER, 1 + JITTER)
         else:
             wait = self._backoff.next()
-        found = replace(found, next_at=self._now() + timedelta(seconds=wait))
-        before, self.last, self.since = self.last, found, found.unreachable_since
-        if before is None or before.verdict() != found.verdict():
-            level = logging.WARNING if found.error else logging.INFO
-            logger.log(level, "cluster %s: %s", self.name, found.error or f"reachable, {found.version}")
+        probed = replace(probed, next_at=self._now() + timedelta(seconds=wait))
+        before, self.last, self.since = self.last, probed, probed.unreachable_since
+        if before is None or before.verdict() != probed.verdict():
+            level = logging.WARNING if probed.error else logging.INFO
+            logger.log(level, "cluster %s: %s", self.name, probed.error or f"reachable, {probed.version}")
             self._on_change()
-        if not found.reachable:
+        if not probed.reachable:
             await self._unwatch()
         elif not self._tasks:
             self._watch()

@@ -37,17 +37,17 @@ def json_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> list[dict
 
 
 def _operations(target: Mapping[str, Any], patch: Mapping[str, Any], at: str) -> Iterator[dict[str, Any]]:
-    for key, wanted in patch.items():
+    for key, change in patch.items():
         path = f"{at}/{key.replace('~', '~0').replace('/', '~1')}"
-        found = target.get(key)
-        if wanted is None:
+        present = target.get(key)
+        if change is None:
             if key in target:
                 yield {"op": "remove", "path": path}
-        elif _is_object(wanted) and _is_object(found):
-            yield from _operations(found, wanted, path)
+        elif _is_object(change) and _is_object(present):
+            yield from _operations(present, change, path)
         else:
-            value = without_null(wanted, in_lists=False)
-            if key not in target or found != value:
+            value = without_null(change, in_lists=False)
+            if key not in target or present != value:
                 yield {"op": "replace" if key in target else "add", "path": path, "value": value}
 
 
@@ -72,12 +72,12 @@ def without_null(value: Any, *, in_lists: bool = True) -> Any:
 
 def read(obj: Mapping[str, Any], path: str) -> Any:
     """Returns the value at the path; None if it is absent."""
-    found: Any = obj
+    value: Any = obj
     for name in path.split("."):
-        if not isinstance(found, Mapping):
+        if not isinstance(value, Mapping):
             return None
-        found = found.get(name)
-    return found
+        value = value.get(name)
+    return value
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:

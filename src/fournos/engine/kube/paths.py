@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from fournos.engine.kube.bodies import pieces
 from fournos.engine.kube.resource import Obj
-from fournos.engine.kube.transport import Request, Transport
+from fournos.engine.kube.transport import ApiRequest, Transport
 
 
 class Paths:
@@ -19,7 +19,7 @@ class Paths:
 
     async def raw_get(self, path: str) -> bytes:
         """Returns the body at a path such as "/readyz"; raises the errors of `get`."""
-        return await self._transport.send(Request("get", "", "GET", path))
+        return await self._transport.send(ApiRequest("get", "", "GET", path))
 
     async def raw(
         self,
@@ -35,7 +35,7 @@ class Paths:
 
         `content` is sent as it is, a file in pieces; `seconds` is the limit of the whole request.
         """
-        request = Request(
+        request = ApiRequest(
             method.lower(),
             "",
             method,
@@ -49,11 +49,11 @@ class Paths:
 
     async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """Returns the body at a path in pieces, after an await, which raises the errors of `get`."""
-        return pieces(await self._transport.stream(Request("get", "", "GET", path)))
+        return pieces(await self._transport.stream(ApiRequest("get", "", "GET", path)))
 
     async def server_time(self) -> datetime | None:
         """Returns the API server's clock, in whole seconds; None without a readable Date header."""
-        request = Request("get", "", "GET", "/version")
+        request = ApiRequest("get", "", "GET", "/version")
         async with await self._transport.stream(request) as response:
             try:
                 return parsedate_to_datetime(response.headers.get("Date", ""))

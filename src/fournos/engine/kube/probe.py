@@ -14,7 +14,7 @@ import aiohttp
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, KubeError, ServerError
-from fournos.engine.kube.untrusted_kubeconfig import Checked, expired
+from fournos.engine.kube.untrusted_kubeconfig import CheckedKubeconfig, expired
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class ClusterApi(Api, Protocol):
 
 async def probe(
     connect: Callable[[], ClusterApi],
-    checked: Checked,
+    checked: CheckedKubeconfig,
     *,
     before: Probe | None,
     since: datetime | None,

@@ -41,7 +41,7 @@ _Proof: TypeAlias = tuple[MultiMapping[str], ssl.SSLContext | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """One request.  Metrics count `verb` and `resource`; the other fields are sent."""
 
     verb: str
@@ -98,7 +98,7 @@ class Transport:
         found._bucket = TokenBucket(qps, burst)
         return found
 
-    async def send(self, request: Request) -> bytes:
+    async def send(self, request: ApiRequest) -> bytes:
         """Returns the body of the response."""
         response = await self._open(request, request.seconds or self._timeout)
         async with response:
@@ -107,7 +107,7 @@ class Transport:
             except (aiohttp.ClientError, OSError) as error:
                 raise _lost(request, error) from error
 
-    async def stream(self, request: Request) -> aiohttp.ClientResponse:
+    async def stream(self, request: ApiRequest) -> aiohttp.ClientResponse:
         """Returns a response without an end, whose head must arrive in time.  The caller closes it."""
         try:
             async with asyncio.timeout(self._timeout):
@@ -115,7 +115,7 @@ class Transport:
         except TimeoutError as error:
             raise _lost(request, error) from error
 
-    async def _open(self, request: Request, limit: float | None) -> aiohttp.ClientResponse:
+    async def _open(self, request: ApiRequest, limit: float | None) -> aiohttp.ClientResponse:
         """Returns a response below 300, its body unread.  After a 401 it tries once more with a new proof."""
         await self._bucket.take()
         proof = await self._credentials.proof()
@@ -131,7 +131,9 @@ class Transport:
             return response
         raise await self._refused(response)
 
-    async def _exchange(self, request: Request, proof: _Proof, limit: float | None) -> aiohttp.ClientResponse:
+    async def _exchange(
+        self, request: ApiRequest, proof: _Proof, limit: float | None
+    ) -> aiohttp.ClientResponse:
         headers, tls = CIMultiDict(proof[0]), proof[1]
         headers.update(request.headers)
         data: Any = request.content
@@ -225,7 +227,7 @@ class _Connections:
         return self._session
 
 
-def _plain(request: Request, response: aiohttp.ClientResponse) -> None:
+def _plain(request: ApiRequest, response: aiohttp.ClientResponse) -> None:
     packed = response.headers.get("Content-Encoding", "identity").strip().lower()
     if packed not in ("", "identity"):
         response.close()
@@ -235,7 +237,7 @@ def _plain(request: Request, response: aiohttp.ClientResponse) -> None:
         )
 
 
-def _lost(request: Request, error: Exception) -> ConnectionLostError:
+def _lost(request: ApiRequest, error: Exception) -> ConnectionLostError:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         why = getattr(error.certificate_error, "verify_message", "") or "not trusted"
         return ConnectionLostError(

@@ -96,7 +96,7 @@ class KubeconfigRefusedError(CredentialsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedKubeconfig:
     """The credentials of a checked kubeconfig and their end (None: unknown)."""
 
     credentials: Credentials
@@ -105,7 +105,7 @@ class Checked:
     """True if the client certificate ends then, False if the token does."""
 
 
-def check(content: bytes, *, now: datetime) -> Checked:
+def check(content: bytes, *, now: datetime) -> CheckedKubeconfig:
     """Checks the kubeconfig and returns its credentials.  Raises KubeconfigRefusedError.
 
     Without current-context the first context is used.  The content may be base64 a second time, as when a
@@ -123,21 +123,21 @@ def check(content: bytes, *, now: datetime) -> Checked:
     for entry in config.get("users") or ():
         _check_token(_named(entry), entry.get("user") or {})
     try:
-        found = access(config, inline_only=True)
+        context_access = access(config, inline_only=True)
     except CredentialsError as error:
         raise KubeconfigRefusedError("InvalidKubeconfig", error.message) from None
-    if not found.token and not found.certificate:
+    if not context_access.token and not context_access.certificate:
         raise KubeconfigRefusedError(
             "NoCredentials", f"kubeconfig: the user has no credentials; {_CREDENTIALS}"
         )
     try:
-        credentials = from_access(found)
+        credentials = from_access(context_access)
     except CredentialsError as error:
         raise KubeconfigRefusedError("InvalidCertificate", f"kubeconfig: {error.message}") from None
-    expires, by_certificate = _end(found)
+    expires, by_certificate = _end(context_access)
     if expires is not None and expires <= now:
         raise expired(expires, by_certificate=by_certificate)
-    return Checked(credentials, expires, by_certificate)
+    return CheckedKubeconfig(credentials, expires, by_certificate)
 
 
 def config_of(content: bytes) -> Config:
@@ -227,12 +227,12 @@ def _check_token(name: str, user: Mapping[str, Any]) -> None:
         )
 
 
-def _end(found: Access) -> tuple[datetime | None, bool]:
+def _end(credentials: Access) -> tuple[datetime | None, bool]:
     """Returns the end of the last valid credential: an API server accepts whichever is valid."""
-    of_certificate = _certificate_end(found.certificate) if found.certificate else None
-    if not found.token:
+    of_certificate = _certificate_end(credentials.certificate) if credentials.certificate else None
+    if not credentials.token:
         return of_certificate, True
-    of_token = _token_end(found.token)
+    of_token = _token_end(credentials.token)
     if of_certificate and of_token and of_certificate >= of_token:
         return of_certificate, True
     return of_token, False

@@ -17,7 +17,7 @@ from typing import Final
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, newest
-from fournos.engine.queueing.inputs import Ancestor, Share
+from fournos.engine.queueing.inputs import Ancestor, QuotaShare
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import JOB_UID_LABEL
 from fournos.engine.runtime.decision import Facts, LiveList, Present, Unknown
@@ -92,7 +92,7 @@ def live_ancestor(obj: Obj, facts: Facts) -> Ancestor | Unknown | None:
     return ancestor_among(obj, answer.value if isinstance(answer, Present) else ())
 
 
-def share_of(obj: Obj, workload: Obj) -> Share | None:
+def share_of(obj: Obj, workload: Obj) -> QuotaShare | None:
     """Returns the part of the owner's admission for `obj`; None if there is none or it is not admitted."""
     owner = controller_of(obj)
     if owner is None or not _is_owners(workload, owner) or not is_true(workload, "Admitted"):
@@ -104,12 +104,12 @@ def share_of(obj: Obj, workload: Obj) -> Share | None:
         return None
     flavors: dict[str, set[str]] = {}
     amounts: dict[str, Decimal] = {}
-    for one in assigned:
-        for resource, flavor in (one.get("flavors") or {}).items():
+    for assignment in assigned:
+        for resource, flavor in (assignment.get("flavors") or {}).items():
             flavors.setdefault(resource, set()).add(flavor)
-        for resource, amount in (one.get("resourceUsage") or {}).items():
+        for resource, amount in (assignment.get("resourceUsage") or {}).items():
             amounts[resource] = amounts.get(resource, Decimal(0)) + parse_quantity(amount)
-    return Share({name: next(iter(one)) for name, one in flavors.items() if len(one) == 1}, amounts)
+    return QuotaShare({name: next(iter(one)) for name, one in flavors.items() if len(one) == 1}, amounts)
 
 
 def _is_owners(workload: Obj, owner: Obj) -> bool:

@@ -24,7 +24,7 @@ from fournos.engine.kube.resource import (
 )
 from fournos.engine.queueing.equivalence import equivalent
 from fournos.engine.queueing.inputs import QueueInputs
-from fournos.engine.queueing.job import GenericJob, JobWithCustomWorkload, Options, kind_name_hash
+from fournos.engine.queueing.job import GenericJob, JobWithCustomWorkload, QueueOptions, kind_name_hash
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.managed import runs_elsewhere
 from fournos.engine.queueing.podsets import queue_name
@@ -74,7 +74,7 @@ def queue_of(job: GenericJob) -> str:
     return job.workload_request(None).queue if isinstance(job, JobWithCustomWorkload) else queue_name(job.obj)
 
 
-def request_of(job: GenericJob, priority: Priority | None, options: Options) -> WorkloadRequest:
+def request_of(job: GenericJob, priority: Priority | None, options: QueueOptions) -> WorkloadRequest:
     """Returns the properties of the Workload that the job needs."""
     if isinstance(job, JobWithCustomWorkload):
         return job.workload_request(priority)
@@ -156,12 +156,12 @@ def _rewritten(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured:
         return Ensured(
             steps=_removed(workload), event="DeletedWorkload", message="Deleted not matching Workload"
         )
-    wanted = build(request_of(job, priority, Options()))
+    rebuilt = build(request_of(job, priority, QueueOptions()))
     spec = {
         "maximumExecutionTimeSeconds": None,
         "priorityClassRef": None,
         "priority": None,
-        **wanted["spec"],
+        **rebuilt["spec"],
     }
     text = f"Updated not matching Workload for suspended job: {key_of(workload)}"
     return Ensured(steps=(_spec_patch(workload, spec),), event="UpdatedWorkload", message=text)

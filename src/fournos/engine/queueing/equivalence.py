@@ -58,11 +58,11 @@ def _alike(pod_sets: Sequence[PodSet], stored: Sequence[Obj], tolerations: bool)
     )
 
 
-def _same(wanted: PodSet, present: Obj, tolerations: bool) -> bool:
-    if wanted.count != present.get("count", 1) or wanted.min_count != present.get("minCount"):
+def _same(pod_set: PodSet, present: Obj, tolerations: bool) -> bool:
+    if pod_set.count != present.get("count", 1) or pod_set.min_count != present.get("minCount"):
         return False
     fields = ("initContainers", "containers", *(("tolerations",) if tolerations else ()))
-    a, b = wanted.template.get("spec") or {}, (present.get("template") or {}).get("spec") or {}
+    a, b = pod_set.template.get("spec") or {}, (present.get("template") or {}).get("spec") or {}
     return all(_normal(a.get(field)) == _normal(b.get(field)) for field in fields)
 
 

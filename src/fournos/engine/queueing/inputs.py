@@ -23,7 +23,7 @@ class Ancestor:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class QuotaShare:
     """The part of an owner's admission that is for one of its objects."""
 
     flavors: Mapping[str, str]
@@ -67,7 +67,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class QueueOutcome:
     """The result of one pass of the framework."""
 
     verdict: Verdict

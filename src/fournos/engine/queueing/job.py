@@ -169,7 +169,7 @@ def kind_name_hash(job: GenericJob) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class QueueOptions:
     """How the Workloads of a kind are treated."""
 
     without_queue_name: bool = False

@@ -47,11 +47,11 @@ def send_elsewhere(resource: Resource, obj: Obj, queue: str, facts: Facts) -> De
 
     None: the object runs on this cluster, or already has `spec.managedBy`.
     """
-    found = leaves(obj, queue, facts)
-    if isinstance(found, Unknown):
-        text = f"Waiting: cannot learn whether its queue leads to other clusters: {found.reason}"
+    leads_away = leaves(obj, queue, facts)
+    if isinstance(leads_away, Unknown):
+        text = f"Waiting: cannot learn whether its queue leads to other clusters: {leads_away.reason}"
         return Decision(events=(EventRecord("Warning", "QueueUnknown", text),), retry=True)
-    if not found:
+    if not leads_away:
         return None
     # The precondition: the user may have set the field meanwhile.
     version = obj["metadata"]["resourceVersion"]

@@ -72,7 +72,7 @@ def infos_of(workload: Obj, flavors: Mapping[str, Obj]) -> tuple[PodSetInfo, ...
     updates = [
         update for check in status.get("admissionChecks") or () for update in check.get("podSetUpdates") or ()
     ]
-    found = []
+    infos = []
     for assigned in admission.get("podSetAssignments") or ():
         name = assigned["name"]
         pod_set = pod_sets.get(name)
@@ -82,8 +82,8 @@ def infos_of(workload: Obj, flavors: Mapping[str, Obj]) -> tuple[PodSetInfo, ...
         for update in updates:
             if update["name"] == name:
                 info = _updated(info, update)
-        found.append(info)
-    return tuple(found)
+        infos.append(info)
+    return tuple(infos)
 
 
 def _assigned(workload: Obj, pod_set: Obj, assigned: Obj, flavors: Mapping[str, Obj]) -> PodSetInfo:

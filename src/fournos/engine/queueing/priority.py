@@ -53,17 +53,17 @@ def priority_of(
     """Returns the priority; None if no class applies."""
     label = workload_class_of(job)
     if label:
-        found = workload_classes.get(label)
-        if found is None:
+        priority_class = workload_classes.get(label)
+        if priority_class is None:
             return UnusableClass("WorkloadPriorityClass", label)
-        return _allowed(Priority(label, int(found["value"])))
+        return _allowed(Priority(label, int(priority_class["value"])))
     name = job.priority_class() if isinstance(job, JobWithPriorityClass) else ""
     if not name:
         named = ((pod_set.template.get("spec") or {}).get("priorityClassName") for pod_set in job.pod_sets())
         name = next(filter(None, named), "")
     if name:
-        found = pod_classes.get(name)
-        return _of_pods(name, found) if found else UnusableClass(PRIORITY_CLASS.kind, name)
+        priority_class = pod_classes.get(name)
+        return _of_pods(name, priority_class) if priority_class else UnusableClass(PRIORITY_CLASS.kind, name)
     defaults = [one for one in pod_classes.values() if one.get("globalDefault")]
     lowest = min(defaults, key=lambda one: int(one["value"]), default=None)
     return _of_pods(lowest["metadata"]["name"], lowest) if lowest else None

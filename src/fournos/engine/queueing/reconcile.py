@@ -14,7 +14,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.engine.queueing.ancestors import live_ancestor
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, Ensured, ensure, prebuilt_name, queue_of, request_of
-from fournos.engine.queueing.inputs import Ancestor, Outcome, QueueInputs, Verdict
+from fournos.engine.queueing.inputs import Ancestor, QueueInputs, QueueOutcome, Verdict
 from fournos.engine.queueing.job import (
     GenericJob,
     JobWithCustomStart,
@@ -23,7 +23,7 @@ from fournos.engine.queueing.job import (
     JobWithFinalize,
     JobWithReclaimablePods,
     JobWithStartPatch,
-    Options,
+    QueueOptions,
 )
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.managed import runs_elsewhere
@@ -42,12 +42,12 @@ from fournos.engine.queueing.workload import HELD_BACK, build
 from fournos.engine.runtime.decision import EventRecord, Facts, LiveGet, Present, Unknown
 from fournos.engine.runtime.steps import Create, Patch, Step
 
-_DEFAULTS = Options()
+_DEFAULTS = QueueOptions()
 
 
 def reconcile(
-    job: GenericJob, inputs: QueueInputs, facts: Facts, now: datetime, *, options: Options = _DEFAULTS
-) -> Outcome:
+    job: GenericJob, inputs: QueueInputs, facts: Facts, now: datetime, *, options: QueueOptions = _DEFAULTS
+) -> QueueOutcome:
     """Returns the next steps for the Workload of this job.
 
     The verdict on a job that another cluster runs is always ELSEWHERE; its kind then does nothing else.
@@ -59,17 +59,17 @@ def reconcile(
 
 
 def _reconcile(
-    job: GenericJob, inputs: QueueInputs, facts: Facts, now: datetime, options: Options
-) -> Outcome:
+    job: GenericJob, inputs: QueueInputs, facts: Facts, now: datetime, options: QueueOptions
+) -> QueueOutcome:
     """Checks the state in the order of Kueue's reconciler; the first check that applies decides."""
     if is_terminating(job.obj):
         if _active(job):  # the Workload, and so the quota, must stay until the job has stopped
-            return Outcome(Verdict.STOPPING, "Deleted")
-        return Outcome(Verdict.GONE, steps=(*_let_go(inputs.workloads), *_finalized(job)))
+            return QueueOutcome(Verdict.STOPPING, "Deleted")
+        return QueueOutcome(Verdict.GONE, steps=(*_let_go(inputs.workloads), *_finalized(job)))
     if inputs.ancestor is not None:
         return _nested(job, inputs.ancestor)
     if not queue_of(job) and not options.without_queue_name:
-        return Outcome(Verdict.NOT_QUEUED)
+        return QueueOutcome(Verdict.NOT_QUEUED)
     ended = job.finished()
     ensured = ensure(job, inputs, now, finished=ended is not None)
     if ensured.steps:
@@ -77,12 +77,12 @@ def _reconcile(
     workload = ensured.workload
     if workload is None:
         if ended is not None:
-            return Outcome(Verdict.FINISHED, message=ended.message, steps=_finalized(job))
+            return QueueOutcome(Verdict.FINISHED, message=ended.message, steps=_finalized(job))
         return _without_workload(job, inputs, facts, options)
     if isinstance(job, JobWithCustomWorkloadActivation) and (
         patch := _switched(workload, active=not job.held_back())
     ):
-        return Outcome(Verdict.WAITING, "Activity", steps=(patch,))
+        return QueueOutcome(Verdict.WAITING, "Activity", steps=(patch,))
     if is_true(workload, "Finished"):
         return _finished(job, workload)
     if is_terminating(workload):
@@ -93,7 +93,7 @@ def _reconcile(
         note = EventRecord(
             "Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished"
         )
-        return Outcome(Verdict.FINISHED, reason, ended.message, steps=(finish,), events=(note,))
+        return QueueOutcome(Verdict.FINISHED, reason, ended.message, steps=(finish,), events=(note,))
     report = _reported(job, workload, options, now)
     if report is not None:
         return report
@@ -101,8 +101,8 @@ def _reconcile(
 
 
 def _follow(
-    job: GenericJob, workload: Obj, inputs: QueueInputs, facts: Facts, now: datetime, options: Options
-) -> Outcome:
+    job: GenericJob, workload: Obj, inputs: QueueInputs, facts: Facts, now: datetime, options: QueueOptions
+) -> QueueOutcome:
     """Starts an admitted job and stops a job that lost its admission."""
     queue = view(workload)
     if queue.state in (QueueState.EVICTED, QueueState.RELEASED):
@@ -110,43 +110,45 @@ def _follow(
     if queue.state is QueueState.ADMITTED:
         if job.is_suspended() and not runs_elsewhere(job):
             return _start(job, workload, inputs, facts, now, options)
-        return Outcome(Verdict.ADMITTED, "Admitted", queue.message)
+        return QueueOutcome(Verdict.ADMITTED, "Admitted", queue.message)
     if not job.is_suspended():
         stopping = _stop(job, workload, "NotAdmitted", "Not admitted by cluster queue")
         if stopping is not None:
             return stopping
-    return Outcome(Verdict.WAITING, queue.reason, queue.message)
+    return QueueOutcome(Verdict.WAITING, queue.reason, queue.message)
 
 
 # --- starting and stopping -----------------------------------------------------------------------------
 
 
 def _start(
-    job: GenericJob, workload: Obj, inputs: QueueInputs, facts: Facts, now: datetime, options: Options
-) -> Outcome:
+    job: GenericJob, workload: Obj, inputs: QueueInputs, facts: Facts, now: datetime, options: QueueOptions
+) -> QueueOutcome:
     # A live read: the cache may still show an earlier admission, whose quota is released already.
     live = workload
     if options.confirm_start:
         answer = facts.require(LiveGet(WORKLOAD, key_of(workload)))
         if not isinstance(answer, Present) or uid_of(answer.value) != uid_of(workload):
             text = "Waiting to see the Workload as it is now"
-            return Outcome(Verdict.WAITING, "Unconfirmed", text, retry=True)
+            return QueueOutcome(Verdict.WAITING, "Unconfirmed", text, retry=True)
         live = answer.value
     if view(live).state is not QueueState.ADMITTED:
-        return Outcome(Verdict.WAITING, "Unconfirmed", "The admission is over already", retry=True)
+        return QueueOutcome(Verdict.WAITING, "Unconfirmed", "The admission is over already", retry=True)
     if isinstance(job, JobWithCustomStart):
-        return Outcome(Verdict.STARTING, "Started", steps=tuple(job.start_steps(live)), workload=live)
+        return QueueOutcome(Verdict.STARTING, "Started", steps=tuple(job.start_steps(live)), workload=live)
     assert isinstance(job, JobWithStartPatch)
     try:
         body = job.start(infos_of(live, inputs.flavors))
     except MissingFlavorError as error:
-        return Outcome(Verdict.BLOCKED, "FlavorNotFound", str(error), retry=True)
+        return QueueOutcome(Verdict.BLOCKED, "FlavorNotFound", str(error), retry=True)
     except PodSetInfoError as error:
         patch = finish_patch(live, "FailedToStart", str(error), now)
-        return Outcome(Verdict.FINISHED, "FailedToStart", str(error), steps=(patch,))
+        return QueueOutcome(Verdict.FINISHED, "FailedToStart", str(error), steps=(patch,))
     cluster_queue = live["status"]["admission"]["clusterQueue"]
     note = EventRecord("Normal", "Started", f"Admitted by clusterQueue {cluster_queue}")
-    return Outcome(Verdict.STARTING, "Started", note.message, steps=(_strict(job, body),), events=(note,))
+    return QueueOutcome(
+        Verdict.STARTING, "Started", note.message, steps=(_strict(job, body),), events=(note,)
+    )
 
 
 def _switched(workload: Obj, *, active: bool) -> Patch | None:
@@ -178,7 +180,7 @@ def _strict(job: GenericJob, body: Obj) -> Patch:
     )
 
 
-def _stop(job: GenericJob, workload: Obj | None, reason: str, message: str) -> Outcome | None:
+def _stop(job: GenericJob, workload: Obj | None, reason: str, message: str) -> QueueOutcome | None:
     """Stops the job; None: it is suspended, or was never started here."""
     if runs_elsewhere(job):
         return None
@@ -192,23 +194,25 @@ def _stop(job: GenericJob, workload: Obj | None, reason: str, message: str) -> O
     if not steps:
         return None
     note = EventRecord("Normal", "Stopped", message)
-    return Outcome(Verdict.STOPPING, reason, message, steps=steps, events=(note,))
+    return QueueOutcome(Verdict.STOPPING, reason, message, steps=steps, events=(note,))
 
 
-def _evicted(job: GenericJob, workload: Obj, facts: Facts, now: datetime) -> Outcome:
+def _evicted(job: GenericJob, workload: Obj, facts: Facts, now: datetime) -> QueueOutcome:
     evicted = condition(workload, "Evicted") or {}
     reason, message = str(evicted.get("reason") or "Evicted"), str(evicted.get("message") or "")
     if not is_true(workload, "QuotaReserved"):
-        return _stop(job, workload, "WorkloadEvicted", message) or Outcome(Verdict.WAITING, reason, message)
+        return _stop(job, workload, "WorkloadEvicted", message) or QueueOutcome(
+            Verdict.WAITING, reason, message
+        )
     unconfirmed = _confirm_stopped(job, workload, facts, "WorkloadEvicted", message)
     if unconfirmed is not None:
         return unconfirmed
-    return Outcome(Verdict.STOPPING, reason, message, steps=(release_quota(workload, now),))
+    return QueueOutcome(Verdict.STOPPING, reason, message, steps=(release_quota(workload, now),))
 
 
 def _confirm_stopped(
     job: GenericJob, workload: Obj | None, facts: Facts, reason: str, message: str
-) -> Outcome | None:
+) -> QueueOutcome | None:
     """Stops the job first; returns None once nothing of it runs and a live read has confirmed the cache.
 
     The live read: a stale cache could hide a start, and released quota would then be used twice.
@@ -217,11 +221,11 @@ def _confirm_stopped(
     if stopping is not None:
         return stopping
     if _active(job):
-        return Outcome(Verdict.STOPPING, reason, message)
+        return QueueOutcome(Verdict.STOPPING, reason, message)
     answer = facts.require(LiveGet(job.resource, key_of(job.obj)))
     version = job.obj["metadata"]["resourceVersion"]
     if not isinstance(answer, Present) or answer.value["metadata"]["resourceVersion"] != version:
-        return Outcome(Verdict.STOPPING, reason, message, retry=True)
+        return QueueOutcome(Verdict.STOPPING, reason, message, retry=True)
     return None
 
 
@@ -230,26 +234,28 @@ def _active(job: GenericJob) -> bool:
     return job.is_active() and not runs_elsewhere(job)
 
 
-def _nested(job: GenericJob, ancestor: Ancestor) -> Outcome:
+def _nested(job: GenericJob, ancestor: Ancestor) -> QueueOutcome:
     """Lets a nested job run only while its ancestor is admitted."""
     held = ancestor.workload
     if job.finished() is None and not job.is_suspended() and (held is None or not is_true(held, "Admitted")):
         stopping = _stop(job, None, "NotAdmitted", "Kueue managed child job suspended")
         if stopping is not None:
-            return Outcome(
+            return QueueOutcome(
                 Verdict.NESTED,
                 "Suspended",
                 steps=stopping.steps,
                 events=(EventRecord("Normal", "Suspended", stopping.message),),
             )
     text = f"Runs on the quota of {ancestor.kind} {ancestor.key}"
-    return Outcome(Verdict.NESTED, message=text, ancestor=ancestor)
+    return QueueOutcome(Verdict.NESTED, message=text, ancestor=ancestor)
 
 
 # --- the Workload itself -------------------------------------------------------------------------------
 
 
-def _without_workload(job: GenericJob, inputs: QueueInputs, facts: Facts, options: Options) -> Outcome:
+def _without_workload(
+    job: GenericJob, inputs: QueueInputs, facts: Facts, options: QueueOptions
+) -> QueueOutcome:
     prebuilt = prebuilt_name(job.obj)
     if prebuilt or not job.is_suspended():
         message = "missing workload" if prebuilt else "Missing Workload; unable to restore pod templates"
@@ -257,33 +263,35 @@ def _without_workload(job: GenericJob, inputs: QueueInputs, facts: Facts, option
         if stopping is not None:
             return stopping
     if _active(job):
-        return Outcome(Verdict.STOPPING, "NoMatchingWorkload", "Waiting for what runs without quota to stop")
+        return QueueOutcome(
+            Verdict.STOPPING, "NoMatchingWorkload", "Waiting for what runs without quota to stop"
+        )
     if prebuilt:
         text = f"prebuilt Workload '{prebuilt}' not found"
-        return Outcome(Verdict.BLOCKED, "PrebuiltWorkloadNotFound", text, retry=True)
+        return QueueOutcome(Verdict.BLOCKED, "PrebuiltWorkloadNotFound", text, retry=True)
     # Live, because a cache may show the job before the Workload of its owner; two would take quota twice.
     ancestor = live_ancestor(job.obj, facts)
     if isinstance(ancestor, Ancestor):
         return _nested(job, ancestor)
     if isinstance(ancestor, Unknown):
-        return Outcome(Verdict.BLOCKED, "OwnerUnknown", ancestor.reason, retry=True)
+        return QueueOutcome(Verdict.BLOCKED, "OwnerUnknown", ancestor.reason, retry=True)
     priority = priority_of(job, inputs.workload_classes, inputs.pod_classes)
     if isinstance(priority, UnusableClass):
-        return Outcome(Verdict.BLOCKED, priority.reason, str(priority), retry=True)
+        return QueueOutcome(Verdict.BLOCKED, priority.reason, str(priority), retry=True)
     body = build(request_of(job, priority, options))
     note = EventRecord("Normal", "CreatedWorkload", f"Created Workload: {key_of(body)}")
-    return Outcome(Verdict.WAITING, "Pending", steps=(Create(WORKLOAD, body),), events=(note,))
+    return QueueOutcome(Verdict.WAITING, "Pending", steps=(Create(WORKLOAD, body),), events=(note,))
 
 
-def _deleted(job: GenericJob, workload: Obj, facts: Facts) -> Outcome:
+def _deleted(job: GenericJob, workload: Obj, facts: Facts) -> QueueOutcome:
     """Handles a Workload's deletion: our finalizer keeps it and its quota until the job has stopped."""
     unconfirmed = _confirm_stopped(job, workload, facts, "WorkloadDeleted", "Workload is deleted")
     if unconfirmed is not None:
         return unconfirmed
-    return Outcome(Verdict.STOPPING, "WorkloadDeleted", steps=_let_go((workload,)))
+    return QueueOutcome(Verdict.STOPPING, "WorkloadDeleted", steps=_let_go((workload,)))
 
 
-def _changed(job: GenericJob, ensured: Ensured, facts: Facts) -> Outcome:
+def _changed(job: GenericJob, ensured: Ensured, facts: Facts) -> QueueOutcome:
     """Changes a Workload that does not match the job; a running job stops before its Workload is deleted."""
     if ensured.stop_first:
         unconfirmed = _confirm_stopped(
@@ -293,10 +301,10 @@ def _changed(job: GenericJob, ensured: Ensured, facts: Facts) -> Outcome:
             return unconfirmed
     events = (EventRecord("Normal", ensured.event, ensured.message),) if ensured.event else ()
     reason = ensured.reason or ensured.event
-    return Outcome(Verdict.WAITING, reason, ensured.message, steps=ensured.steps, events=events)
+    return QueueOutcome(Verdict.WAITING, reason, ensured.message, steps=ensured.steps, events=events)
 
 
-def _finished(job: GenericJob, workload: Obj) -> Outcome:
+def _finished(job: GenericJob, workload: Obj) -> QueueOutcome:
     """Handles a finished Workload, whose quota is free.
 
     A job out of sync with its prebuilt Workload must stop, because it has no quota.
@@ -308,7 +316,7 @@ def _finished(job: GenericJob, workload: Obj) -> Outcome:
         if stopping is not None:
             return stopping
     # The finalizer is removed last, so that a failed step before it is retried with the Workload in place.
-    return Outcome(Verdict.FINISHED, reason, message, steps=(*_finalized(job), *_let_go((workload,))))
+    return QueueOutcome(Verdict.FINISHED, reason, message, steps=(*_finalized(job), *_let_go((workload,))))
 
 
 def _let_go(workloads: Sequence[Obj]) -> tuple[Step, ...]:
@@ -321,7 +329,7 @@ def _finalized(job: GenericJob) -> tuple[Step, ...]:
     return tuple(job.finalize_steps()) if isinstance(job, JobWithFinalize) else ()
 
 
-def _reported(job: GenericJob, workload: Obj, options: Options, now: datetime) -> Outcome | None:
+def _reported(job: GenericJob, workload: Obj, options: QueueOptions, now: datetime) -> QueueOutcome | None:
     """Writes reclaimable pods or PodsReady: one status patch a pass, since each needs the last version."""
     patch = (
         reclaim_patch(workload, job.reclaimable_pods()) if isinstance(job, JobWithReclaimablePods) else None
@@ -335,4 +343,4 @@ def _reported(job: GenericJob, workload: Obj, options: Options, now: datetime) -
     if patch is None:
         return None
     verdict = Verdict.ADMITTED if is_true(workload, "Admitted") else Verdict.WAITING
-    return Outcome(verdict, "Reported", steps=(patch,))
+    return QueueOutcome(verdict, "Reported", steps=(patch,))

@@ -30,12 +30,12 @@ def release_quota(workload: Obj, now: datetime) -> Patch:
     status = workload.get("status") or {}
     generation = workload["metadata"].get("generation")
     conditions = list(status.get("conditions") or ())
-    for wanted in (
+    for released in (
         Condition("QuotaReserved", "False", "Pending", message),
         Condition("Admitted", "False", "NoReservation", "The workload has no reservation"),
         Condition("Requeued", str(reason in _REQUEUED_AT_ONCE), requeue_reason, message),
     ):
-        conditions = upsert(conditions, wanted, now=now, generation=generation)
+        conditions = upsert(conditions, released, now=now, generation=generation)
     body: dict[str, object] = {"conditions": conditions, "admission": None}
     if is_true(workload, "Admitted"):
         admitted = condition(workload, "Admitted") or {}

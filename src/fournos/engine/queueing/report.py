@@ -51,12 +51,12 @@ def pods_ready_patch(workload: Obj, ready: bool, now: datetime) -> Patch | None:
     Kueue treats a Workload without the condition as not started, so that state needs no write.
     """
     before = condition(workload, "PodsReady") or {}
-    wanted = _pods_ready(before, ready and is_true(workload, "Admitted"), is_true(workload, "Admitted"))
-    if (before.get("status"), before.get("reason")) == (wanted.status, wanted.reason):
+    pods_ready = _pods_ready(before, ready and is_true(workload, "Admitted"), is_true(workload, "Admitted"))
+    if (before.get("status"), before.get("reason")) == (pods_ready.status, pods_ready.reason):
         return None
-    if not before and wanted.status == "False":
+    if not before and pods_ready.status == "False":
         return None
-    return status_patch(workload, conditions=_with(workload, wanted, now))
+    return status_patch(workload, conditions=_with(workload, pods_ready, now))
 
 
 def _pods_ready(before: Mapping[str, Any], ready: bool, admitted: bool) -> Condition:
@@ -81,12 +81,12 @@ def reclaim_patch(workload: Obj, pods: Mapping[str, int]) -> Patch | None:
     }
     held = is_true(workload, "QuotaReserved")
     limits = {pod_set["name"]: int(pod_set.get("count", 1)) for pod_set in workload["spec"]["podSets"]}
-    wanted: dict[str, int] = dict(before) if held else {}
+    counts: dict[str, int] = dict(before) if held else {}
     for name, count in pods.items():
         if count > 0 and name in limits:
             count = min(count, limits[name])
-            wanted[name] = max(count, before.get(name, 0)) if held else count
-    if wanted == before:
+            counts[name] = max(count, before.get(name, 0)) if held else count
+    if counts == before:
         return None
-    entries = [{"name": name, "count": count} for name, count in wanted.items()]
+    entries = [{"name": name, "count": count} for name, count in counts.items()]
     return status_patch(workload, reclaimablePods=entries)

@@ -29,7 +29,7 @@ def parse_requests(text: str) -> dict[str, str]:
     """ "cpu=4,memory=8Gi" → {"cpu": "4", "memory": "8Gi"}.  Raises RequestsError."""
     if len(text) > _TEXT_MAX:
         raise RequestsError(f"at most {_TEXT_MAX} characters, these are {len(text)}")
-    found: dict[str, str] = {}
+    amounts: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, amount = (word.strip() for word in part.partition("="))
         if not equals or not name:
@@ -39,12 +39,12 @@ def parse_requests(text: str) -> dict[str, str]:
         amount_of(name, amount)
         if name == _RESERVED:
             raise RequestsError("pods cannot be requested: Kueue counts them itself")
-        if name in found:
+        if name in amounts:
             raise RequestsError(f"{name} is requested twice")
-        found[name] = amount
-    if not found:
+        amounts[name] = amount
+    if not amounts:
         raise RequestsError("nothing is requested: write name=quantity, as cpu=4,memory=8Gi")
-    return found
+    return amounts
 
 
 def amount_of(name: str, amount: object) -> Decimal:

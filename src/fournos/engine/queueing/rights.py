@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-KUEUE: Final = "kueue.x-k8s.io"
+from fournos.engine.queueing.kinds import GROUP
+
+KUEUE: Final = GROUP
 PARAMETERS: Final = f"resourceflavors.{KUEUE} workloadpriorityclasses.{KUEUE}"
 """What places a Workload and orders it."""

@@ -26,7 +26,7 @@ class QueueState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class QueueView:
+class WorkloadView:
     """A Workload's state with reason, message and assigned flavors."""
 
     state: QueueState
@@ -42,7 +42,7 @@ class QueueView:
         return self.flavors.get(pod_set, {}).get(resource)
 
 
-def view(workload: Obj) -> QueueView:
+def view(workload: Obj) -> WorkloadView:
     """Returns the state of a Workload.  Deletion has precedence, then the end, eviction and admission."""
     spec, status = workload["spec"], workload.get("status") or {}
     active = spec.get("active", True) is not False
@@ -53,19 +53,19 @@ def view(workload: Obj) -> QueueView:
     quota = condition(workload, "QuotaReserved") or {}
     reason, message = str(quota.get("reason") or "Pending"), str(quota.get("message") or "")
     if is_terminating(workload):
-        return QueueView(QueueState.GONE, "WorkloadDeleted", "Workload is deleted", flavors, active)
+        return WorkloadView(QueueState.GONE, "WorkloadDeleted", "Workload is deleted", flavors, active)
     if is_true(workload, "Finished"):
-        return QueueView(QueueState.FINISHED, "Finished", message, flavors, active)
+        return WorkloadView(QueueState.FINISHED, "Finished", message, flavors, active)
     evicted = condition(workload, "Evicted") or {}
     if evicted.get("status") == "True":
         reason, message = str(evicted.get("reason") or "Evicted"), str(evicted.get("message") or "")
         holds = quota.get("status") == "True"
-        return QueueView(
+        return WorkloadView(
             QueueState.EVICTED if holds else QueueState.RELEASED, reason, message, flavors, active
         )
     if is_true(workload, "Admitted"):
-        return QueueView(QueueState.ADMITTED, "Admitted", message, flavors, active)
-    return QueueView(QueueState.WAITING, reason, _pending_checks(status) or message, flavors, active)
+        return WorkloadView(QueueState.ADMITTED, "Admitted", message, flavors, active)
+    return WorkloadView(QueueState.WAITING, reason, _pending_checks(status) or message, flavors, active)
 
 
 def _pending_checks(status: Obj) -> str:

@@ -123,13 +123,13 @@ def _one_of_each_variable(pod_spec: Obj) -> dict[str, Any]:
 
     The API refuses a Workload with a duplicate variable; a pod uses the last one, so the last one is kept.
     """
-    found = dict(pod_spec)
+    spec = dict(pod_spec)
     for section in ("initContainers", "containers"):
-        if section in found:
-            found[section] = [
+        if section in spec:
+            spec[section] = [
                 {**one, "env": list({variable["name"]: variable for variable in one["env"]}.values())}
                 if one.get("env")
                 else one
-                for one in found[section]
+                for one in spec[section]
             ]
-    return found
+    return spec

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final
 
 from fournos.engine.kube.api import Api
@@ -42,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class NameWait:
     """The name of a step's object is taken by an object that will soon be gone.
 
     The deletion event of that object, or the backoff, runs the key again.
@@ -52,20 +53,29 @@ class Waiting:
     reason: str
 
 
+class CacheChange(IntEnum):
+    """What the API server's responses to steps have changed in the caches; the greater includes the lesser.
+
+    The watch event of such a change enqueues no key, so the key must run again.
+    """
+
+    NONE = 0
+    OWN = 1
+    """What this pass wrote."""
+    UNFORESEEN = 2
+    """What this pass did not write, such as an object that existed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Acted:
     """The result of executing steps."""
 
     done: tuple[tuple[Step, Obj | None], ...]
     """The steps that succeeded, each with the API server's response if that is an object."""
-    stopped: StepFailure | Waiting | None = None
+    cache_change: CacheChange
+    stopped: StepFailure | NameWait | None = None
     retry_after: float = 0.0
     """Seconds to wait as the API server asked (Retry-After); 0.0 without such a request."""
-    news: bool = False
-    """True if a response changed a cache.  The watch event of that change enqueues no key, so this key must
-    run again."""
-    unforeseen: bool = False
-    """True if such a response shows a change that this pass did not write, such as an object that existed."""
 
 
 class _WaitError(Exception):
@@ -108,18 +118,18 @@ class StepExecutor:
         Raises ConflictError (a patched object has changed: observe it again) and NotLeaderError.
         """
         done: list[tuple[Step, Obj | None]] = []
-        news = unforeseen = False
+        cache_change = CacheChange.NONE
         for step in steps:
             try:
-                answer, fresh, own = await self._carry_out(step, caches, executors or {})
+                answer, change = await self._carry_out(step, caches, executors or {})
             except (ConflictError, NotLeaderError):
                 raise
             except _WaitError as error:
-                return Acted(tuple(done), Waiting(step, str(error)), news=news, unforeseen=unforeseen)
+                return Acted(tuple(done), cache_change, NameWait(step, str(error)))
             except (_ForeignError, _NotAllowedError) as error:
                 word = "ForeignObject" if isinstance(error, _ForeignError) else "NotAllowed"
                 failure = StepFailure(step, word, str(error), transient=False, count=failures + 1)
-                return Acted(tuple(done), failure, news=news, unforeseen=unforeseen)
+                return Acted(tuple(done), cache_change, failure)
             except KubeError as error:
                 failure = StepFailure(
                     step,
@@ -130,16 +140,15 @@ class StepExecutor:
                     reason=error.reason,
                 )
                 retry_after = error.retry_after if isinstance(error, ServerError) else None
-                return Acted(tuple(done), failure, retry_after or 0.0, news=news, unforeseen=unforeseen)
+                return Acted(tuple(done), cache_change, failure, retry_after or 0.0)
             done.append((step, answer))
-            news = news or fresh
-            unforeseen = unforeseen or (fresh and not own)
-        return Acted(tuple(done), news=news, unforeseen=unforeseen)
+            cache_change = max(cache_change, change)
+        return Acted(tuple(done), cache_change)
 
     async def _carry_out(
         self, step: Step, caches: Caches, executors: Mapping[type[Custom], Executor]
-    ) -> tuple[Obj | None, bool, bool]:
-        """Returns the API server's response, if it changed a cache, and if only by this step's own write."""
+    ) -> tuple[Obj | None, CacheChange]:
+        """Returns the API server's response, and what that changed in the caches."""
         match step:
             case Create():
                 answer, own = await self._create(step, caches)
@@ -151,15 +160,19 @@ class StepExecutor:
                 )
             case Delete():
                 await self._delete(step)
-                return None, False, True
+                return None, CacheChange.NONE
             case Custom():
                 await executors[type(step)](step, self.api)
-                return None, True, False  # what the step changed is read by the next observation
+                # What the step changed is read by the next observation.
+                return None, CacheChange.UNFORESEEN
             case CopySecret():
                 copy = await self._copy_secret(step, caches)
-                fresh = caches.assume(SECRET, copy)
-                return None, fresh, False  # the response holds the secret: not kept
-        return answer, caches.assume(step.resource, answer), own
+                changed = caches.assume(SECRET, copy)
+                # The response holds the secret: not kept.
+                return None, CacheChange.UNFORESEEN if changed else CacheChange.NONE
+        if not caches.assume(step.resource, answer):
+            return answer, CacheChange.NONE
+        return answer, CacheChange.OWN if own else CacheChange.UNFORESEEN
 
     async def _create(self, step: Create, caches: Caches) -> tuple[Obj, bool]:
         """Returns the object, and True if this request created it."""

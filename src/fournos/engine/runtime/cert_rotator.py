@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from fournos.engine.kube.api import Api
@@ -13,7 +13,7 @@ from fournos.engine.kube.errors import ConflictError, KubeError
 from fournos.engine.kube.limiter import Backoff
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.webhook.certificates import Kept, Pair, Terms, next_look
+from fournos.engine.runtime.webhook.certificates import Kept, Pair, Terms
 from fournos.engine.runtime.webhook.secret import CertificateSecret
 
 log = logging.getLogger(__name__)
@@ -46,14 +46,10 @@ class CertRotator:
         """
         self._secret = CertificateSecret(api, secret, hosts=hosts, terms=terms, clock=clock, bundled=True)
         self._key = secret
-        self._terms = terms
-        self._clock = clock
         self._name = name
         self._show = show
         self._publish = publish
         self._shown: Pair | None = None
-        self._carried: tuple[bytes, datetime] | None = None
-        """The next authority, and the time since which this process has seen it in the Secret."""
         self._problem = ""
 
     async def run(self) -> None:
@@ -61,7 +57,7 @@ class CertRotator:
         backoff = Backoff()
         while True:
             try:
-                kept = await self._secret.rotated(self._carried_since)
+                kept = await self._secret.rotated()
                 if self._publish is not None:
                     await self._publish(kept)
                 wait = self._present(kept)
@@ -73,25 +69,16 @@ class CertRotator:
                 self._report(f"Secret {self._key.namespace}/{self._key.name}: {error.message}")
             await asyncio.sleep(wait)
 
-    def _present(self, kept: Kept) -> float:
+    def _present(self, certificates: Kept) -> float:
         """Serves the current certificate; returns the seconds until the next look."""
-        assert kept.current is not None
-        if kept.current != self._shown:
-            self._show(kept.current)
-            self._shown = kept.current
-            log.info("%s: serving with a certificate that ends %s", self._name, kept.current.ends.isoformat())
+        assert certificates.current is not None
+        if certificates.current != self._shown:
+            self._show(certificates.current)
+            self._shown = certificates.current
+            ends = certificates.current.ends.isoformat()
+            log.info("%s: serving with a certificate that ends %s", self._name, ends)
         self._problem = ""
-        now = self._clock.now()
-        look = next_look(kept, terms=self._terms, carried_since=self._carried_since(kept, now))
-        return min(LOOK, max(0.1, (look - now).total_seconds()))
-
-    def _carried_since(self, kept: Kept, now: datetime) -> datetime | None:
-        if kept.next is None:
-            self._carried = None
-            return None
-        if self._carried is None or self._carried[0] != kept.next.authority:
-            self._carried = (kept.next.authority, now)
-        return self._carried[1]
+        return min(LOOK, max(0.1, self._secret.next_look(certificates).total_seconds()))
 
     def _report(self, problem: str) -> None:
         if problem != self._problem:

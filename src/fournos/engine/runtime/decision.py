@@ -206,7 +206,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class NeededFacts:
     """The result of `attempt` when a decision requires the answers to these questions first."""
 
     questions: tuple[Question, ...]
@@ -216,12 +216,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def attempt(decide: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Need:
+def attempt(decide: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | NeededFacts:
     """Calls a pure decision; returns Need if it requires answers that its facts do not have."""
     try:
         return decide(*args, **kwargs)
     except MissingFacts as missing:
-        return Need(missing.questions)
+        return NeededFacts(missing.questions)
 
 
 # --- decisions -------------------------------------------------------------------------------------

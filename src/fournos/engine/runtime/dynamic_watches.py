@@ -32,13 +32,13 @@ class Followed:
         if obj is None:
             return
         key = key_of(obj)
-        wanted = self._wanted(new) if new is not None else {}
-        for resource in [one for one, keys in self._needed.items() if key in keys and one not in wanted]:
+        watches = self._wanted(new) if new is not None else {}
+        for resource in [one for one, keys in self._needed.items() if key in keys and one not in watches]:
             del self._needed[resource][key]
             if not self._needed[resource]:
                 del self._needed[resource]
                 self._close(resource)
-        for resource, watch in wanted.items():
+        for resource, watch in watches.items():
             first = resource not in self._needed
             self._needed.setdefault(resource, {})[key] = None
             if first:
@@ -51,7 +51,7 @@ class Followed:
     def _wanted(self, obj: Obj) -> dict[Resource, Watch]:
         assert self._controller.follow is not None
         try:
-            found = tuple(self._controller.follow(obj))
+            watches = tuple(self._controller.follow(obj))
         except Exception:  # a malformed object must not end the watch that delivers it
             log.exception(
                 "%s: what it needs to have watched is unknown",
@@ -59,4 +59,4 @@ class Followed:
                 extra={"key": key_of(obj)},
             )
             return {}
-        return {watch.resource: watch for watch in found if watch.resource not in self._own}
+        return {watch.resource: watch for watch in watches if watch.resource not in self._own}

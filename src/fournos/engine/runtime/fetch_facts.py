@@ -29,7 +29,7 @@ from fournos.engine.runtime.decision import (
     LiveList,
     LogTail,
     MayCreate,
-    Need,
+    NeededFacts,
     Present,
     Question,
     SecretFacts,
@@ -68,7 +68,7 @@ async def answered(decide: Callable[[Facts], T], api: Api, *, seconds: float, ro
     answers: dict[Question, Answer] = {}
     for _ in range(rounds + 1):
         result = attempt(decide, Facts(answers))
-        if not isinstance(result, Need):
+        if not isinstance(result, NeededFacts):
             return result
         try:
             async with asyncio.timeout_at(deadline):

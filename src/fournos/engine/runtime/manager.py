@@ -38,7 +38,7 @@ from fournos.engine.runtime.metrics_table import (
 )
 from fournos.engine.runtime.outages import Outages
 from fournos.engine.runtime.queue import Queue, QueueClosedError
-from fournos.engine.runtime.reconcile import Outcome, Result, reconcile
+from fournos.engine.runtime.reconcile import PassOutcome, Result, reconcile
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +211,7 @@ class Manager:
         for running in self._running:
             running.queue.hurry(RECOVERY)
 
-    def _measure(self, running: RunningController, outcome: Outcome, seconds: float) -> None:
+    def _measure(self, running: RunningController, outcome: PassOutcome, seconds: float) -> None:
         metrics, name = self._metrics, running.controller.name
         running.metrics.passed(outcome, seconds)
         metrics.add(RECONCILES, name, outcome.result.value)
@@ -243,7 +243,7 @@ class Manager:
             return ()
 
 
-def schedule(queue: Queue, key: Key, outcome: Outcome, now: datetime) -> None:
+def schedule(queue: Queue, key: Key, outcome: PassOutcome, now: datetime) -> None:
     """Enqueues a key after its pass: at its deadline, after its backoff, or at once."""
     if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
         wake_at = outcome.wake_at
@@ -258,7 +258,7 @@ def schedule(queue: Queue, key: Key, outcome: Outcome, now: datetime) -> None:
         queue.add(key)
 
 
-def _failure_text(outcome: Outcome) -> str:
+def _failure_text(outcome: PassOutcome) -> str:
     if outcome.failure is not None:
         return f"{outcome.failure.error}: {outcome.failure.message}"
     return str(outcome.error)

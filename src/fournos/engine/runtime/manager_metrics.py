@@ -22,12 +22,12 @@ from fournos.engine.runtime.metrics_table import (
     WORKQUEUE_UNFINISHED_WORK_SECONDS,
     WORKQUEUE_WORK_DURATION_SECONDS,
 )
-from fournos.engine.runtime.reconcile import Outcome, Result
+from fournos.engine.runtime.reconcile import PassOutcome, Result
 
 RESULTS: Final = ("success", "error", "requeue", "requeue_after")
 
 
-def result_of(outcome: Outcome) -> str:
+def result_of(outcome: PassOutcome) -> str:
     """Returns controller-runtime's result of a pass; if several apply, the first in the order of the code."""
     if outcome.result in (Result.FAILED, Result.CONFLICT, Result.BUG):
         return "error"
@@ -73,7 +73,7 @@ class ControllerMetrics:
         if since is not None:
             self._worked.observe(self._clock.monotonic() - since)
 
-    def passed(self, outcome: Outcome, seconds: float) -> None:
+    def passed(self, outcome: PassOutcome, seconds: float) -> None:
         result = result_of(outcome)
         self._results[result].inc()
         self._seconds.observe(seconds)

@@ -31,7 +31,7 @@ class Metrics:
 
     def __init__(self, declared: Iterable[Metric] = RUNTIME) -> None:
         self._registry = CollectorRegistry()
-        self._declared = {one.name: one for one in declared}
+        self._declared = {metric.name: metric for metric in declared}
         self._counters: dict[str, prometheus.Counter] = {}
         self._gauges: dict[str, prometheus.Gauge] = {}
         self._histograms: dict[str, prometheus.Histogram] = {}
@@ -40,19 +40,19 @@ class Metrics:
         """The series by name and labels: the look-up of prometheus_client takes a lock and copies."""
         self._requests: dict[tuple[str, str, str, int], tuple[prometheus.Counter, prometheus.Histogram]] = {}
         """The series of an API request by (cluster, verb, resource, code), looked up only once."""
-        for one in self._declared.values():
-            self._register(one)
+        for metric in self._declared.values():
+            self._register(metric)
         self.set(BUILD_INFO, 1, __version__)
 
-    def _register(self, one: Metric) -> None:
-        about = (one.name, one.help, one.labels)
-        match one:
+    def _register(self, metric: Metric) -> None:
+        about = (metric.name, metric.help, metric.labels)
+        match metric:
             case Counter():
-                self._counters[one.name] = prometheus.Counter(*about, registry=self._registry)
+                self._counters[metric.name] = prometheus.Counter(*about, registry=self._registry)
             case Gauge():
-                self._gauges[one.name] = prometheus.Gauge(*about, registry=self._registry)
+                self._gauges[metric.name] = prometheus.Gauge(*about, registry=self._registry)
             case Histogram(buckets=buckets):
-                self._histograms[one.name] = prometheus.Histogram(
+                self._histograms[metric.name] = prometheus.Histogram(
                     *about, registry=self._registry, buckets=buckets
                 )
 

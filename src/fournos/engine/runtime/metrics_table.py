@@ -6,40 +6,36 @@ A metric is declared once, as a constant.  Each operator declares its own metric
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class Metric:
+    """The declaration of a metric."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counter(Metric):
     """The declaration of a counter."""
 
-    name: str
-    help: str
-    labels: tuple[str, ...] = ()
-
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
+class Gauge(Metric):
     """The declaration of a gauge."""
 
-    name: str
-    help: str
-    labels: tuple[str, ...] = ()
-
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(Metric):
     """The declaration of a histogram; `buckets` are upper bounds in seconds."""
 
-    name: str
-    help: str
-    labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = SECONDS
 
-
-Metric: TypeAlias = Counter | Gauge | Histogram
 
 BUILD_INFO: Final = Gauge("fournos_build_info", "1, with the version that runs.", ("version",))
 LEADER: Final = Gauge("fournos_leader", "1 while this process holds the lease.", ("lease",))

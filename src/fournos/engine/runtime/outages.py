@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fournos.engine.kube.errors import TransientError
-from fournos.engine.runtime.reconcile import Outcome
+from fournos.engine.runtime.reconcile import PassOutcome
 from fournos.engine.runtime.steps import Step
 
 OUTAGE: Final = 5
@@ -27,7 +27,9 @@ class Outages:
         """Target → transient failures in a row."""
         self._reads_failed = False
 
-    def passed(self, outcome: Outcome, resource: str, *, reads_fail: Callable[[], bool]) -> tuple[str, bool]:
+    def passed(
+        self, outcome: PassOutcome, resource: str, *, reads_fail: Callable[[], bool]
+    ) -> tuple[str, bool]:
         """Takes the result of a pass over an object of the resource.
 
         `reads_fail()` is called after a failure: whether a watch fails at that time.  Returns the target

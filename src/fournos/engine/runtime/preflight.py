@@ -34,16 +34,17 @@ async def preflight(api: Client, required: Iterable[RequiredApi]) -> list[str]:
         need = ".".join(map(str, MIN_KUBERNETES))
         raise UnsupportedError(f"Kubernetes {version} is too old: Fournos needs {need} or newer")
     warnings = []
-    for one in required:
-        served = await _versions(api, one.group)
-        if served is None and one.ours:
-            raise UnsupportedError(f"{one.name} is not installed: {one.fix}")
+    for api_group in required:
+        served = await _versions(api, api_group.group)
+        if served is None and api_group.ours:
+            raise UnsupportedError(f"{api_group.name} is not installed: {api_group.fix}")
         if served is None:
-            warnings.append(f"{one.name} is not installed: jobs wait for it")
-        elif one.version not in served:
+            warnings.append(f"{api_group.name} is not installed: jobs wait for it")
+        elif api_group.version not in served:
             have = ", ".join(served)
             raise UnsupportedError(
-                f"{one.name} serves {one.group} in {have}, not in {one.version}: {one.fix}"
+                f"{api_group.name} serves {api_group.group} in {have}, not in {api_group.version}:"
+                f" {api_group.fix}"
             )
     return warnings
 
@@ -64,17 +65,17 @@ async def verify_kinds(api: Client, kinds: Iterable[Resource], *, setting: str) 
             warnings.append(f"{setting}: {name} is not served here: its jobs wait for the CRD")
             continue
         served = {one["kind"]: one for one in answer.get("resources") or () if "/" not in one["name"]}
-        found = served.get(kind.kind)
-        if found is None:
+        served_kind = served.get(kind.kind)
+        if served_kind is None:
             have = ", ".join(sorted(served))
             raise UnsupportedError(
                 f"{setting}: {name}: {kind.group}/{kind.version} has no kind {kind.kind}; it has {have}"
             )
-        if found["name"] != kind.plural:
+        if served_kind["name"] != kind.plural:
             raise UnsupportedError(
-                f"{setting}: {name}: its plural is not the usual one: write {name}={found['name']}"
+                f"{setting}: {name}: its plural is not the usual one: write {name}={served_kind['name']}"
             )
-        if not found.get("namespaced"):
+        if not served_kind.get("namespaced"):
             raise UnsupportedError(
                 f"{setting}: {name} is not namespaced: only what is in a namespace can be queued"
             )

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import IntEnum
 from typing import Any
 
 from fournos.engine.kube.errors import NotLeaderError
@@ -25,6 +26,16 @@ FLUSH = 3.0
 """Seconds to send the last Events."""
 
 
+class ExitCode(IntEnum):
+    """How a process of the operator ended."""
+
+    STOPPED = 0
+    GAVE_UP = 1
+    """A part failed for good, or a lease was lost."""
+    NOT_STARTED = 2
+    """The arguments, the settings or the cluster do not allow a start."""
+
+
 async def run(
     managers: Sequence[Manager],
     *,
@@ -34,8 +45,8 @@ async def run(
     background: Mapping[str, Callable[[], Awaitable[None]]] | None = None,
     stop: asyncio.Event | None = None,
     grace: float = GRACE,
-) -> int:
-    """Runs until SIGTERM, SIGINT or `stop`.  Returns the exit code: 0, or 1 if a part failed for good.
+) -> ExitCode:
+    """Runs until SIGTERM, SIGINT or `stop`.
 
     Each manager works while this process holds its lease.  The loss of one lease ends all of them.
     `background` tasks run on every replica.
@@ -59,8 +70,8 @@ async def run(
         await asyncio.wait([stopping, lead, *tasks], return_when=asyncio.FIRST_COMPLETED)
         if not stop.is_set():
             for task in [lead, *tasks]:
-                _explain(task)
-            return 1
+                _failed(task)
+            return ExitCode.GAVE_UP
         log.info("stopping: waiting for passes under way")
         return await _end(managers, recorder, lead, grace)
     finally:
@@ -74,10 +85,6 @@ async def run(
 
 
 async def _lead(managers: Sequence[Manager], metrics: Metrics) -> None:
-    for manager in managers:
-        await manager.informers.synced()  # an incomplete cache would show objects as deleted
-    log.info("caches are complete")
-    keep_objects()
     if not managers:
         await asyncio.Event().wait()  # only tasks of the background
     async with asyncio.TaskGroup() as tasks:
@@ -86,6 +93,13 @@ async def _lead(managers: Sequence[Manager], metrics: Metrics) -> None:
 
 
 async def _work(manager: Manager, metrics: Metrics) -> None:
+    """Lets a manager work while it leads; it waits for its own caches alone.
+
+    A part whose CRD is missing would otherwise keep the other parts of the process idle.
+    """
+    await manager.informers.synced()  # an incomplete cache would show objects as deleted
+    log.info("caches are complete: %s", _lease_name(manager))
+    keep_objects()
     if manager.lease is not None:
         await manager.lease.acquire()
     metrics.set(LEADER, 1, _lease_name(manager))
@@ -104,7 +118,7 @@ async def _end(
     recorder: Recorder | None,
     lead: asyncio.Task[None],
     grace: float,
-) -> int:
+) -> ExitCode:
     """Drains all managers while their leases are still renewed, then releases the leases.
 
     A lease that is released before the last write ends would let another leader write at the same time.
@@ -113,14 +127,15 @@ async def _end(
     futures: list[asyncio.Future[Any]] = [drained, lead]
     await asyncio.wait(futures, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
     if lead.done():  # the lease was lost, or all workers have ended
-        if _explain(lead):
+        if _failed(lead):
             drained.cancel()
-            return 1
+            return ExitCode.GAVE_UP
         await drained  # all workers have ended, so nothing is under way
     elif not drained.done():
         drained.cancel()
         log.warning("passes still under way after %g s are cut off; the leases expire by themselves", grace)
-        return 0  # without a release: a pass that was cut off may still have a write on its way
+        # Without a release: a pass that was cut off may still have a write on its way.
+        return ExitCode.STOPPED
     if recorder is not None:
         try:
             async with asyncio.timeout(FLUSH):
@@ -130,20 +145,20 @@ async def _end(
     lead.cancel()  # a renewal after the release would take the lease back
     await asyncio.wait([lead])
     await asyncio.gather(*(manager.lease.release() for manager in managers if manager.lease))
-    return 0
+    return ExitCode.STOPPED
 
 
-def _explain(task: asyncio.Task[Any]) -> int:
-    """Logs why a task ended; returns the exit code."""
+def _failed(task: asyncio.Task[Any]) -> bool:
+    """True if the task ended with an error, which is logged."""
     if not task.done() or task.cancelled():
-        return 0
+        return False
     error = task.exception()
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if error is None:
-        return 0
+        return False
     if isinstance(error, NotLeaderError):
         log.critical("leadership lost: %s", error.message)
     else:
         log.critical("%s gave up: %s", task.get_name(), error, exc_info=error)
-    return 1
+    return True

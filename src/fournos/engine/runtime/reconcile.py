@@ -18,7 +18,7 @@ from fournos.engine.kube.errors import (
 )
 from fournos.engine.kube.patches import merge_patch
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
-from fournos.engine.runtime.act import Acted, StepExecutor, Waiting
+from fournos.engine.runtime.act import Acted, CacheChange, NameWait, StepExecutor
 from fournos.engine.runtime.controller import Caches, Controller, Observed
 from fournos.engine.runtime.decision import (
     MAX_ROUNDS,
@@ -26,7 +26,7 @@ from fournos.engine.runtime.decision import (
     Decision,
     EventRecord,
     Facts,
-    Need,
+    NeededFacts,
     Question,
     StepFailure,
     attempt,
@@ -55,7 +55,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PassOutcome:
     """The result of a pass, and when the key runs next."""
 
     result: Result
@@ -63,7 +63,7 @@ class Outcome:
     """The primary object; after a status write, as the API server returned it."""
     done: tuple[tuple[Step, Obj | None], ...] = ()
     failure: StepFailure | None = None
-    waiting: Waiting | None = None
+    waiting: NameWait | None = None
     events: tuple[EventRecord, ...] = ()
     """Events to send now, after the status was written."""
     wrote_status: bool = False
@@ -84,7 +84,7 @@ async def reconcile(
     key: Key,
     now: datetime,
     failures: int,
-) -> Outcome:
+) -> PassOutcome:
     """Runs one pass.  `failures`: how many passes of this key have failed in a row.
 
     Raises only NotLeaderError; all other errors become the outcome.
@@ -96,10 +96,10 @@ async def reconcile(
         except NotLeaderError:
             raise
         except ConflictError:
-            return Outcome(Result.CONFLICT, done=tuple(current.done), retry=True)
+            return PassOutcome(Result.CONFLICT, done=tuple(current.done), retry=True)
         except Exception as error:  # one malformed object must not stop the others
             log.exception("a pass raised %s", type(error).__name__)
-            return Outcome(Result.BUG, done=tuple(current.done), retry=True, error=error)
+            return PassOutcome(Result.BUG, done=tuple(current.done), retry=True, error=error)
 
 
 class _Pass(Generic[Observed]):
@@ -122,22 +122,21 @@ class _Pass(Generic[Observed]):
         self.failures = failures
         self.answers: dict[Question, Answer] = {}
         self.done: list[tuple[Step, Obj | None]] = []
-        self.news = False
-        self.unforeseen = False
+        self.cache_change = CacheChange.NONE
 
-    async def run(self) -> Outcome:
+    async def run(self) -> PassOutcome:
         observed = self.controller.observe(self.caches, self.key)
         if observed is None:
-            return Outcome(Result.GONE)
+            return PassOutcome(Result.GONE)
         with bind(uid=uid_of(self.controller.primary(observed))):
             return await self.work(observed)
 
-    async def work(self, observed: Observed) -> Outcome:
+    async def work(self, observed: Observed) -> PassOutcome:
         decision = await self.decide(observed, None)
         acted = await self.act(decision)
         failure = None
         if self.is_gone(acted.stopped):
-            return Outcome(Result.GONE, object=self.controller.primary(observed), done=tuple(self.done))
+            return PassOutcome(Result.GONE, object=self.controller.primary(observed), done=tuple(self.done))
         if isinstance(acted.stopped, StepFailure):
             failure = acted.stopped
             decision = await self.decide(observed, failure)
@@ -157,7 +156,7 @@ class _Pass(Generic[Observed]):
     async def decide(self, observed: Observed, failure: StepFailure | None) -> Decision:
         for _ in range(MAX_ROUNDS + 1):
             decision = attempt(self.controller.decide, observed, Facts(self.answers, failure), self.now)
-            if not isinstance(decision, Need):
+            if not isinstance(decision, NeededFacts):
                 return decision
             missing = [question for question in decision.questions if question not in self.answers]
             if not missing:
@@ -165,7 +164,7 @@ class _Pass(Generic[Observed]):
             self.answers |= await answer(self.executor.api, missing)
         raise RuntimeError(f"{self.controller.name} does not decide after {MAX_ROUNDS} rounds of answers")
 
-    def is_gone(self, stopped: StepFailure | Waiting | None) -> bool:
+    def is_gone(self, stopped: StepFailure | NameWait | None) -> bool:
         """True if a patch of the object itself found no object: it is deleted and still in the cache."""
         return (
             isinstance(stopped, StepFailure)
@@ -182,8 +181,7 @@ class _Pass(Generic[Observed]):
             executors=self.controller.executors,
         )
         self.done += acted.done
-        self.news = self.news or acted.news
-        self.unforeseen = self.unforeseen or acted.unforeseen
+        self.cache_change = max(self.cache_change, acted.cache_change)
         if isinstance(acted.stopped, StepFailure):
             # Transient failures come in large numbers; the manager logs the outage once for all of them.
             expected = acted.stopped.transient or self.is_gone(acted.stopped)
@@ -194,8 +192,8 @@ class _Pass(Generic[Observed]):
             log.info("waiting: %s", acted.stopped.reason)
         return acted
 
-    def waiting(self, observed: Observed, waiting: Waiting, acted: Acted) -> Outcome:
-        return Outcome(
+    def waiting(self, observed: Observed, waiting: NameWait, acted: Acted) -> PassOutcome:
+        return PassOutcome(
             Result.WAITING,
             object=self.controller.primary(observed),
             done=tuple(self.done),
@@ -206,7 +204,7 @@ class _Pass(Generic[Observed]):
 
     async def report(
         self, observed: Observed, decision: Decision, failure: StepFailure | None, retry_after: float
-    ) -> Outcome:
+    ) -> PassOutcome:
         """Writes the status; returns the outcome with the events to send."""
         primary = self.controller.primary(observed)
         transient = failure is not None and failure.transient
@@ -216,12 +214,12 @@ class _Pass(Generic[Observed]):
         except (ConflictError, NotLeaderError):
             raise
         except NotFoundError:
-            return Outcome(Result.GONE, object=primary, done=tuple(self.done), failure=failure)
+            return PassOutcome(Result.GONE, object=primary, done=tuple(self.done), failure=failure)
         except KubeError as error:
             level = logging.DEBUG if isinstance(error, TransientError) else logging.WARNING
             log.log(level, "status not written: %s", error.message)
             after = error.retry_after if isinstance(error, ServerError) else None
-            return Outcome(
+            return PassOutcome(
                 Result.FAILED,
                 object=primary,
                 done=tuple(self.done),
@@ -231,11 +229,12 @@ class _Pass(Generic[Observed]):
                 error=error,
             )
         # The written status is input of the next decision, and its own watch event enqueues no key.
-        news = self.unforeseen if decision.settled and failure is None else self.news
-        again = news or (written is not None and self.kept(written, decision))
+        settled = decision.settled and failure is None
+        least = CacheChange.UNFORESEEN if settled else CacheChange.OWN
+        again = self.cache_change >= least or (written is not None and self.stored_as_sent(written, decision))
         # A step that failed is retried after the backoff, even if earlier steps have changed a cache.
         retry = transient or (decision.retry and (failure is not None or not again))
-        return Outcome(
+        return PassOutcome(
             Result.FAILED if failure is not None else Result.DONE,
             object=written or primary,
             done=tuple(self.done),
@@ -277,7 +276,7 @@ class _Pass(Generic[Observed]):
             self.controller.written(primary, written)
         return written
 
-    def kept(self, written: Obj, decision: Decision) -> bool:
+    def stored_as_sent(self, written: Obj, decision: Decision) -> bool:
         """True if the API server stored the status as sent.  If it did not, another write would be a loop."""
         changed = merge_patch(written.get("status") or {}, decision.status or {})
         if changed:

@@ -59,13 +59,13 @@ class Reviewer:
         Raises BusyError, and KubeError if the API server does not answer.
         """
         key = _digest(token)
-        if (found := self._users.get(key)) is None:
+        if (answer := self._users.get(key)) is None:
             if self._token_room.locked():
                 raise BusyError
             async with self._token_room:
                 user = user_of(await self._api.create(TOKEN_REVIEW, token_review(token)))
-            found = self._users.put(key, (user,), UNKNOWN if user is None else KNOWN)
-        return found[0]
+            answer = self._users.put(key, (user,), UNKNOWN if user is None else KNOWN)
+        return answer[0]
 
     async def may(self, user: User, attributes: Mapping[str, str], *, own: Api | None = None) -> bool:
         """True if the user has the right of these resourceAttributes.  Raises KubeError.

@@ -33,14 +33,14 @@ def token_review(token: str, *, audiences: tuple[str, ...] = ()) -> Obj:
 def user_of(review: Obj) -> User | None:
     """Returns the user of a reviewed token; None: the token is not valid in this cluster."""
     status = review.get("status") or {}
-    found = status.get("user") or {}
-    if status.get("authenticated") is not True or not found.get("username"):
+    user = status.get("user") or {}
+    if status.get("authenticated") is not True or not user.get("username"):
         return None
     return User(
-        name=str(found["username"]),
-        uid=str(found.get("uid") or ""),
-        groups=tuple(found.get("groups") or ()),
-        extra=tuple((key, tuple(values)) for key, values in sorted((found.get("extra") or {}).items())),
+        name=str(user["username"]),
+        uid=str(user.get("uid") or ""),
+        groups=tuple(user.get("groups") or ()),
+        extra=tuple((key, tuple(values)) for key, values in sorted((user.get("extra") or {}).items())),
     )
 
 

@@ -20,25 +20,25 @@ def matcher(selector: str) -> Matcher:
     terms: list[Matcher] = []
     position = 0
     while position < len(selector):
-        found = _TERM.match(selector, position)
-        if found is None:
+        match = _TERM.match(selector, position)
+        if match is None:
             raise ValueError(f"not a label selector: {selector!r}")
-        terms.append(_term(found))
-        position = found.end()
+        terms.append(_term(match))
+        position = match.end()
     return lambda labels: all(term(labels) for term in terms)
 
 
-def _term(found: re.Match[str]) -> Matcher:
-    key, value = found["key"], found["value"]
-    values = frozenset(part.strip() for part in (found["values"] or "").split(","))
-    if found["absent"]:
+def _term(match: re.Match[str]) -> Matcher:
+    key, value = match["key"], match["value"]
+    values = frozenset(part.strip() for part in (match["values"] or "").split(","))
+    if match["absent"]:
         return lambda labels: key not in labels
-    if found["op"] == "!=":
+    if match["op"] == "!=":
         return lambda labels: labels.get(key) != value
-    if found["op"]:
+    if match["op"]:
         return lambda labels: labels.get(key) == value
-    if found["set"] == "in":
+    if match["set"] == "in":
         return lambda labels: labels.get(key) in values
-    if found["set"] == "notin":
+    if match["set"] == "notin":
         return lambda labels: labels.get(key) not in values
     return lambda labels: key in labels

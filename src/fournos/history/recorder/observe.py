@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.times import creation_time
 from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.kinds import EVENT, JOB, NAMESPACE, POD
@@ -45,7 +45,6 @@ from fournos.insight.facts import Facts, Waiting, holders_among, in_line, withou
 from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.startup import has_started
 from fournos.insight.values import is_terminal, phase_of, spec_of, status_of
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.names import JOB_NAME_LABEL
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.doctor.finding import DoctorFinding, Level, unreadable
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 
 AREA: Final = "Rights"
 

@@ -62,7 +62,7 @@ class Reader:
     """The function that reads an annotation, and the text that describes valid values."""
 
     read: Callable[[str], object]
-    wanted: str
+    valid_values: str
 
 
 _DURATION: Final = Reader(read_duration, "a duration such as 90s or 1h30m")
@@ -101,7 +101,7 @@ def unusable(annotations: Mapping[str, Any]) -> Iterator[Violation]:
         try:
             reader.read(str(text))
         except ValueError:
-            message = f"{shortened(str(text))} cannot be used: write {reader.wanted}"
+            message = f"{shortened(str(text))} cannot be used: write {reader.valid_values}"
             yield Violation(f"metadata.annotations[{ANNOTATION}{name}]", message, "annotation")
 
 

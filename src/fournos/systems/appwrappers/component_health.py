@@ -31,7 +31,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ComponentHealth:
     """The state of a component, with a message about its failure."""
 
     state: State
@@ -40,16 +40,16 @@ class Health:
     """True if, by the kind's own count, no pod is missing now: failed pods have been replaced."""
 
 
-_PENDING = Health(State.PENDING)
-_READY = Health(State.READY)
-_WHOLE = Health(State.READY, whole=True)
-_SUCCEEDED = Health(State.SUCCEEDED)
+_PENDING = ComponentHealth(State.PENDING)
+_READY = ComponentHealth(State.READY)
+_WHOLE = ComponentHealth(State.READY, whole=True)
+_SUCCEEDED = ComponentHealth(State.SUCCEEDED)
 
 
-def _failed(obj: Obj, type_: str) -> Health:
+def _failed(obj: Obj, type_: str) -> ComponentHealth:
     found = condition(obj, type_) or {}
     text = ": ".join(filter(None, (found.get("reason"), found.get("message"))))
-    return Health(State.FAILED, text)
+    return ComponentHealth(State.FAILED, text)
 
 
 def _status(obj: Obj) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _seen(obj: Obj) -> bool:
     return generation is None or int(_status(obj).get("observedGeneration") or 0) >= int(generation)
 
 
-def job(obj: Obj) -> Health:
+def job(obj: Obj) -> ComponentHealth:
     """A Job is ready when enough pods are ready or have ended."""
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
@@ -75,7 +75,7 @@ def job(obj: Obj) -> Health:
     # An index that failed permanently (backoffLimitPerIndex) gets no new pod; the Job goes on without it.
     ended = succeeded + _indexes(str(status.get("failedIndexes") or ""))
     state = State.READY if ready + ended >= min(parallelism, completions) else State.PENDING
-    return Health(state, whole=ready >= min(parallelism, completions - ended))
+    return ComponentHealth(state, whole=ready >= min(parallelism, completions - ended))
 
 
 def _indexes(text: str) -> int:
@@ -83,26 +83,26 @@ def _indexes(text: str) -> int:
     return sum(int(last or first) - int(first) + 1 for first, last in _RANGE.findall(text))
 
 
-def deployment(obj: Obj) -> Health:
+def deployment(obj: Obj) -> ComponentHealth:
     """A Deployment is ready when enough replicas of its current spec are available."""
     wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
     ready = _seen(obj) and int(status.get("availableReplicas") or 0) >= wanted
     return _WHOLE if ready else _PENDING
 
 
-def stateful_set(obj: Obj) -> Health:
+def stateful_set(obj: Obj) -> ComponentHealth:
     """A StatefulSet is ready when enough replicas of its current spec are ready."""
     wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
     return _WHOLE if _seen(obj) and int(status.get("readyReplicas") or 0) >= wanted else _PENDING
 
 
-def job_set(obj: Obj) -> Health:
+def job_set(obj: Obj) -> ComponentHealth:
     """A JobSet is ready when enough Jobs of each replicated job are ready or have succeeded."""
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
     if is_true(obj, "Completed"):
         return _SUCCEEDED
-    wanted = {
+    replicas = {
         one["name"]: int(one.get("replicas", 1))
         for one in (obj.get("spec") or {}).get("replicatedJobs") or ()
     }
@@ -110,10 +110,10 @@ def job_set(obj: Obj) -> Health:
         one["name"]: int(one.get("ready") or 0) + int(one.get("succeeded") or 0)
         for one in _status(obj).get("replicatedJobsStatus") or ()
     }
-    return _WHOLE if all(there.get(name, 0) >= count for name, count in wanted.items()) else _PENDING
+    return _WHOLE if all(there.get(name, 0) >= count for name, count in replicas.items()) else _PENDING
 
 
-def kubeflow(obj: Obj) -> Health:
+def kubeflow(obj: Obj) -> ComponentHealth:
     """PyTorchJob and MPIJob have the same conditions."""
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
@@ -122,33 +122,33 @@ def kubeflow(obj: Obj) -> Health:
     return _READY if is_true(obj, "Running") else _PENDING
 
 
-def ray_cluster(obj: Obj) -> Health:
+def ray_cluster(obj: Obj) -> ComponentHealth:
     """A RayCluster is ready when it is provisioned. A failure counts as FAILING."""
     status = _status(obj)
     if status.get("state") == "failed":
-        return Health(State.FAILING, str(status.get("reason") or "the RayCluster failed"))
+        return ComponentHealth(State.FAILING, str(status.get("reason") or "the RayCluster failed"))
     ready = status.get("state") == "ready" or is_true(obj, "RayClusterProvisioned")
     return _READY if ready else _PENDING
 
 
-def ray_job(obj: Obj) -> Health:
+def ray_job(obj: Obj) -> ComponentHealth:
     """A RayJob is ready while its deployment status is Running. A failure counts as FAILING."""
     status = _status(obj)
     if status.get("jobStatus") == "SUCCEEDED" and status.get("jobDeploymentStatus") == "Complete":
         return _SUCCEEDED
     if status.get("jobStatus") in ("FAILED", "STOPPED") or status.get("jobDeploymentStatus") == "Failed":
-        return Health(
+        return ComponentHealth(
             State.FAILING, str(status.get("message") or status.get("reason") or "the RayJob failed")
         )
     return _READY if status.get("jobDeploymentStatus") == "Running" else _PENDING
 
 
-def leader_worker_set(obj: Obj) -> Health:
+def leader_worker_set(obj: Obj) -> ComponentHealth:
     """A LeaderWorkerSet is ready when its condition Available is true."""
     return _WHOLE if is_true(obj, "Available") else _PENDING
 
 
-def train_job(obj: Obj) -> Health:
+def train_job(obj: Obj) -> ComponentHealth:
     """A TrainJob is ready when one of its Jobs is ready."""
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
@@ -158,34 +158,34 @@ def train_job(obj: Obj) -> Health:
     return _READY if any(int(one.get("ready") or 0) for one in jobs) else _PENDING
 
 
-def pipeline_run(obj: Obj) -> Health:
+def pipeline_run(obj: Obj) -> ComponentHealth:
     """A PipelineRun is ready while the reason of its condition is Running."""
-    found = condition(obj, "Succeeded") or {}
-    if found.get("status") == "True":
+    succeeded = condition(obj, "Succeeded") or {}
+    if succeeded.get("status") == "True":
         return _SUCCEEDED
     # Tekton sets False before all running tasks have been stopped, so completionTime must be set too.
-    if found.get("status") == "False" and _status(obj).get("completionTime"):
+    if succeeded.get("status") == "False" and _status(obj).get("completionTime"):
         return _failed(obj, "Succeeded")
-    return _READY if found.get("reason") == "Running" else _PENDING
+    return _READY if succeeded.get("reason") == "Running" else _PENDING
 
 
-def fournos_job(obj: Obj) -> Health:
+def fournos_job(obj: Obj) -> ComponentHealth:
     """A FournosJob is ready from its admission on. A failure or a stop counts as FAILING."""
     status = _status(obj)
     phase = str(status.get("phase") or "")
     if phase == "Succeeded":
         return _SUCCEEDED
     if phase in TERMINAL:
-        return Health(State.FAILED, ": ".join(filter(None, (phase, status.get("message")))))
+        return ComponentHealth(State.FAILED, ": ".join(filter(None, (phase, status.get("message")))))
     return _READY if phase in HOLDING else _PENDING
 
 
-def mini_cluster(obj: Obj) -> Health:
+def mini_cluster(obj: Obj) -> ComponentHealth:
     """A MiniCluster is ready while its Job runs. Its exit code decides between success and failure."""
     status = _status(obj)
     if is_true(obj, "JobFinished"):
         code = int(status.get("exitCode") or 0)
-        return Health(State.FAILED, f"exit code {code}") if code else _SUCCEEDED
+        return ComponentHealth(State.FAILED, f"exit code {code}") if code else _SUCCEEDED
     return _READY if is_true(obj, "JobMiniClusterReady") or is_true(obj, "JobRunning") else _PENDING
 
 
@@ -194,7 +194,7 @@ _DONE = ("Complete", "Completed", "Succeeded")
 END_CONDITIONS = frozenset({"Failed", *_DONE})
 
 
-def other(obj: Obj) -> Health | None:
+def other(obj: Obj) -> ComponentHealth | None:
     """Returns the health of an unknown kind from the conditions that most kinds have; None without them.
 
     The caller counts success only if no pod of the component is left, because other kinds set `Completed`

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from fournos.engine.queueing.inputs import Outcome, Verdict
-from fournos.engine.queueing.job import Options
+from fournos.engine.queueing.inputs import QueueOutcome, Verdict
+from fournos.engine.queueing.job import QueueOptions
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.engine.runtime.failures import retried
@@ -48,16 +48,16 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrap
     return replace(decision, retry=True) if queue is not None and queue.retry else decision
 
 
-def _queue(ctx: Context) -> Outcome | None:
+def _queue(ctx: Context) -> QueueOutcome | None:
     """Returns the outcome for Kueue; None if Kueue's own integration handles the AppWrapper."""
     if ctx.settings.workloads == "kueue":
         return None
-    options = Options(without_queue_name=ctx.settings.manage_jobs_without_queue_name)
+    options = QueueOptions(without_queue_name=ctx.settings.manage_jobs_without_queue_name)
     wrapper = QueuedAppWrapper(ctx.wrapper, ctx.settings.gpu_resource_prefix)
     return reconcile(wrapper, ctx.observed.inputs, ctx.facts, ctx.now, options=options)
 
 
-def _report_blocked(ctx: Context, queue: Outcome) -> None:
+def _report_blocked(ctx: Context, queue: QueueOutcome) -> None:
     """Reports once why there is no Workload, such as a priority class that is missing or reserved."""
     if ctx.draft.reason_of("QuotaReserved") != queue.reason:
         ctx.draft.event(queue.reason, queue.message, warning=True)

@@ -33,7 +33,7 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
     """
     new = request.new
     labels = section(section(new, "metadata"), "labels")
-    wanted = {
+    own_labels = {
         names.USER_LABEL: label_value(request.user.name),
         names.USER_ID_LABEL: label_value(request.user.uid),
     }
@@ -47,12 +47,12 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
                 queue = _DEFAULT_QUEUE
     elsewhere: bool | Unknown = False
     if queue:
-        wanted[QUEUE_NAME_LABEL] = queue
+        own_labels[QUEUE_NAME_LABEL] = queue
         elsewhere = settings.workloads == "own" and leaves(_to_dispatch(request), queue, facts)
     if isinstance(elsewhere, Unknown):
         return _queue_unknown("whether the queue leads to other clusters", elsewhere.reason)
     patch: dict[str, Any] = {}
-    differing = {key: value for key, value in wanted.items() if labels.get(key) != value}
+    differing = {key: value for key, value in own_labels.items() if labels.get(key) != value}
     if differing:
         patch["metadata"] = {"labels": differing}
     spec = _spec(new, suspend=settings.workloads == "own" and _waits(queue, settings))

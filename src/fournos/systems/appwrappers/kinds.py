@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER
+from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN
 from fournos.engine.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.engine.kube.resource import Obj, Resource, usual_plural
 from fournos.systems.appwrappers import component_health, templateless_kinds
 from fournos.systems.appwrappers.annotations import INT32_MAX
-from fournos.systems.appwrappers.component_health import Health
+from fournos.systems.appwrappers.component_health import ComponentHealth
 from fournos.systems.appwrappers.names import ANNOTATION
 from fournos.systems.appwrappers.templateless_kinds import Templateless
 
@@ -47,7 +47,7 @@ class WrappedKind:
 
     resource: Resource
     infer: Infer
-    health: Callable[[Obj], Health] | None
+    health: Callable[[Obj], ComponentHealth] | None
     """Returns the health of an object; None if the health is determined by its pods."""
     kueue_infers: bool = True
     bare: Templateless | None = None
@@ -150,7 +150,7 @@ def _leader_worker_set(template: Obj) -> Iterator[PodSetSpec]:
         yield PodSetSpec(f"{path}.workerTemplate", replicas * size)
 
 
-def _bare(resource: Resource, how: Templateless, health: Callable[[Obj], Health]) -> WrappedKind:
+def _bare(resource: Resource, how: Templateless, health: Callable[[Obj], ComponentHealth]) -> WrappedKind:
     def infer(template: Obj) -> Iterator[PodSetSpec]:
         try:
             for request in how.plain_requests(template):
@@ -169,7 +169,6 @@ RAY_CLUSTER: Final = Resource("ray.io", "v1", "RayCluster", "rayclusters")
 RAY_JOB: Final = Resource("ray.io", "v1", "RayJob", "rayjobs")
 LEADER_WORKER_SET: Final = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
 TRAIN_JOB: Final = Resource("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs")
-PIPELINE_RUN: Final = Resource("tekton.dev", "v1", "PipelineRun", "pipelineruns")
 
 _TORCH_HINTS: Final = {_INDEX: "training.kubeflow.org/replica-index"}
 

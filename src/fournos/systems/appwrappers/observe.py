@@ -80,12 +80,12 @@ class Observer:
         if wrapper is None:
             return None
         pods = caches[POD].by(WRAPPER, str(key))
-        found = [self._component(caches, wrapper, index) for index in range(_size(wrapper))]
+        components = [self._component(caches, wrapper, index) for index in range(_size(wrapper))]
         return Observed(
             key=key,
             wrapper=wrapper,
-            components=tuple(obj for obj, _ in found),
-            watched=tuple(watched for _, watched in found),
+            components=tuple(obj for obj, _ in components),
+            watched=tuple(watched for _, watched in components),
             pods=pods,
             evicting=self._evicting(caches, pods),
             inputs=queue_inputs(caches, wrapper, str(key)) if WORKLOAD in caches else QueueInputs(),
@@ -158,14 +158,14 @@ _HEALTH_FIELDS = (
 def project_component(obj: Obj) -> Obj:
     """Returns the counts of the spec, and the status fields that decisions read."""
     spec = obj.get("spec") or {}
-    kept = {name: spec[name] for name in ("replicas", "parallelism", "completions") if name in spec}
+    counts = {name: spec[name] for name in ("replicas", "parallelism", "completions") if name in spec}
     if "replicatedJobs" in spec:
-        kept["replicatedJobs"] = [
+        counts["replicatedJobs"] = [
             {"name": one["name"], "replicas": one.get("replicas", 1)} for one in spec["replicatedJobs"]
         ]
     status = obj.get("status") or {}
     kept_status = {name: status[name] for name in _HEALTH_FIELDS if name in status}
-    return {"metadata": metadata(obj), "spec": kept, "status": kept_status}
+    return {"metadata": metadata(obj), "spec": counts, "status": kept_status}
 
 
 def project_other(obj: Obj) -> Obj:

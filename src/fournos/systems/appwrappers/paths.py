@@ -38,23 +38,23 @@ def steps_of(path: str) -> list[str | int]:
 
 def lookup(template: Any, path: str) -> Any:
     """Returns the value at the path. Raises PathError."""
-    found = template
+    value = template
     for step in steps_of(path):
-        fits = isinstance(found, list) if isinstance(step, int) else isinstance(found, Mapping)
-        if not fits or (step >= len(found) if isinstance(step, int) else step not in found):
+        fits = isinstance(value, list) if isinstance(step, int) else isinstance(value, Mapping)
+        if not fits or (step >= len(value) if isinstance(step, int) else step not in value):
             raise PathError(f"{path!r} does not lead anywhere: there is no {step!r}")
-        found = found[step]
-    return found
+        value = value[step]
+    return value
 
 
 def pod_template(template: Obj, path: str) -> Obj:
     """Returns the pod template at the path. Raises PathError."""
-    found = lookup(template, path)
-    spec = found.get("spec") if isinstance(found, Mapping) else None
+    pod = lookup(template, path)
+    spec = pod.get("spec") if isinstance(pod, Mapping) else None
     containers = spec.get("containers") if isinstance(spec, Mapping) else None
     if not isinstance(containers, list) or not all(isinstance(one, Mapping) for one in containers):
         raise PathError(f"{path!r} does not refer to a pod template: it has no spec.containers")
-    return found  # type: ignore[no-any-return]
+    return pod  # type: ignore[no-any-return]
 
 
 def replaced(template: Obj, path: str, change: Callable[[Any], Any]) -> Any:

@@ -40,15 +40,15 @@ def phase_of(pod: Obj) -> str:
 
 def count(pods: Iterable[Obj]) -> Count:
     """Counts the pods by state. A pod that is being deleted is not counted unless it has ended."""
-    found = {"pending": 0, "running": 0, "succeeded": 0, "failed": 0}
+    counts = {"pending": 0, "running": 0, "succeeded": 0, "failed": 0}
     for pod in pods:
         phase = phase_of(pod)
         if phase in ("Succeeded", "Failed"):
-            found[phase.lower()] += 1
+            counts[phase.lower()] += 1
         elif not is_terminating(pod):
             ready = phase == "Running" and is_true(pod, "Ready")
-            found["running" if ready else "pending"] += 1
-    return Count(**found)
+            counts["running" if ready else "pending"] += 1
+    return Count(**counts)
 
 
 def alive(pods: Iterable[Obj]) -> list[Obj]:
@@ -88,12 +88,12 @@ def unreplaced(pods: Iterable[Obj], tolerance: Tolerance, *, whole: bool) -> lis
     component is `whole` again, or until a pod that was created after its end is ready or has succeeded. A pod
     whose exit code rules out a retry always counts.
     """
-    seen = list(pods)
-    well = [one for one in seen if phase_of(one) == "Succeeded" or is_true(one, "Ready")]
+    all_pods = list(pods)
+    well = [one for one in all_pods if phase_of(one) == "Succeeded" or is_true(one, "Ready")]
     newest = max((created_at(one) for one in well), default="")
     return [
         pod
-        for pod in seen
+        for pod in all_pods
         if phase_of(pod) == "Failed" and (_is_terminal(pod, tolerance) or not (whole or newest > _ended(pod)))
     ]
 

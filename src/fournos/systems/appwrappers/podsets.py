@@ -47,12 +47,12 @@ def template_of(template: Obj, path: str, gpu_prefix: str = GPU_PREFIX) -> Obj:
     if kind is None or kind.bare is None:
         return pod_template(template, path)
     try:
-        found = {request.path: request.pod for request in kind.bare.requests(template, gpu_prefix)}
+        templates = {request.path: request.pod for request in kind.bare.requests(template, gpu_prefix)}
     except ValueError as error:
         raise InferenceError(str(error)) from None
-    if path not in found:
-        raise PathError(f"{path!r} is no pod set of a {kind.resource.kind}: {', '.join(found)}")
-    return found[path]
+    if path not in templates:
+        raise PathError(f"{path!r} is no pod set of a {kind.resource.kind}: {', '.join(templates)}")
+    return templates[path]
 
 
 def all_pod_sets(wrapper: Obj, gpu_prefix: str = GPU_PREFIX) -> Iterator[tuple[int, PodSetSpec, Obj]]:

@@ -10,7 +10,7 @@ from fournos.engine.runtime.decision import Decision, LiveGet, Present, Unknown
 from fournos.engine.runtime.steps import Delete
 from fournos.systems.appwrappers import component_health
 from fournos.systems.appwrappers.autopilot import uses
-from fournos.systems.appwrappers.component_health import Health, State
+from fournos.systems.appwrappers.component_health import ComponentHealth, State
 from fournos.systems.appwrappers.context import Context
 from fournos.systems.appwrappers.finish import fail, reset_or_fail, succeed, suspend
 from fournos.systems.appwrappers.kinds import WrappedKind, wrapped_kind
@@ -47,9 +47,9 @@ def running(ctx: Context) -> Decision:
     if survey.failed:
         text = f"Found {len(survey.failed)} failed components: {'; '.join(survey.failed)}"
         return _give_up(ctx, "FailedComponent", text)
-    found = count(ctx.pods_of(*survey.counted)) if survey.counted else Count()
+    counts = count(ctx.pods_of(*survey.counted)) if survey.counted else Count()
     expected = sum(ctx.pods_expected(index) for index in survey.counted)
-    done = found.succeeded >= expected and not found.there - found.succeeded and not found.failed
+    done = counts.succeeded >= expected and not counts.there - counts.succeeded and not counts.failed
     if done and not survey.working and not survey.unsure:
         return _succeeded(ctx)
     failed = _failed_pods(ctx, survey)
@@ -61,7 +61,7 @@ def running(ctx: Context) -> Decision:
         return _give_up(ctx, "AutopilotNoExecute", text, counts=False)
     ctx.draft.clear("Unhealthy", "FoundNoFailedPods")
     everything = count(ctx.pods)
-    if not survey.unready and found.running + found.succeeded >= expected:
+    if not survey.unready and counts.running + counts.succeeded >= expected:
         text = f"{everything.running} pods running; {everything.succeeded} pods succeeded"
         ctx.draft.condition("PodsReady", "True", "SufficientPodsReady", text)
         return ctx.decision(retry=survey.unsure)
@@ -161,7 +161,7 @@ def _unconfirmed(ctx: Context) -> dict[int, LiveGet]:
     }
 
 
-def _health_of(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> Health | None:
+def _health_of(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> ComponentHealth | None:
     """Returns the health of a component; None if it is determined by its pods."""
     if kind is not None:
         return kind.health(obj) if kind.health is not None else None
@@ -173,7 +173,7 @@ def _health_of(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> 
     return None if alive(ctx.pods_of(index)) else health
 
 
-def _record(ctx: Context, survey: Survey, index: int, health: Health, obj: Obj) -> None:
+def _record(ctx: Context, survey: Survey, index: int, health: ComponentHealth, obj: Obj) -> None:
     """Adds the health of one component to the survey."""
     summary = f"{obj['metadata']['name']}: {health.message}".removesuffix(": ")
     if health.state is State.FAILED:
@@ -198,13 +198,13 @@ def _has_finished(ctx: Context, index: int) -> bool:
 
 def _on_bad_nodes(ctx: Context) -> list[str]:
     """Returns the nodes that one of the pods must leave."""
-    found = set()
+    nodes = set()
     for pod in alive(ctx.pods):
         spec = pod.get("spec") or {}
         resources = ctx.observed.evicting.get(str(spec.get("nodeName")), frozenset())
         if resources and uses(spec, resources) and not is_terminating(pod):
-            found.add(str(spec["nodeName"]))
-    return sorted(found)
+            nodes.add(str(spec["nodeName"]))
+    return sorted(nodes)
 
 
 def _succeeded(ctx: Context) -> Decision:

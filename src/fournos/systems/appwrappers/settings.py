@@ -11,6 +11,7 @@ from pydantic import AliasChoices, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.api.durations import parse_duration
+from fournos.engine.runtime.settings_types import LogLevel
 
 
 class AppWrapperSettings(BaseSettings):
@@ -21,9 +22,7 @@ class AppWrapperSettings(BaseSettings):
     namespace: str = Field(
         "appwrapper-system", min_length=1, description="Namespace of the operator itself (its lease)"
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
-        "INFO", description="Logging level"
-    )
+    log_level: LogLevel = "INFO"
     workloads: Literal["own", "kueue"] = Field(
         "kueue",
         description="Who makes the Workloads: Kueue's built-in AppWrapper integration, or this operator "

@@ -76,12 +76,12 @@ def _gone(ctx: Context, index: int) -> None:
     deployed = ctx.deployed(index)
     match deployed.status if deployed is not None else "":
         case "True":
-            found = Condition("ResourcesDeployed", "False", "ComponentDeleted", "")
-            ctx.draft.component_condition(index, found)
+            condition = Condition("ResourcesDeployed", "False", "ComponentDeleted", "")
+            ctx.draft.component_condition(index, condition)
         case "Unknown":
             text = "another component could not be created, or it was taken down before this one's turn"
-            found = Condition("ResourcesDeployed", "False", "ComponentNotCreated", text)
-            ctx.draft.component_condition(index, found)
+            condition = Condition("ResourcesDeployed", "False", "ComponentNotCreated", text)
+            ctx.draft.component_condition(index, condition)
 
 
 def _forced(left: list[tuple[int, LiveGet, Obj]], pods: tuple[Obj, ...]) -> tuple[Step, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from fournos.api.kinds import RUN_POD_TEMPLATE
 from fournos.api.slots import (
     CLUSTER_NODE_LABEL,
     GPU_PREFIX,
@@ -155,7 +156,7 @@ def _place_train_job(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
 
 # --- PipelineRun -----------------------------------------------------------------------------------------
 
-_RUN_PODS: Final = ("spec", "taskRunTemplate", "podTemplate")
+_RUN_PODS: Final = tuple(RUN_POD_TEMPLATE.split("."))
 
 
 def _pipeline_run(template: Obj) -> Iterator[PodRequest]:
@@ -248,13 +249,13 @@ def _containers(spec: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
 
 def _total(containers: Sequence[Obj]) -> dict[str, Decimal]:
     """Returns the sum of all requests. A limit without a request counts as a request."""
-    found: dict[str, Decimal] = {}
+    totals: dict[str, Decimal] = {}
     for one in containers:
         resources = one["resources"]
         requests = {**_section(resources, "limits"), **_section(resources, "requests")}
         for name, amount in requests.items():
-            found[name] = found.get(name, Decimal(0)) + amount_of(name, amount)
-    return found
+            totals[name] = totals.get(name, Decimal(0)) + amount_of(name, amount)
+    return totals
 
 
 def _place_mini_cluster(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:

@@ -26,12 +26,12 @@ def probes(new: Obj) -> dict[int, LiveGet]:
     The object need not exist. The answer also shows whether the API server serves its kind.
     """
     namespace = new["metadata"].get("namespace") or ""
-    found = {}
+    questions = {}
     for index, component in enumerate(new["spec"]["components"]):
         meta = component["template"]["metadata"]
         name = meta.get("name") or f"{meta['generateName']}any"
-        found[index] = LiveGet(resource_of(component["template"]), Key(namespace, name))
-    return found
+        questions[index] = LiveGet(resource_of(component["template"]), Key(namespace, name))
+    return questions
 
 
 def trials(new: Obj, facts: Facts) -> dict[int, UnknownFields]:
@@ -40,15 +40,15 @@ def trials(new: Obj, facts: Facts) -> dict[int, UnknownFields]:
     Only kinds that the API server serves, and that the user may create, are included.
     """
     namespace = new["metadata"].get("namespace") or ""
-    found = {}
+    questions = {}
     for index, probe in probes(new).items():
         answer = facts.require(probe)
         if isinstance(answer, Unknown) or answer == Absent(no_kind=True):
             continue
         template = new["spec"]["components"][index]["template"]
         body = {**template, "metadata": {**template["metadata"], "namespace": namespace}}
-        found[index] = UnknownFields(probe.resource, orjson.dumps(body).decode())
-    return found
+        questions[index] = UnknownFields(probe.resource, orjson.dumps(body).decode())
+    return questions
 
 
 def _dropped(new: Obj, facts: Facts) -> Iterator[str]:

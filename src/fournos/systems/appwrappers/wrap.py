@@ -26,24 +26,24 @@ def wrap(
     by themselves. With a queue the AppWrapper starts suspended, so it waits for Kueue even where no webhook
     suspends it.
     """
-    queues = {_labels(one).get(QUEUE_NAME_LABEL) for one in manifests} - {None}
-    namespaces = {(one.get("metadata") or {}).get("namespace") for one in manifests} - {None}
+    queues = {_labels(manifest).get(QUEUE_NAME_LABEL) for manifest in manifests} - {None}
+    namespaces = {(manifest.get("metadata") or {}).get("namespace") for manifest in manifests} - {None}
     if queue is None and len(queues) > 1:
         raise WrapError(f"they name several queues: {', '.join(sorted(map(str, queues)))}")
     if namespaces - {namespace} and (namespace or len(namespaces) > 1):
         raise WrapError(f"they name other namespaces: {', '.join(sorted(map(str, namespaces)))}")
-    for one in manifests:
-        if isinstance(one.get("spec"), Mapping) and one["spec"].get("suspend") is True:
-            raise WrapError(f"{one.get('kind')} says suspend: true, so it would never run: remove that")
-    queue = queue or next((str(one) for one in queues), None)
-    namespace = namespace or next((str(one) for one in namespaces), None)
+    for manifest in manifests:
+        if isinstance(manifest.get("spec"), Mapping) and manifest["spec"].get("suspend") is True:
+            raise WrapError(f"{manifest.get('kind')} says suspend: true, so it would never run: remove that")
+    queue = queue or next((str(name) for name in queues), None)
+    namespace = namespace or next((str(name) for name in namespaces), None)
     metadata: dict[str, Any] = {"name": name}
     if namespace:
         metadata["namespace"] = namespace
     if queue:
         metadata["labels"] = {QUEUE_NAME_LABEL: queue}
     spec: dict[str, Any] = {"suspend": True} if queue else {}
-    spec["components"] = [{"template": _component(one)} for one in manifests]
+    spec["components"] = [{"template": _component(manifest)} for manifest in manifests]
     return {
         "apiVersion": APPWRAPPER.api_version,
         "kind": APPWRAPPER.kind,

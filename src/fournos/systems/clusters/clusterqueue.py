@@ -28,7 +28,7 @@ from fournos.systems.clusters.settings import ClusterSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class QuotaInputs:
     """All FournosClusters together with Kueue's objects for them."""
 
     key: Key
@@ -43,27 +43,29 @@ class Fleet:
     """
 
 
-def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
+def decide(observed: QuotaInputs, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
     """Returns the writes that bring ResourceFlavors and the ClusterQueue to the plan. A pure function.
 
     A flavor is created before the queue names it, and deleted only after the queue no longer names it.
     """
     if facts.failure is not None and facts.failure.transient:
         return Decision(retry=True)
-    known = {cluster.name for cluster in seen.inputs}
+    known = {cluster.name for cluster in observed.inputs}
     orphans = [
-        f["metadata"]["name"] for f in seen.flavors if is_managed(f) and f["metadata"]["name"] not in known
+        f["metadata"]["name"]
+        for f in observed.flavors
+        if is_managed(f) and f["metadata"]["name"] not in known
     ]
     # A live read, because the cache may not show a FournosCluster that was just created.
     answers = facts.require_all(LiveGet(FOURNOS_CLUSTER, Key(settings.namespace, name)) for name in orphans)
     # Only a 404 from the API server proves that the cluster is gone. After any other answer its flavor stays.
     if not all(isinstance(answer, Absent) and not answer.no_kind for answer in answers):
         return Decision(retry=True)
-    wanted = plan(seen.inputs, seen.flavors, seen.queue, prefix=settings.gpu_resource_prefix)
+    planned = plan(observed.inputs, observed.flavors, observed.queue, prefix=settings.gpu_resource_prefix)
     steps: list[Step] = [
-        Create(RESOURCE_FLAVOR, flavor, own_label=names.MANAGED_BY_LABEL) for flavor in wanted.create
+        Create(RESOURCE_FLAVOR, flavor, own_label=names.MANAGED_BY_LABEL) for flavor in planned.create
     ]
-    for flavor, taints in wanted.taint:
+    for flavor, taints in planned.taint:
         # The precondition: a taint that a person added since this read must not be overwritten.
         version = flavor["metadata"]["resourceVersion"]
         body: dict[str, Any] = {
@@ -71,17 +73,17 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
             "spec": {"nodeTaints": list(taints) or None},
         }
         steps.append(Patch(RESOURCE_FLAVOR, key_of(flavor), body))
-    if wanted.queue is not None:
-        steps.append(Patch(CLUSTER_QUEUE, seen.key, wanted.queue))
-    steps += [Delete(RESOURCE_FLAVOR, key_of(flavor), uid_of(flavor)) for flavor in wanted.delete]
+    if planned.queue is not None:
+        steps.append(Patch(CLUSTER_QUEUE, observed.key, planned.queue))
+    steps += [Delete(RESOURCE_FLAVOR, key_of(flavor), uid_of(flavor)) for flavor in planned.delete]
     refused = facts.failure
     if refused is None:
         return Decision(tuple(steps))
     text = f"{type(refused.step).__name__} was refused: {refused.message}"[:1024]
-    waiting = _waiting(seen, prefix=settings.gpu_resource_prefix)
+    waiting = _waiting(observed, prefix=settings.gpu_resource_prefix)
     events = tuple(
         EventRecord("Warning", "QuotaRefused", text, about=(FOURNOS_CLUSTER, cluster))
-        for cluster in seen.clusters
+        for cluster in observed.clusters
         if cluster["metadata"]["name"] in waiting or not waiting
     )
     rest = tuple(step for step in steps if step != refused.step)
@@ -90,25 +92,25 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
     return Decision(rest, events=events, retry=True)
 
 
-def _waiting(seen: Fleet, *, prefix: str) -> frozenset[str]:
+def _waiting(observed: QuotaInputs, *, prefix: str) -> frozenset[str]:
     """Returns the names of the clusters whose quotas are not in the ClusterQueue yet."""
-    flavors = {flavor["metadata"]["name"]: flavor for flavor in seen.flavors}
+    flavors = {flavor["metadata"]["name"]: flavor for flavor in observed.flavors}
     return frozenset(
         one.name
-        for one in seen.inputs
+        for one in observed.inputs
         if not one.removing
-        and quota_synced(one, flavors.get(one.name), seen.queue, prefix=prefix).reason == PENDING
+        and quota_synced(one, flavors.get(one.name), observed.queue, prefix=prefix).reason == PENDING
     )
 
 
-def queue_controller(settings: ClusterSettings) -> Controller[Fleet]:
+def queue_controller(settings: ClusterSettings) -> Controller[QuotaInputs]:
     """Returns the controller; its single key is the ClusterQueue of the settings."""
     key = Key("", settings.kueue_cluster_queue_name)
 
-    def observe(caches: Caches, requested: Key) -> Fleet | None:
+    def observe(caches: Caches, requested: Key) -> QuotaInputs | None:
         if requested != key:
             return None
-        return Fleet(
+        return QuotaInputs(
             key,
             tuple(_input(cluster) for cluster in caches[FOURNOS_CLUSTER]),
             tuple(caches[RESOURCE_FLAVOR]),
@@ -119,7 +121,7 @@ def queue_controller(settings: ClusterSettings) -> Controller[Fleet]:
     def wakes(obj: Obj, caches: Caches) -> Iterable[Key]:
         return (key,)
 
-    def primary(seen: Fleet) -> Obj:
+    def primary(seen: QuotaInputs) -> Obj:
         return seen.queue or {"metadata": {"namespace": "", "name": key.name, "uid": ""}}
 
     return Controller(

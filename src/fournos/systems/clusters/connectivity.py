@@ -9,7 +9,7 @@ from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import key_of
 from fournos.systems.clusters import names
 from fournos.systems.clusters.context import Context
-from fournos.systems.clusters.steps import Connect, Disconnect, Verdict
+from fournos.systems.clusters.steps import Connect, Disconnect, ProbeVerdict
 
 REFUSALS = frozenset({"KubeconfigRefusedError", "CredentialsError"})
 BAD_CREDENTIALS = frozenset({"Unauthorized", "CertificateExpired", "TokenExpired"})
@@ -39,16 +39,16 @@ def connectivity(ctx: Context) -> None:
     if failure and isinstance(failure.step, Connect) and failure.error in REFUSALS:
         _unusable(ctx, KubeconfigStatus.INVALID, failure.reason or "Refused", failure.message)
         return
-    known = ctx.draft.connection
+    before = ctx.draft.connection
     if ctx.observed.connected != version:
-        refused = ctx.draft.is_false("KubeconfigValid") and known.error is None
-        if known.secret_version == version and refused:
+        refused = ctx.draft.is_false("KubeconfigValid") and before.error is None
+        if before.secret_version == version and refused:
             return  # this version of the Secret was refused before; only a change of the Secret can help
-        ctx.steps.append(Connect(key_of(secret), ctx.name, version, known.unreachable_since))
+        ctx.steps.append(Connect(key_of(secret), ctx.name, version, before.unreachable_since))
     ctx.draft.put(connection={**ctx.draft.group("connection"), "secretVersion": version})
     probe = ctx.observed.probe if ctx.observed.connected == version else None
     # Without a new probe, the earlier result for this version stays
-    if probe is not None or known.secret_version != version:
+    if probe is not None or before.secret_version != version:
         _valid(ctx, probe)
     if probe is not None:
         _probed(ctx, probe)
@@ -81,22 +81,22 @@ def _unusable(ctx: Context, status: KubeconfigStatus, reason: str, text: str) ->
     ctx.draft.put(kubeconfigStatus=status.value, connection={"secretVersion": version} if version else None)
 
 
-def _probed(ctx: Context, probe: Verdict) -> None:
+def _probed(ctx: Context, probe: ProbeVerdict) -> None:
     """Writes the result of a probe to `status.connection` and the condition Reachable."""
-    connection, known = ctx.draft.group("connection"), ctx.draft.connection
+    connection, before = ctx.draft.group("connection"), ctx.draft.connection
     if probe.certificate_expires is not None:
         connection["certificateExpires"] = format_time(probe.certificate_expires)
     else:
         connection.pop("certificateExpires", None)
     if probe.reachable:
         connection["version"] = probe.version
-        connection["latencyMs"] = _steady(known.latency_ms, probe.latency_ms)
+        connection["latencyMs"] = _steady(before.latency_ms, probe.latency_ms)
         connection.pop("error", None)
         connection.pop("unreachableSince", None)
         ctx.draft.put(kubeconfigStatus=KubeconfigStatus.VALID.value, connection=connection)
         ctx.draft.put_condition("Reachable", "True", "Reachable", f"Kubernetes {probe.version}")
         return
-    since = probe.unreachable_since or known.unreachable_since or ctx.now
+    since = probe.unreachable_since or before.unreachable_since or ctx.now
     tolerated_until = since + timedelta(seconds=ctx.settings.reconcile_interval_sec)
     connection["error"] = probe.error[:1024]
     connection.setdefault("unreachableSince", format_time(since))
@@ -110,7 +110,7 @@ def _probed(ctx: Context, probe: Verdict) -> None:
     ctx.draft.put_condition("Reachable", "False", probe.reason or "Unreachable", probe.error)
 
 
-def _valid(ctx: Context, probe: Verdict | None) -> None:
+def _valid(ctx: Context, probe: ProbeVerdict | None) -> None:
     """Sets the condition KubeconfigValid of a kubeconfig that was accepted."""
     expires = probe.certificate_expires if probe is not None else None
     if probe is not None and not probe.reachable and probe.reason in BAD_CREDENTIALS:

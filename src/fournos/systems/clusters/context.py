@@ -15,7 +15,7 @@ from fournos.engine.runtime.steps import Patch, Step
 from fournos.systems.clusters import names
 from fournos.systems.clusters.settings import ClusterSettings
 from fournos.systems.clusters.status import StatusDraft
-from fournos.systems.clusters.steps import Verdict
+from fournos.systems.clusters.steps import ProbeVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Observed:
     """The labelled kubeconfig Secret, without its data."""
     connected: str | None = None
     """The version of the kubeconfig that the current connection uses; None without a connection."""
-    probe: Verdict | None = None
+    probe: ProbeVerdict | None = None
     nodes: tuple[Obj, ...] | None = None
     """The cluster's nodes; None until the first list is complete."""
     nodes_error: str = ""

@@ -114,14 +114,14 @@ def _occupies(cluster: str, job: Obj) -> bool:
 def _remove(ctx: Context) -> Decision:
     """Waits until the flavor and its quota are gone, then disconnects and removes the finalizer."""
     # Live reads, because the finalizer must stay until the API server confirms that both are gone.
-    found, entry, removed = ctx.facts.require(
+    flavor, entry, removed = ctx.facts.require(
         LiveGet(RESOURCE_FLAVOR, Key("", ctx.name)),
         LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name)),
         LiveGet(CONFIG_MAP, Key(ctx.settings.namespace, names.REMOVED_CONFIG_MAP)),
     )
-    foreign = isinstance(found, Present) and not is_managed(found.value)
+    foreign = isinstance(flavor, Present) and not is_managed(flavor.value)
     if not foreign and not (
-        isinstance(found, Absent)
+        isinstance(flavor, Absent)
         and (isinstance(entry, Absent) or (isinstance(entry, Present) and not _names(entry.value, ctx.name)))
     ):
         ctx.draft.condition("QuotaSynced", "False", "Removing", "its ResourceFlavor and quotas are removed")

@@ -25,7 +25,7 @@ _LONGEST_MODEL: Final = 253
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Gpus:
+class GpuModel:
     """GPUs of one model in a cluster."""
 
     vendor: str
@@ -48,7 +48,7 @@ class Gpus:
 class Inventory:
     """The GPUs that quotas are based on, and the models whose decrease is not confirmed yet."""
 
-    gpus: tuple[Gpus, ...] = ()
+    gpus: tuple[GpuModel, ...] = ()
     shrinking: Mapping[tuple[str, str], datetime] | None = None
     """Per (vendor, model) with fewer visible GPUs: the time since when. None before the first discovery."""
 
@@ -109,9 +109,9 @@ def usable(node: Obj) -> bool:
     return (condition(node, "Ready") or {}).get("status") == "True"
 
 
-def discover(nodes: Iterable[Obj]) -> tuple[Gpus, ...]:
+def discover(nodes: Iterable[Obj]) -> tuple[GpuModel, ...]:
     """Returns the GPUs of all usable nodes, sorted."""
-    found: dict[tuple[str, str], Gpus] = {}
+    models: dict[tuple[str, str], GpuModel] = {}
     for node in nodes:
         if not usable(node):
             continue
@@ -120,15 +120,15 @@ def discover(nodes: Iterable[Obj]) -> tuple[Gpus, ...]:
             gpu = _gpu(resource, _count(quantity), labels)
             if gpu is None:
                 continue
-            before = found.get(gpu.key)
+            before = models.get(gpu.key)
             if before:
                 count = min(gpu.count + before.count, _MOST)
                 gpu = replace(gpu, count=count, nodes=before.nodes + 1)
-            found[gpu.key] = gpu
-    return tuple(sorted(found.values()))
+            models[gpu.key] = gpu
+    return tuple(sorted(models.values()))
 
 
-def _gpu(resource: str, count: int, labels: Mapping[str, str]) -> Gpus | None:
+def _gpu(resource: str, count: int, labels: Mapping[str, str]) -> GpuModel | None:
     """Returns the GPUs of one allocatable resource of a node; None if the resource is not a GPU."""
     vendor = "nvidia" if resource.startswith(_MIG) else _RESOURCES.get(resource)
     if vendor is None or count <= 0:
@@ -139,7 +139,7 @@ def _gpu(resource: str, count: int, labels: Mapping[str, str]) -> Gpus | None:
     elif resource.endswith(".shared") and not model.endswith("-SHARED"):
         model = f"{model}-SHARED"
     model = model[:_LONGEST_MODEL]
-    return Gpus(vendor, model, short_name(vendor, model), count, 1)
+    return GpuModel(vendor, model, short_name(vendor, model), count, 1)
 
 
 def _product(vendor: str, labels: Mapping[str, str]) -> str | None:
@@ -193,14 +193,14 @@ def short_name(vendor: str, model: str) -> str:
 # --- hysteresis --------------------------------------------------------------------------------------
 
 
-def settle(before: Inventory, seen: Iterable[Gpus], now: datetime, grace: timedelta) -> Inventory:
+def settle(before: Inventory, discovered: Iterable[GpuModel], now: datetime, grace: timedelta) -> Inventory:
     """Returns the inventory to use from now on.
 
     An increase counts at once. A decrease counts only after it has lasted for `grace`. Thus a rebooting or
     cordoned node, or one empty list, changes no quota.
     """
-    visible = {gpu.key: gpu for gpu in seen}
-    kept: dict[tuple[str, str], Gpus] = dict(visible)
+    visible = {gpu.key: gpu for gpu in discovered}
+    models: dict[tuple[str, str], GpuModel] = dict(visible)
     shrinking: dict[tuple[str, str], datetime] = {}
     for old in before.gpus:
         new = visible.get(old.key)
@@ -208,9 +208,9 @@ def settle(before: Inventory, seen: Iterable[Gpus], now: datetime, grace: timede
             continue
         since = (before.shrinking or {}).get(old.key, now)
         if now - since < grace:
-            kept[old.key] = old
+            models[old.key] = old
             shrinking[old.key] = since
-    return Inventory(tuple(sorted(kept.values())), shrinking)
+    return Inventory(tuple(sorted(models.values())), shrinking)
 
 
 def next_change(inventory: Inventory, grace: timedelta) -> datetime | None:

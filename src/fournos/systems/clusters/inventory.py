@@ -13,7 +13,7 @@ from fournos.engine.api.durations import parse_ttl
 from fournos.engine.api.times import format_time, parse_time
 from fournos.engine.kube.resource import Obj
 from fournos.systems.clusters.context import Context
-from fournos.systems.clusters.gpus import MAX_SHORT_NAME, Gpus, Inventory, discover, next_change, settle
+from fournos.systems.clusters.gpus import MAX_SHORT_NAME, GpuModel, Inventory, discover, next_change, settle
 
 _NAMED = 3
 """The number of models that a message lists."""
@@ -40,10 +40,10 @@ def inventory(ctx: Context) -> None:
 def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
     before = ctx.draft.group("hardware")
     grace = timedelta(seconds=ctx.settings.gpu_shrink_after_sec)
-    seen = discover(nodes)
-    counted = [gpus for gpus in seen if gpus.nameable][:MAX_GPU_MODELS]
-    found = settle(read(before), counted, ctx.now, grace)
-    after = {**_facts(found), "consecutiveFailures": 0, **_shrinking(found)}
+    discovered = discover(nodes)
+    counted = [gpus for gpus in discovered if gpus.nameable][:MAX_GPU_MODELS]
+    inventory = settle(read(before), counted, ctx.now, grace)
+    after = {**_facts(inventory), "consecutiveFailures": 0, **_shrinking(inventory)}
     unchanged = {name: before.get(name) for name in after} == after and "lastError" not in before
     due = (ctx.draft.hardware.last_discovery or ctx.now) + _interval(ctx)
     # Times are written once per interval only: a status write per pass would trigger the next pass.
@@ -53,20 +53,20 @@ def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
         after["lastDiscovery"] = after["lastAttempt"] = format_time(ctx.now)
         due = ctx.now + _interval(ctx)
     ctx.wake(due)
-    ctx.wake(next_change(found, grace))
-    ctx.draft.put(hardware=after, gpuSummary=found.summary)
+    ctx.wake(next_change(inventory, grace))
+    ctx.draft.put(hardware=after, gpuSummary=inventory.summary)
     _mirror(ctx, after)
-    text = found.summary or "no GPUs"
-    if len(counted) < len(seen):
-        ctx.draft.put_condition("GPUDiscovered", "True", "SomeLeftOut", f"{text}; {_left_out(seen)}")
-    elif found.shrinking:
-        gone = ", ".join(model for _, model in sorted(found.shrinking))
+    text = inventory.summary or "no GPUs"
+    if len(counted) < len(discovered):
+        ctx.draft.put_condition("GPUDiscovered", "True", "SomeLeftOut", f"{text}; {_left_out(discovered)}")
+    elif inventory.shrinking:
+        gone = ", ".join(model for _, model in sorted(inventory.shrinking))
         ctx.draft.put_condition("GPUDiscovered", "True", "Shrinking", f"{text}; fewer are seen of {gone}")
     else:
         ctx.draft.put_condition("GPUDiscovered", "True", "Discovered", text)
 
 
-def _left_out(seen: tuple[Gpus, ...]) -> str:
+def _left_out(seen: tuple[GpuModel, ...]) -> str:
     unnamed = [gpus.model for gpus in seen if not gpus.nameable]
     if not unnamed:
         return f"{len(seen)} models are seen, {MAX_GPU_MODELS} are counted"
@@ -125,7 +125,7 @@ def read(hardware: Obj) -> Inventory:
         return Inventory()
     return Inventory(
         tuple(
-            Gpus(gpu["vendor"], gpu["model"], gpu["shortName"], int(gpu["count"]), int(gpu["nodeCount"]))
+            GpuModel(gpu["vendor"], gpu["model"], gpu["shortName"], int(gpu["count"]), int(gpu["nodeCount"]))
             for gpu in hardware["gpus"]
         ),
         {
@@ -135,7 +135,7 @@ def read(hardware: Obj) -> Inventory:
     )
 
 
-def _facts(found: Inventory) -> dict[str, Any]:
+def _facts(inventory: Inventory) -> dict[str, Any]:
     return {
         "gpus": [
             {
@@ -145,9 +145,9 @@ def _facts(found: Inventory) -> dict[str, Any]:
                 "count": gpu.count,
                 "nodeCount": gpu.nodes,
             }
-            for gpu in found.gpus[:MAX_GPU_MODELS]
+            for gpu in inventory.gpus[:MAX_GPU_MODELS]
         ],
-        "totalGPUs": found.total,
+        "totalGPUs": inventory.total,
     }
 
 

@@ -29,45 +29,46 @@ from fournos.systems.clusters.settings import ClusterSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LabelledSecret:
     """A labelled kubeconfig Secret and the state of its FournosCluster."""
 
     secret: Obj
     """The Secret, without its data."""
     cluster: str | None
     """The cluster name taken from the Secret's name; None if that name does not match the pattern."""
-    known: bool
+    has_cluster: bool
     """True if a FournosCluster with this name exists."""
 
 
-def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
+def decide(observed: LabelledSecret, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
     """Creates the FournosCluster if it does not exist. A pure function.
 
     An existing FournosCluster is left to its own controller.
     """
     if facts.failure is not None:
         return _failed(facts)
-    if is_terminating(found.secret) or found.known:
+    if is_terminating(observed.secret) or observed.has_cluster:
         return Decision()
-    if found.cluster is None:
+    if observed.cluster is None:
         text = f"its name does not fit {settings.kubeconfig_secret_pattern}, so it names no cluster"
         return Decision(events=(EventRecord("Warning", "NameIgnored", text),))
     answer, shape = facts.require(
         LiveGet(CONFIG_MAP, Key(settings.namespace, names.REMOVED_CONFIG_MAP)),
-        SecretShape(key_of(found.secret)),  # a live read, because the cache may still show a deleted Secret
+        # A live read, because the cache may still show a deleted Secret.
+        SecretShape(key_of(observed.secret)),
     )
     if isinstance(answer, Unknown) or isinstance(shape, Unknown):
         return Decision(retry=True)
     if not isinstance(shape, Present) or shape.value.labels.get(names.SECRET_LABEL) != "true":
         return Decision()
     if isinstance(answer, Present):
-        removed = (answer.value.get("data") or {}).get(found.cluster)
-        if removed == version_of(found.secret).replace("/", "."):
+        removed = (answer.value.get("data") or {}).get(observed.cluster)
+        if removed == version_of(observed.secret).replace("/", "."):
             # A person deleted this FournosCluster; it is not created again until the Secret changes
             return Decision()
-    owner = (found.secret["metadata"].get("annotations") or {}).get(names.OWNER_ANNOTATION)
+    owner = (observed.secret["metadata"].get("annotations") or {}).get(names.OWNER_ANNOTATION)
     body = build.cluster_of_secret(
-        Key(settings.namespace, found.cluster), secret=found.secret["metadata"]["name"], owner=owner
+        Key(settings.namespace, observed.cluster), secret=observed.secret["metadata"]["name"], owner=owner
     )
     return Decision(steps=(Create(FOURNOS_CLUSTER, body, own_label=names.AUTO_DISCOVERED_LABEL),))
 
@@ -83,16 +84,16 @@ def _failed(facts: Facts) -> Decision:
     )
 
 
-def secrets_controller(settings: ClusterSettings) -> Controller[Found]:
+def secrets_controller(settings: ClusterSettings) -> Controller[LabelledSecret]:
     """Returns the controller; its keys are the labelled Secrets."""
 
-    def observe(caches: Caches, key: Key) -> Found | None:
+    def observe(caches: Caches, key: Key) -> LabelledSecret | None:
         secret = caches[SECRET].get(key)
         if secret is None:
             return None
         name = settings.cluster_of(key.name)
         known = name is not None and caches[FOURNOS_CLUSTER].get(Key(settings.namespace, name)) is not None
-        return Found(secret, name, known)
+        return LabelledSecret(secret, name, known)
 
     def of_cluster(cluster: Obj, caches: Caches) -> Iterable[Key]:
         """Enqueues the Secret of a FournosCluster, so that a deleted cluster can be created again."""

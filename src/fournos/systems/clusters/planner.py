@@ -156,14 +156,14 @@ class _Planner:
         A resource is dropped only if a cluster added it, no cluster has it now, and no other flavor has a
         quota for it.
         """
-        wanted = {self.prefix + short for cluster in self.clusters.values() for short in cluster.gpus}
-        wanted |= {SLOT_RESOURCE} if self.clusters else set()
+        needed = {self.prefix + short for cluster in self.clusters.values() for short in cluster.gpus}
+        needed |= {SLOT_RESOURCE} if self.clusters else set()
 
         def used(resource: str) -> bool:
             others = (entry for name, entry in entries.items() if name not in self.clusters)
             return any(_quota(entry, resource) for entry in others)
 
-        return [r for r in before["coveredResources"] if r in wanted or r not in added or used(r)]
+        return [r for r in before["coveredResources"] if r in needed or r not in added or used(r)]
 
     def _room_for(self, entries: dict[str, Any], resources: list[str], elsewhere: set[str]) -> None:
         """Adds missing flavors and resources within Kueue's limits.
@@ -225,9 +225,9 @@ def _added_resources(queue: Obj) -> frozenset[str]:
     """Returns the resources that the annotation of the ClusterQueue lists; empty if it cannot be parsed."""
     text = (queue["metadata"].get("annotations") or {}).get(names.RESOURCES_ANNOTATION)
     try:
-        found = json.loads(text) if text else []
+        added = json.loads(text) if text else []
     except ValueError:
         return frozenset()
     return (
-        frozenset(name for name in found if isinstance(name, str)) if isinstance(found, list) else frozenset()
+        frozenset(name for name in added if isinstance(name, str)) if isinstance(added, list) else frozenset()
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from fournos.engine.runtime.settings_types import LogLevel, Seconds, with_placeholder
 
 
 class ClusterSettings(BaseSettings):
@@ -40,31 +42,25 @@ class ClusterSettings(BaseSettings):
         validation_alias=AliasChoices("HEARTH_GPU_RESOURCE_PREFIX", "FOURNOS_GPU_RESOURCE_PREFIX"),
         description="Resource name prefix for GPU types; without it, FOURNOS_GPU_RESOURCE_PREFIX counts",
     )
-    reconcile_interval_sec: Annotated[float, Field(gt=0)] = Field(
+    reconcile_interval_sec: Seconds = Field(
         30.0,
         description="Timer reconciliation interval: every cluster is probed so often (seconds)",
     )
-    gpu_discovery_default_interval_sec: Annotated[float, Field(gt=0)] = Field(
+    gpu_discovery_default_interval_sec: Seconds = Field(
         300.0,
         description="GPU discovery interval; changes that the nodes' watch shows are taken at once (seconds)",
     )
-    gpu_discovery_timeout_sec: Annotated[float, Field(gt=0)] = Field(
-        10.0, description="Target cluster API timeout (seconds)"
-    )
+    gpu_discovery_timeout_sec: Seconds = Field(10.0, description="Target cluster API timeout (seconds)")
     gpu_shrink_after_sec: Annotated[float, Field(ge=0)] = Field(
         120.0,
         description="How long GPUs must be missing before quotas are lowered (seconds)",
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
-        "INFO", description="Logging level"
-    )
+    log_level: LogLevel = "INFO"
 
     @field_validator("kubeconfig_secret_pattern")
     @classmethod
     def _names_cluster(cls, value: str) -> str:
-        if value.count("{cluster}") != 1:
-            raise ValueError("must contain {cluster} exactly once, like 'prefix-{cluster}'")
-        return value
+        return with_placeholder(value, "cluster")
 
     def cluster_of(self, secret: str) -> str | None:
         """Returns the cluster name in a Secret's name; None if it does not match the pattern."""

@@ -27,7 +27,7 @@ from fournos.engine.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL
 from fournos.engine.runtime.decision import Facts, LiveGet, LiveList, Present, Question, Unknown
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
 from fournos.systems.frameworks import names
-from fournos.systems.frameworks.flavors import Placed, flavor_questions, place
+from fournos.systems.frameworks.flavors import PlacementPatch, flavor_questions, place
 from fournos.systems.frameworks.kind_spec import Framework
 from fournos.systems.frameworks.podsets import pod_sets, requests_of
 from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queued
@@ -121,10 +121,10 @@ def _created(new: Obj, facts: Facts, framework: Framework) -> Review:
 
 def _in_queue(new: Obj, cluster_queue: Obj, facts: Facts, framework: Framework) -> Review:
     job = queued(framework, new)
-    wanted = () if framework.pod_sets else tuple(requests_of(framework, new))
+    resources = () if framework.pod_sets else tuple(requests_of(framework, new))
     questions: list[Question] = [*check_questions(cluster_queue)]
     if _placed_at_creation(framework):
-        questions += flavor_questions(cluster_queue, wanted)
+        questions += flavor_questions(cluster_queue, resources)
     facts.require_all(questions)
     elsewhere = dispatches(cluster_queue, facts)
     if isinstance(elsewhere, Unknown):
@@ -134,12 +134,12 @@ def _in_queue(new: Obj, cluster_queue: Obj, facts: Facts, framework: Framework) 
     if elsewhere and job.may_default_managed_by():
         assert framework.managed_by is not None
         patch = joined(patch, nested(framework.managed_by, MULTIKUEUE))
-    placed = Placed()
+    placed = PlacementPatch()
     if _placed_at_creation(framework) and not elsewhere:
         where = framework.requests.pod_template
         assert where is not None
         try:
-            placed = place(cluster_queue, wanted, read(new, where) or {}, facts, where=where)
+            placed = place(cluster_queue, resources, read(new, where) or {}, facts, where=where)
         except PodSetInfoError as error:
             return _refused(where, str(error), "flavor")
         if placed.patch:
@@ -161,11 +161,11 @@ def _hold(framework: Framework, new: Obj) -> dict[str, Any]:
     It is empty if the user holds the object, or has set the field to another value.
     """
     hold = framework.hold
-    found = read(new, hold.path)
+    value = read(new, hold.path)
     held_by_queue = annotations_of(new).get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
-    if found == hold.held and (held_by_queue or hold.users_too):
+    if value == hold.held and (held_by_queue or hold.users_too):
         return {}
-    if found not in (None, hold.released, hold.held):
+    if value not in (None, hold.released, hold.held):
         return {}
     return _held(framework)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fournos.engine.kube.patches import read
 from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
-from fournos.engine.queueing.inputs import Outcome, QueueInputs, Verdict
+from fournos.engine.queueing.inputs import QueueInputs, QueueOutcome, Verdict
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.workload import JOB_UID_LABEL
@@ -19,7 +19,7 @@ from fournos.engine.runtime.steps import Patch
 from fournos.systems.frameworks.context import Context
 
 
-def confirmed(ctx: Context) -> Outcome:
+def confirmed(ctx: Context) -> QueueOutcome:
     """Reconciles the object's Workload; confirms the outcome live if it would end the object.
 
     Raises RequestsError.
@@ -29,15 +29,17 @@ def confirmed(ctx: Context) -> Outcome:
         return outcome
     inputs = _live(ctx)
     if inputs is None:
-        return Outcome(Verdict.WAITING, "Unconfirmed", "Waiting to see its Workload as it is now", retry=True)
+        return QueueOutcome(
+            Verdict.WAITING, "Unconfirmed", "Waiting to see its Workload as it is now", retry=True
+        )
     return _verdict(replace(ctx, inputs=inputs))
 
 
-def _verdict(ctx: Context) -> Outcome:
+def _verdict(ctx: Context) -> QueueOutcome:
     return reconcile(ctx.job, ctx.inputs, ctx.facts, ctx.now, options=ctx.options)
 
 
-def _ends(ctx: Context, outcome: Outcome) -> bool:
+def _ends(ctx: Context, outcome: QueueOutcome) -> bool:
     stop = ctx.framework.stop
     return stop is not None and any(
         isinstance(step, Patch)
@@ -50,7 +52,7 @@ def _ends(ctx: Context, outcome: Outcome) -> bool:
 def _live(ctx: Context) -> QueueInputs | None:
     """Returns the Workloads of the object from live reads; None if a read failed."""
     workloads = LiveList(WORKLOAD, ctx.key.namespace, f"{JOB_UID_LABEL}={uid_of(ctx.obj)}")
-    named = {key_of(one) for one in ctx.workloads}
+    named = {key_of(workload) for workload in ctx.workloads}
     if ctx.prebuilt:
         named.add(Key(ctx.key.namespace, ctx.prebuilt))
     gets = [LiveGet(WORKLOAD, key) for key in sorted(named)]
@@ -58,15 +60,15 @@ def _live(ctx: Context) -> QueueInputs | None:
     answers = ctx.facts.require_all(questions)
     if any(isinstance(answer, Unknown) for answer in answers):
         return None
-    found: dict[str, Obj] = {}
+    live_workloads: dict[str, Obj] = {}
     for answer in answers:
         if isinstance(answer, Absent):
             continue
         assert isinstance(answer, Present)
-        for one in answer.value if isinstance(answer.value, tuple) else (answer.value,):
-            found[uid_of(one)] = one
-    owned = tuple(one for one in found.values() if _owned(ctx, one))
-    prebuilt = next((one for one in found.values() if one["metadata"]["name"] == ctx.prebuilt), None)
+        for workload in answer.value if isinstance(answer.value, tuple) else (answer.value,):
+            live_workloads[uid_of(workload)] = workload
+    owned = tuple(one for one in live_workloads.values() if _owned(ctx, one))
+    prebuilt = next((one for one in live_workloads.values() if one["metadata"]["name"] == ctx.prebuilt), None)
     return replace(ctx.inputs, workloads=owned, prebuilt=prebuilt)
 
 

@@ -11,7 +11,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.inputs import QueueInputs
-from fournos.engine.queueing.job import Options
+from fournos.engine.queueing.job import QueueOptions
 from fournos.engine.runtime.decision import Facts
 from fournos.engine.runtime.steps import Patch
 from fournos.systems.frameworks import names
@@ -72,8 +72,8 @@ class Context:
         return queued(self.framework, self.obj, reason, going[0] if len(going) == 1 else None)
 
     @property
-    def options(self) -> Options:
-        return Options(labels_to_copy=self.framework.labels_to_copy)
+    def options(self) -> QueueOptions:
+        return QueueOptions(labels_to_copy=self.framework.labels_to_copy)
 
     @property
     def held_by_queue(self) -> bool:

@@ -14,7 +14,7 @@ from datetime import datetime
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import is_terminating
 from fournos.engine.queueing.ancestors import live_ancestor
-from fournos.engine.queueing.inputs import Ancestor, Outcome, Verdict
+from fournos.engine.queueing.inputs import Ancestor, QueueOutcome, Verdict
 from fournos.engine.queueing.managed import runs_elsewhere
 from fournos.engine.queueing.priority import NOT_FOUND, RESERVED
 from fournos.engine.queueing.reconcile import reconcile
@@ -65,7 +65,7 @@ def decide(
     return replace(warned, retry=warned.retry or outcome.retry)
 
 
-def _done(outcome: Outcome) -> Decision:
+def _done(outcome: QueueOutcome) -> Decision:
     return Decision(steps=outcome.steps, events=outcome.events, retry=outcome.retry)
 
 
@@ -118,7 +118,7 @@ def _hopeless(ctx: Context) -> Decision | None:
     return Decision(steps=(job.ending(reason, message),), events=(EventRecord("Warning", reason, message),))
 
 
-def _queue_warning(ctx: Context, outcome: Outcome) -> QueueWarning | None:
+def _queue_warning(ctx: Context, outcome: QueueOutcome) -> QueueWarning | None:
     if outcome.reason in (NOT_FOUND, RESERVED, "FlavorNotFound"):
         return QueueWarning(outcome.reason, outcome.message)
     return queued_twice(ctx.framework) if ctx.gated_pods else None

@@ -17,7 +17,7 @@ from fournos.systems.frameworks.podsets import follows
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacementPatch:
     """The patch of a pod template, or a warning why no placement is known."""
 
     patch: Mapping[str, Any] = field(default_factory=dict)
@@ -32,19 +32,19 @@ def flavor_questions(cluster_queue: Obj, requests: Iterable[str]) -> tuple[LiveG
 
 def place(
     cluster_queue: Obj, requests: Iterable[str], pod_template: Obj, facts: Facts, *, where: str
-) -> Placed:
+) -> PlacementPatch:
     """Returns the merge patch of the pod template.  The answers to `flavor_questions` must be available.
 
     Raises PodSetInfoError if the template contradicts every flavor that the queue has for the requests.
     """
     selector: Mapping[str, str] = pod_template.get("nodeSelector") or {}
-    wanted: dict[str, str] = dict(selector)
+    node_selector: dict[str, str] = dict(selector)
     tolerations: list[Any] = list(pod_template.get("tolerations") or ())
     for names in _groups(cluster_queue, requests):
         answers = {name: facts.require(LiveGet(RESOURCE_FLAVOR, Key("", name))) for name in names}
         unknown = next((one for one in answers.values() if isinstance(one, Unknown)), None)
         if unknown is not None:
-            return Placed(warning=f"the flavors of the queue could not be read: {unknown.reason}")
+            return PlacementPatch(warning=f"the flavors of the queue could not be read: {unknown.reason}")
         specs = {
             name: one.value.get("spec") or {} for name, one in answers.items() if isinstance(one, Present)
         }
@@ -54,28 +54,28 @@ def place(
             raise PodSetInfoError(text)
         if len(fitting) == 1:
             (spec,) = fitting.values()
-            wanted = union("nodeSelector", wanted, spec.get("nodeLabels"))
+            node_selector = union("nodeSelector", node_selector, spec.get("nodeLabels"))
             tolerations = distinct(tolerations, spec.get("tolerations"))
         elif any(not _follows(pod_template, spec) for spec in fitting.values()):
-            return Placed(
+            return PlacementPatch(
                 warning=f"the queue has several flavors with node labels or tolerations "
                 f"({', '.join(fitting)}): write those of one into {where}, or its admission is refused"
             )
     patch: dict[str, Any] = {}
-    if wanted != dict(selector):
-        patch["nodeSelector"] = wanted
+    if node_selector != dict(selector):
+        patch["nodeSelector"] = node_selector
     if tolerations != list(pod_template.get("tolerations") or ()):
         patch["tolerations"] = tolerations
-    return Placed(patch)
+    return PlacementPatch(patch)
 
 
 def _groups(cluster_queue: Obj, requests: Iterable[str]) -> list[tuple[str, ...]]:
     """Returns the flavors of each resource group that covers a requested resource."""
-    wanted = set(requests)
+    resources = set(requests)
     return [
         tuple(flavor["name"] for flavor in group["flavors"])
         for group in cluster_queue["spec"].get("resourceGroups") or ()
-        if wanted & set(group["coveredResources"])
+        if resources & set(group["coveredResources"])
     ]
 
 

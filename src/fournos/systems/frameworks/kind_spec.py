@@ -6,8 +6,9 @@ ended.  The protocol with Kueue is the same for all kinds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -16,7 +17,18 @@ from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kind_names import parse_name
 from fournos.engine.queueing.requests import REQUESTS_ANNOTATION
-from fournos.systems.frameworks.paths import Path
+
+_PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*")
+
+
+def _checked_path(text: str) -> str:
+    if not _PATH.fullmatch(text):
+        raise ValueError(f"{text!r} is no path: write field names with dots between them, as spec.suspend")
+    return text
+
+
+Path = Annotated[str, AfterValidator(_checked_path)]
+"""A dotted path into an object, such as "spec.taskRunTemplate.podTemplate"."""
 
 
 def _checked_name(text: str) -> str:
@@ -27,13 +39,13 @@ def _checked_name(text: str) -> str:
 Name = Annotated[str, AfterValidator(_checked_name)]
 
 
-class Row(BaseModel):
+class CamelModel(BaseModel):
     """A model with camelCase field names, as in Kubernetes; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
-class When(Row):
+class When(CamelModel):
     """A predicate: the path has one of the values or, without values, any value that is not empty."""
 
     path: Path
@@ -43,7 +55,7 @@ class When(Row):
         return found in self.values if self.values else bool(found)
 
 
-class Hold(Row):
+class Hold(CamelModel):
     """How an object is held before it runs, and released."""
 
     path: Path
@@ -59,14 +71,14 @@ class Hold(Row):
     """
 
 
-class Stop(Row):
+class Stop(CamelModel):
     """How an object that cannot be held again is ended."""
 
     path: Path
     value: Any
 
 
-class PodSetRule(Row):
+class PodSetRule(CamelModel):
     """A pod template inside the object."""
 
     name: str = Field("main", pattern=r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", max_length=63)
@@ -75,7 +87,7 @@ class PodSetRule(Row):
     """The path of the number of pods; 1 if it is not set or has no value."""
 
 
-class Requests(Row):
+class RequestRule(CamelModel):
     """The requests of an object without pod templates: its annotation, else the default."""
 
     annotation: str = REQUESTS_ANNOTATION
@@ -91,7 +103,7 @@ class Requests(Row):
         return value
 
 
-class FinishRule(Row):
+class FinishRule(CamelModel):
     """One rule that detects the end of an object: by a condition or by a field."""
 
     condition: str = ""
@@ -114,7 +126,7 @@ class FinishRule(Row):
         return self
 
 
-class Framework(Row):
+class Framework(CamelModel):
     """The description of one kind."""
 
     name: Name
@@ -124,7 +136,7 @@ class Framework(Row):
     stop: Stop | None = None
     """None: the object is held again, and continues when it is released."""
     pod_sets: tuple[PodSetRule, ...] = Field((), max_length=8)
-    requests: Requests = Requests()
+    requests: RequestRule = RequestRule()
     """Used if there are no podSets."""
     finished: tuple[FinishRule, ...] = Field(min_length=1)
     active: When | None = None

@@ -9,8 +9,9 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
+from fournos.api.kinds import RUN_POD_TEMPLATE
 from fournos.engine.queueing.kind_names import BadNameError, parse_name
-from fournos.systems.frameworks.kind_spec import FinishRule, Framework, Hold, Requests, Stop, When
+from fournos.systems.frameworks.kind_spec import FinishRule, Framework, Hold, RequestRule, Stop, When
 
 # Tekton accepts "PipelineRunPending" only at creation, and afterwards no change of the spec except of this
 # field.  Users hold runs by it, too.  A run that has started can be cancelled, but not suspended.
@@ -24,7 +25,7 @@ PIPELINE_RUN: Final = Framework(
         users_too=True,
     ),
     stop=Stop(path="spec.status", value="Cancelled"),
-    requests=Requests(pod_template="spec.taskRunTemplate.podTemplate"),
+    requests=RequestRule(pod_template=RUN_POD_TEMPLATE),
     finished=(FinishRule(condition="Succeeded"),),
     ready=When(path="status.startTime"),
     pods_label="tekton.dev/pipelineRun",
@@ -43,9 +44,9 @@ def load(file: str) -> tuple[Framework, ...]:
 
     Raises TableError.
     """
-    found = {_kind(one): one for one in BUILT_IN}
+    frameworks = {_kind(one): one for one in BUILT_IN}
     if not file:
-        return tuple(found.values())
+        return tuple(frameworks.values())
     try:
         body = yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {}
     except (OSError, yaml.YAMLError) as error:
@@ -53,28 +54,28 @@ def load(file: str) -> tuple[Framework, ...]:
     rows = body.get("frameworks") if isinstance(body, dict) else None
     if not isinstance(rows, list):
         raise TableError(f"{file} has no list of frameworks")
-    seen: set[tuple[str, str]] = set()
+    listed: set[tuple[str, str]] = set()
     for index, row in enumerate(rows):
         framework = _parsed(row, f"{file}: frameworks[{index}]")
-        if _kind(framework) in seen:
+        if _kind(framework) in listed:
             raise TableError(f"{file}: frameworks[{index}]: {framework.name} stands there twice")
-        seen.add(_kind(framework))
-        found[_kind(framework)] = framework
-    return tuple(found.values())
+        listed.add(_kind(framework))
+        frameworks[_kind(framework)] = framework
+    return tuple(frameworks.values())
 
 
 def chosen(frameworks: Iterable[Framework], names: Iterable[str]) -> tuple[Framework, ...]:
     """Returns the kinds with these names; all kinds without names.  Raises TableError for an unknown name."""
-    known = {one.name: one for one in frameworks}
-    wanted = tuple(dict.fromkeys(names))
-    for name in wanted:
+    by_name = {one.name: one for one in frameworks}
+    unique_names = tuple(dict.fromkeys(names))
+    for name in unique_names:
         try:
             parse_name(name)
         except BadNameError as error:
             raise TableError(str(error)) from None
-        if name not in known:
-            raise TableError(f"{name} is not described: known are {', '.join(known)}; add it to the file")
-    return tuple(known[name] for name in wanted) if wanted else tuple(known.values())
+        if name not in by_name:
+            raise TableError(f"{name} is not described: known are {', '.join(by_name)}; add it to the file")
+    return tuple(by_name[name] for name in unique_names) if unique_names else tuple(by_name.values())
 
 
 def _kind(framework: Framework) -> tuple[str, str]:

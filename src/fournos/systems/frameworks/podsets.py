@@ -159,11 +159,11 @@ def follows(pod_template: Obj, selector: Mapping[str, str], tolerations: Sequenc
 
 def _refusal(framework: Framework, info: PodSetInfo) -> str:
     kind, where = framework.resource.kind, framework.requests.pod_template
-    wanted = ", ".join(_words(info))
+    needs = ", ".join(_words(info))
     if where is None:
-        return f"the assigned flavor needs {wanted}, and a {kind} has no place for it: use a flavor without"
+        return f"the assigned flavor needs {needs}, and a {kind} has no place for it: use a flavor without"
     return (
-        f"the assigned flavor needs {wanted}, and a {kind} cannot be changed after its creation: "
+        f"the assigned flavor needs {needs}, and a {kind} cannot be changed after its creation: "
         f"write it into {where}, or use a flavor without"
     )
 

@@ -156,22 +156,22 @@ def queued(framework: Framework, obj: Obj, evicted: str = "", workload: Obj | No
     """Returns the object as the GenericJob that fits its kind and state."""
     if framework.stop is None:
         return QueuedObject(framework, obj, evicted, workload)
-    found = EndedByStop(framework, obj, evicted, workload)
+    stopped = EndedByStop(framework, obj, evicted, workload)
     if prebuilt_name(obj) and evicted and names.STOPPED_ANNOTATION in annotations_of(obj):
-        ended = found.ended()
+        ended = stopped.ended()
         if ended is None or not ended.succeeded:
             return HandedBack(framework, obj, evicted, workload)
-    return found
+    return stopped
 
 
 def _ended(rule: FinishRule, obj: Obj) -> Ended | None:
     text = str(read(obj, rule.message) or "") if rule.message else ""
     if rule.path:
-        found = read(obj, rule.path)
-        if found in rule.succeeded and found is not None:
-            return Ended(True, text or f"{rule.path} is {found}")
-        if found in rule.failed and found is not None:
-            return Ended(False, text or f"{rule.path} is {found}")
+        value = read(obj, rule.path)
+        if value in rule.succeeded and value is not None:
+            return Ended(True, text or f"{rule.path} is {value}")
+        if value in rule.failed and value is not None:
+            return Ended(False, text or f"{rule.path} is {value}")
         return None
     reported = condition(obj, rule.condition) or {}
     text = text or str(reported.get("message") or reported.get("reason") or "")

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fournos.api.fournosjob import FournosJobSpec, Gpus, Timeouts
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.api.slots import UNAVAILABLE_TAINT
 from fournos.engine.api.durations import format_duration, parse_duration
 from fournos.engine.kube.kinds import JOB
 from fournos.engine.kube.resource import Key, Obj, owner_reference
 from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.jobs.settings import JobSettings
 
 _NAMESPACE_VARIABLES = ("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE")
@@ -239,28 +238,28 @@ def _task_limits(pipeline: Obj, timeouts: Mapping[str, str]) -> list[dict[str, s
     ]
 
 
-def run_timeouts(wanted: Timeouts | None, settings: JobSettings) -> dict[str, str]:
+def run_timeouts(timeouts: Timeouts | None, settings: JobSettings) -> dict[str, str]:
     """Returns all three Tekton timeouts, as durations.
 
     All are set explicitly, so that finally tasks keep their share when tasks run out of time.  A
     timeout that the job does not set is derived from those that it sets (pipeline = tasks +
     finally), or is the setting's value.
     """
-    finally_ = (wanted and wanted.finally_) or settings.pipeline_finally_timeout
-    tasks = (wanted and wanted.tasks) or settings.pipeline_tasks_timeout
-    if not wanted or not (wanted.pipeline or wanted.tasks or wanted.finally_):
+    finally_ = (timeouts and timeouts.finally_) or settings.pipeline_finally_timeout
+    tasks = (timeouts and timeouts.tasks) or settings.pipeline_tasks_timeout
+    if not timeouts or not (timeouts.pipeline or timeouts.tasks or timeouts.finally_):
         return {"pipeline": settings.pipeline_timeout, "tasks": tasks, "finally": finally_}
-    if not wanted.pipeline:
+    if not timeouts.pipeline:
         whole = parse_duration(tasks) + parse_duration(finally_)
         return {"pipeline": format_duration(whole), "tasks": tasks, "finally": finally_}
-    whole = parse_duration(wanted.pipeline)
-    if wanted.tasks:
-        rest = format_duration(whole - parse_duration(wanted.tasks))
-        return {"pipeline": wanted.pipeline, "tasks": tasks, "finally": wanted.finally_ or rest}
-    if not wanted.finally_:
+    whole = parse_duration(timeouts.pipeline)
+    if timeouts.tasks:
+        rest = format_duration(whole - parse_duration(timeouts.tasks))
+        return {"pipeline": timeouts.pipeline, "tasks": tasks, "finally": timeouts.finally_ or rest}
+    if not timeouts.finally_:
         finally_ = format_duration(min(parse_duration(finally_), whole / 2))
     rest = format_duration(whole - parse_duration(finally_))
-    return {"pipeline": wanted.pipeline, "tasks": rest, "finally": finally_}
+    return {"pipeline": timeouts.pipeline, "tasks": rest, "finally": finally_}
 
 
 def secret_copy(job: Obj, *, name: str, vault_entry: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from fournos.api.kinds import PIPELINE_RUN
 from fournos.engine.api.times import creation_time
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
@@ -17,7 +18,6 @@ from fournos.engine.runtime.decision import Absent, LiveGet, LiveList, Unknown
 from fournos.engine.runtime.steps import Delete, Patch, Step
 from fournos.systems.jobs import names
 from fournos.systems.jobs.context import Context, run_ended, succeeded_condition
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 
 GRACEFUL, IMMEDIATE = "CancelledRunFinally", "Cancelled"
 _TAKEN_UP_WITHIN = timedelta(seconds=5)
@@ -30,7 +30,7 @@ _PODS_OVER = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class Cancellation:
     """The progress of a cancellation.
 
     `steps` are the next writes.  `wake_at` is the time of the next stage.  `retry`
@@ -44,7 +44,7 @@ class Ending:
     retry: bool = False
 
 
-def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, grace: float) -> Ending:
+def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, grace: float) -> Cancellation:
     """Returns the next step of the cancellation.
 
     `since` is the time at which the end was requested.  `grace` is in seconds.
@@ -56,11 +56,11 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
     # a run that was just created.
     unseen = LiveGet(PIPELINE_RUN, Key(ctx.namespace, run_name))
     if run is None and not isinstance(ctx.facts.require(unseen), Absent):
-        return Ending(ended=False, message="waiting to see the PipelineRun", retry=True)
+        return Cancellation(ended=False, message="waiting to see the PipelineRun", retry=True)
     if run is None or run_ended(run):
         return pods_gone(ctx, run_name, force_at=force_at)
     if ctx.now >= force_at:
-        return Ending(
+        return Cancellation(
             ended=False,
             steps=(Delete(PIPELINE_RUN, key_of(run), uid_of(run)),),
             message=f"PipelineRun {run_name} did not stop in time, deleting it",
@@ -69,20 +69,20 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
     taken_up_by = creation_time(run) + _TAKEN_UP_WITHIN
     if not run.get("status") and ctx.now < taken_up_by:
         message = f"waiting for Tekton to take up PipelineRun {run_name}"
-        return Ending(ended=False, message=message, wake_at=taken_up_by)
-    wanted = GRACEFUL if ctx.now < immediate_at else IMMEDIATE
+        return Cancellation(ended=False, message=message, wake_at=taken_up_by)
+    stop_value = GRACEFUL if ctx.now < immediate_at else IMMEDIATE
     requested = (run.get("spec") or {}).get("status")
-    steps = () if requested in (wanted, IMMEDIATE) else (_cancel(run, wanted),)
+    steps = () if requested in (stop_value, IMMEDIATE) else (_cancel(run, stop_value),)
     progress = str(succeeded_condition(run).get("message") or "")
-    return Ending(
+    return Cancellation(
         ended=False,
         steps=steps,
         message=progress,
-        wake_at=force_at if wanted == IMMEDIATE or requested == IMMEDIATE else immediate_at,
+        wake_at=force_at if stop_value == IMMEDIATE or requested == IMMEDIATE else immediate_at,
     )
 
 
-def pods_gone(ctx: Context, run_name: str, *, force_at: datetime | None) -> Ending:
+def pods_gone(ctx: Context, run_name: str, *, force_at: datetime | None) -> Cancellation:
     """Returns `ended` if a live list shows no pod of this run that may still be running.
 
     From `force_at` on, the pods that are left are deleted; None: they are only waited for.
@@ -91,18 +91,18 @@ def pods_gone(ctx: Context, run_name: str, *, force_at: datetime | None) -> Endi
     """
     answer = ctx.facts.require(LiveList(POD, ctx.namespace, f"tekton.dev/pipelineRun={run_name}"))
     if isinstance(answer, Unknown):
-        return Ending(ended=False, message=f"cannot see the run's pods: {answer.reason}", retry=True)
+        return Cancellation(ended=False, message=f"cannot see the run's pods: {answer.reason}", retry=True)
     pods: tuple[Obj, ...] = () if isinstance(answer, Absent) else answer.value
     owned = (pod for pod in pods if _may_be_of(pod, ctx.name))
     alive = [pod for pod in owned if (pod.get("status") or {}).get("phase") not in _PODS_OVER]
     if not alive:
-        return Ending(ended=True)
+        return Cancellation(ended=True)
     steps: tuple[Step, ...] = ()
     force = force_at is not None and ctx.now >= force_at
     if force:
         steps = tuple(Delete(POD, key_of(pod), uid_of(pod), grace_seconds=0) for pod in alive)
     waiting = ", ".join(sorted(pod["metadata"]["name"] for pod in alive)[:3])
-    return Ending(
+    return Cancellation(
         ended=False,
         steps=steps,
         message=f"waiting for {len(alive)} pod(s) to end: {waiting}",

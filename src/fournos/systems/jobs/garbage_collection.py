@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.times import creation_time
 from fournos.engine.kube.kinds import JOB
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
@@ -21,7 +21,6 @@ from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet
 from fournos.engine.runtime.projection import no_keys
 from fournos.engine.runtime.steps import Delete
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.jobs.observe import watches
 from fournos.systems.jobs.settings import JobSettings
 
@@ -32,7 +31,7 @@ _NAME = "job-name"
 
 
 @dataclass(frozen=True, slots=True)
-class Orphans:
+class OrphanedObjects:
     """Objects whose labels name a job that is not in the cache."""
 
     key: Key
@@ -40,7 +39,7 @@ class Orphans:
     children: tuple[tuple[Resource, Obj], ...]
 
 
-def observe(caches: Caches, key: Key) -> Orphans | None:
+def observe(caches: Caches, key: Key) -> OrphanedObjects | None:
     """Returns the objects whose labels name this job; None if the job is in the cache or there are none."""
     if caches[FOURNOS_JOB].get(key) is not None:
         return None
@@ -50,10 +49,10 @@ def observe(caches: Caches, key: Key) -> Orphans | None:
         for obj in caches[resource].by(_NAME, key.name)
         if obj["metadata"]["namespace"] == key.namespace
     )
-    return Orphans(key, children) if children else None
+    return OrphanedObjects(key, children) if children else None
 
 
-def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision:
+def decide(observed: OrphanedObjects, facts: Facts, now: datetime) -> Decision:
     """Deletes objects of the minimum age, if a live read confirms that the job does not exist.  Pure."""
     old = [(kind, obj) for kind, obj in observed.children if _old_enough(obj, now)]
     if not old:
@@ -76,12 +75,12 @@ def collect(caches: Caches) -> Iterable[Key]:
                     yield key
 
 
-def orphans_controller(settings: JobSettings) -> Controller[Orphans]:
+def orphans_controller(settings: JobSettings) -> Controller[OrphanedObjects]:
     """Returns the controller of orphans.
 
     No watch event enqueues a key: the periodic garbage collection finds them.
     """
-    kept = (FOURNOS_JOB, *_CHILDREN)
+    resources = (FOURNOS_JOB, *_CHILDREN)
     return Controller(
         name="orphans",
         watches=tuple(
@@ -91,7 +90,7 @@ def orphans_controller(settings: JobSettings) -> Controller[Orphans]:
                 indexes={} if watch.resource is FOURNOS_JOB else {_NAME: _named},
             )
             for watch in watches(settings)
-            if watch.resource in kept
+            if watch.resource in resources
         ),
         observe=observe,
         decide=decide,
@@ -100,7 +99,7 @@ def orphans_controller(settings: JobSettings) -> Controller[Orphans]:
     )
 
 
-def _absent_job(orphans: Orphans) -> Obj:
+def _absent_job(orphans: OrphanedObjects) -> Obj:
     """Returns a placeholder for the missing job; it is never written to the API server."""
     return {"metadata": {"namespace": orphans.key.namespace, "name": orphans.key.name, "uid": ""}}
 

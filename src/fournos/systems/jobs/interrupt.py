@@ -15,14 +15,14 @@ from fournos.engine.api.times import format_time
 from fournos.engine.queueing.release import release_quota
 from fournos.engine.queueing.state import QueueState, view
 from fournos.engine.runtime.decision import Decision
-from fournos.systems.jobs.cancel_run import IMMEDIATE, Ending, end_run
+from fournos.systems.jobs.cancel_run import IMMEDIATE, Cancellation, end_run
 from fournos.systems.jobs.context import Context, run_ended, run_succeeded
 from fournos.systems.jobs.finish import finish, release
 from fournos.systems.jobs.quota import granted
 from fournos.systems.jobs.takeover import finalizers_off
 
 
-class Kind(Enum):
+class InterruptionCause(Enum):
     """The cause of an interruption.
 
     The value is the reason of its event, except for a shutdown or a deletion ("Stopping").
@@ -39,7 +39,7 @@ class Kind(Enum):
 class Interrupt:
     """The cause of an interruption and how the run is stopped."""
 
-    kind: Kind
+    kind: InterruptionCause
     graceful: bool
     grace: float
     """Seconds that finally tasks may take before the stop becomes immediate."""
@@ -50,9 +50,9 @@ def interrupt(ctx: Context) -> Interrupt | None:
     """Returns the interruption of this job with the highest precedence, or None."""
     settings, spec, phase = ctx.settings, ctx.spec, ctx.draft.phase
     if ctx.deleting:
-        return Interrupt(Kind.DELETED, spec.shutdown != "Terminate", settings.deletion_grace_sec)
+        return Interrupt(InterruptionCause.DELETED, spec.shutdown != "Terminate", settings.deletion_grace_sec)
     if spec.shutdown:
-        return Interrupt(Kind.SHUTDOWN, spec.shutdown == "Stop", settings.stop_grace_sec)
+        return Interrupt(InterruptionCause.SHUTDOWN, spec.shutdown == "Stop", settings.stop_grace_sec)
     if phase not in HOLDING:
         return None
     under_way = ctx.draft.stop_requested_at is not None
@@ -63,9 +63,11 @@ def interrupt(ctx: Context) -> Interrupt | None:
         if lost:
             return lost
     if spec.suspend:
-        return Interrupt(Kind.SUSPENDED, True, settings.stop_grace_sec, "Suspended by spec.suspend")
+        return Interrupt(
+            InterruptionCause.SUSPENDED, True, settings.stop_grace_sec, "Suspended by spec.suspend"
+        )
     if under_way:  # the quota returned or the suspension was lifted while the run was being stopped
-        return Interrupt(Kind.EVICTED, True, settings.eviction_grace_sec, "Interrupted")
+        return Interrupt(InterruptionCause.EVICTED, True, settings.eviction_grace_sec, "Interrupted")
     return None
 
 
@@ -75,14 +77,16 @@ def _quota_lost(ctx: Context) -> Interrupt | None:
     Also corrects `status.cluster` and the attempt's cluster to the one of the
     admission, which is authoritative.
     """
-    grace, found = ctx.settings.eviction_grace_sec, granted(ctx)
-    if found.lost:
-        return Interrupt(Kind.LOST, True, grace, found.lost)
-    if found.evicted is not None:
-        queue = view(found.evicted)
-        return Interrupt(Kind.EVICTED, True, grace, f"Evicted by Kueue ({queue.reason}): {queue.message}")
-    if found.cluster and found.cluster != ctx.draft.cluster:
-        ctx.draft.put(cluster=found.cluster).amend_attempt(cluster=found.cluster)
+    grace, grant = ctx.settings.eviction_grace_sec, granted(ctx)
+    if grant.lost:
+        return Interrupt(InterruptionCause.LOST, True, grace, grant.lost)
+    if grant.evicted is not None:
+        queue = view(grant.evicted)
+        return Interrupt(
+            InterruptionCause.EVICTED, True, grace, f"Evicted by Kueue ({queue.reason}): {queue.message}"
+        )
+    if grant.cluster and grant.cluster != ctx.draft.cluster:
+        ctx.draft.put(cluster=grant.cluster).amend_attempt(cluster=grant.cluster)
     return None
 
 
@@ -112,7 +116,7 @@ def carry_out(ctx: Context, cause: Interrupt) -> Decision:
 
 def _claim(ctx: Context, cause: Interrupt) -> Decision:
     ctx.draft.put(stopRequestedAt=format_time(ctx.now))
-    if cause.kind is Kind.SHUTDOWN:
+    if cause.kind is InterruptionCause.SHUTDOWN:
         stop = ctx.spec.shutdown
         waits = "PipelineRun cleanup" if cause.graceful else "PipelineRun to stop"
         ctx.draft.enter("Stopping", f"Shutdown ({stop}) requested, waiting for {waits}")
@@ -123,7 +127,7 @@ def _claim(ctx: Context, cause: Interrupt) -> Decision:
             f"PipelineRun cancellation requested (graceful={cause.graceful})",
         )
         ctx.draft.event("Stopping", f"Shutdown ({stop}) requested")
-    elif cause.kind is Kind.DELETED:
+    elif cause.kind is InterruptionCause.DELETED:
         ctx.draft.set_message("Deletion requested, waiting for the run to stop")
         ctx.draft.event("Stopping", "Deletion requested, stopping the run first")
     elif cause.message:
@@ -132,15 +136,15 @@ def _claim(ctx: Context, cause: Interrupt) -> Decision:
     return ctx.decision()
 
 
-def _report(ctx: Context, cause: Interrupt, ending: Ending) -> None:
+def _report(ctx: Context, cause: Interrupt, ending: Cancellation) -> None:
     detail = ending.message or "waiting for PipelineRun cleanup"
-    if cause.kind is Kind.SHUTDOWN and not cause.graceful:
+    if cause.kind is InterruptionCause.SHUTDOWN and not cause.graceful:
         suffix = f": {ending.message}" if ending.message else ", waiting for PipelineRun to stop"
         ctx.draft.enter("Stopping", f"Terminating{suffix}")
-    elif cause.kind is Kind.SHUTDOWN:
+    elif cause.kind is InterruptionCause.SHUTDOWN:
         message = f"Stopping, waiting for cleanup: {ending.message}" if ending.message else ""
         ctx.draft.enter("Stopping", message or "Stopping, waiting for PipelineRun cleanup")
-    elif cause.kind is not Kind.DELETED:
+    elif cause.kind is not InterruptionCause.DELETED:
         ctx.draft.set_message(f"{cause.message}. Stopping the run: {detail}")
 
 
@@ -150,7 +154,7 @@ def _settle(ctx: Context, cause: Interrupt) -> Decision:
     A run that succeeded in spite of the interruption counts as a success.
     """
     run = ctx.run
-    if run is not None and run_succeeded(run) and cause.kind is not Kind.DELETED:
+    if run is not None and run_succeeded(run) and cause.kind is not InterruptionCause.DELETED:
         ctx.draft.end_attempt("Succeeded")
         ctx.draft.condition("PipelineRunReady", "True", "Succeeded", "Pipeline completed successfully")
         return finish(ctx, "Succeeded", "Pipeline completed successfully")
@@ -173,7 +177,7 @@ def _stopped(ctx: Context, cause: Interrupt) -> Decision:
 def _requeued(ctx: Context, cause: Interrupt) -> Decision:
     """Returns the same Workload to the queue; Kueue decides its position there."""
     workload = ctx.workload
-    ctx.draft.end_attempt("Lost" if cause.kind is Kind.LOST else "Evicted", cause.message)
+    ctx.draft.end_attempt("Lost" if cause.kind is InterruptionCause.LOST else "Evicted", cause.message)
     _back_to_pending(ctx, f"{cause.message}. Waiting to be admitted again")
     ctx.draft.condition("WorkloadAdmitted", "False", "Evicted", cause.message)
     holds = workload is not None and view(workload).state is QueueState.EVICTED
@@ -194,9 +198,9 @@ def _back_to_pending(ctx: Context, message: str) -> None:
 
 
 _SETTLE = {
-    Kind.DELETED: _deleted,
-    Kind.SHUTDOWN: _stopped,
-    Kind.EVICTED: _requeued,
-    Kind.LOST: _requeued,
-    Kind.SUSPENDED: _suspended,
+    InterruptionCause.DELETED: _deleted,
+    InterruptionCause.SHUTDOWN: _stopped,
+    InterruptionCause.EVICTED: _requeued,
+    InterruptionCause.LOST: _requeued,
+    InterruptionCause.SUSPENDED: _suspended,
 }

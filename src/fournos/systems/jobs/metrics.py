@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE
 from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Phase
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import creation_time, parse_time
@@ -22,7 +22,6 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import Metric
-from fournos.systems.jobs.kinds import PIPELINE
 from fournos.systems.jobs.waiting import CAUSE_OF_REASON, LOCK, QUOTA
 
 PIPELINES_MAX: Final = 30
@@ -166,12 +165,12 @@ class JobMetrics:
                 finished = str((job["status"].get("phaseTimes") or {}).get("finished") or "")
                 ends[pipeline].append((finished, phase))
                 labels[pipeline] = labels.get(pipeline) or self._label(job)
-        found: dict[str, int] = defaultdict(int)
+        failures: dict[str, int] = defaultdict(int)
         for pipeline, pairs in ends.items():
             succeeded = max((at for at, phase in pairs if phase == Phase.SUCCEEDED), default="")
             count = sum(phase == Phase.FAILED and at > succeeded for at, phase in pairs)
-            found[labels[pipeline]] = max(found[labels[pipeline]], count)
-        return found
+            failures[labels[pipeline]] = max(failures[labels[pipeline]], count)
+        return failures
 
     def _label(self, job: Obj) -> str:
         """Returns the value of the label `pipeline`, of which there are at most PIPELINES_MAX + 2."""

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fournos.api.fournosjob import FournosJobSpec
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.api.phase import HOLDING
 from fournos.engine.kube.kinds import JOB
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
@@ -19,7 +19,6 @@ from fournos.engine.runtime.projection import controller_uid, no_keys, pick
 from fournos.systems.jobs import names
 from fournos.systems.jobs.alternatives import Free, free_quota, lent
 from fournos.systems.jobs.context import Observed
-from fournos.systems.jobs.kinds import PIPELINE, PIPELINE_RUN
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.waiting import NAMING_AT_MOST, waits_for
 
@@ -152,11 +151,11 @@ class Observer:
         Computed once per change of the cache, not once per pass.
         """
         store = caches[resource]
-        found = self._names.get(names_in)
-        if found is None or found[0] != store.revision:
+        cached = self._names.get(names_in)
+        if cached is None or cached[0] != store.revision:
             gathered = frozenset(name for obj in store for name in names_in(obj))
-            found = self._names[names_in] = (store.revision, gathered)
-        return found[1]
+            cached = self._names[names_in] = (store.revision, gathered)
+        return cached[1]
 
     def _gpu_names(self, queue: Obj) -> Iterable[str]:
         prefix = self._settings.gpu_resource_prefix
@@ -292,13 +291,13 @@ def project_pipeline(pipeline: Obj) -> Obj:
 
 def project_run(run: Obj) -> Obj:
     status = run.get("status") or {}
-    kept: dict[str, Any] = {
+    run_status: dict[str, Any] = {
         name: status[name] for name in ("conditions", "startTime", "completionTime") if name in status
     }
     return {
         "metadata": _owned_metadata(run),
         "spec": {"status": (run.get("spec") or {}).get("status")},
-        "status": kept,
+        "status": run_status,
     }
 
 
@@ -322,7 +321,7 @@ def project_queue(queue: Obj) -> Obj:
 
 
 def _owned_metadata(obj: Obj) -> dict[str, Any]:
-    kept = (
+    fields = (
         "name",
         "namespace",
         "uid",
@@ -332,4 +331,4 @@ def _owned_metadata(obj: Obj) -> dict[str, Any]:
         "labels",
         "ownerReferences",
     )
-    return pick(obj["metadata"], kept)
+    return pick(obj["metadata"], fields)

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, User
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.params import params_webhook
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.task_runs import difference
@@ -142,12 +141,12 @@ def _get(resource: Resource, key: Key, uid: str, facts: Facts) -> dict[str, Any]
 
 
 def _of_resolver(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown:
-    found = _get(JOB, Key(pod["metadata"]["namespace"], owner["name"]), owner["uid"], facts)
-    if not isinstance(found, dict):
-        return found
-    if not controls(job, found):
+    resolver = _get(JOB, Key(pod["metadata"]["namespace"], owner["name"]), owner["uid"], facts)
+    if not isinstance(resolver, dict):
+        return resolver
+    if not controls(job, resolver):
         return f"Job {owner['name']} is not of FournosJob {job['metadata']['name']}"
-    if _content(pod["spec"]) != _content(found["spec"]["template"]["spec"]):
+    if _content(pod["spec"]) != _content(resolver["spec"]["template"]["spec"]):
         return f"pod {pod['metadata']['name']} does not run what Job {owner['name']} says"
     return ""
 
@@ -156,11 +155,11 @@ def _content(spec: Obj) -> object:
     """Returns the containers and volumes of a pod spec, without the token volume that the API server adds."""
     containers, tokens = [], set()
     for section in ("initContainers", "containers", "ephemeralContainers"):
-        for one in spec.get(section) or ():
-            mounts = one.get("volumeMounts") or ()
+        for container in spec.get(section) or ():
+            mounts = container.get("volumeMounts") or ()
             tokens |= {mount["name"] for mount in mounts if mount.get("mountPath") == _TOKEN_AT}
             others = [mount for mount in mounts if mount.get("mountPath") != _TOKEN_AT]
-            containers.append(({name: one.get(name) or None for name in _RUNS}, others))
+            containers.append(({name: container.get(name) or None for name in _RUNS}, others))
     return containers, [one for one in spec.get("volumes") or () if one["name"] not in tokens]
 
 

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE, text_of
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.runtime.decision import Facts, LiveGet, Present
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE
 from fournos.systems.jobs.settings import JobSettings
 
 _HAS_PARAMS: Final = "has(object.spec) && has(object.spec.params)"

@@ -12,14 +12,13 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.systems.jobs.controller import JOBS, jobs_controller
-from fournos.systems.jobs.files import roots
 from fournos.systems.jobs.garbage_collection import orphans_controller
 from fournos.systems.jobs.metrics import JobMetrics
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.rights import OPERATOR_NAMESPACE, RIGHTS
 from fournos.systems.jobs.rules import RULES
 from fournos.systems.jobs.settings import JobSettings
-from fournos.systems.jobs.template import load_template
+from fournos.systems.jobs.template import load_template, template_roots
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ _SERVICE = Service(OPERATOR_NAMESPACE, "fournos-webhooks")
 
 
 def start(settings: JobSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
-    template = load_template(settings.resolve_job_template, roots=roots())
+    template = load_template(settings.resolve_job_template, roots=template_roots())
     if template.error:
         log.error("the resolve Job template '%s' %s: jobs wait", template.path, template.error)
     counted = JobMetrics(metrics, clock)

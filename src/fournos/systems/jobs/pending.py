@@ -11,7 +11,7 @@ from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
 from fournos.engine.queueing.inputs import Ancestor, Verdict
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.priority import NOT_FOUND, RESERVED
-from fournos.engine.queueing.state import QueueState, QueueView, view
+from fournos.engine.queueing.state import QueueState, WorkloadView, view
 from fournos.engine.runtime.decision import Absent, Decision, LiveGet, Present, Unknown
 from fournos.engine.runtime.steps import Create
 from fournos.systems.jobs import names
@@ -164,7 +164,7 @@ def _without_class(ctx: Context) -> Decision:
     return wait(ctx, "WorkloadAdmitted", NOT_FOUND, text)
 
 
-def _record_reason(ctx: Context, queue: QueueView) -> None:
+def _record_reason(ctx: Context, queue: WorkloadView) -> None:
     if queue.state is QueueState.WAITING and not queue.message:
         return  # Kueue has not evaluated the Workload yet
     waiting = Waiting(cause=cause_by_kueue(queue))

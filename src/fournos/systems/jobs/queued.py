@@ -16,8 +16,8 @@ from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
-from fournos.engine.queueing.inputs import Outcome, QueueInputs
-from fournos.engine.queueing.job import Ended, Options
+from fournos.engine.queueing.inputs import QueueInputs, QueueOutcome
+from fournos.engine.queueing.job import Ended, QueueOptions
 from fournos.engine.queueing.kinds import WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.managed import runs_elsewhere
 from fournos.engine.queueing.reconcile import reconcile
@@ -30,7 +30,7 @@ from fournos.systems.jobs.alternatives import gpus_to_ask_for
 from fournos.systems.jobs.context import Context
 
 
-def queue(ctx: Context) -> Outcome:
+def queue(ctx: Context) -> QueueOutcome:
     """Reconciles the job's Workload.
 
     Applies to a job that is new or waiting, one that has ended, and one that another cluster runs.
@@ -42,7 +42,7 @@ def queue(ctx: Context) -> Outcome:
         prebuilt=ctx.observed.prebuilt,
         workload_classes=_classes(ctx),
     )
-    options = Options(
+    options = QueueOptions(
         without_queue_name=True,
         pods_ready=False,  # reported by `running`, together with the run
         confirm_start=ctx.draft.attempt > 0,
@@ -119,10 +119,10 @@ class QueuedFournosJob:
     # --- the requested Workload ---
 
     def workload_request(self, priority: Priority | None) -> WorkloadRequest:
-        found = self._requests.get(priority)
-        if found is None:
+        request = self._requests.get(priority)
+        if request is None:
             ctx = self.ctx
-            found = self._requests[priority] = build.workload_request(
+            request = self._requests[priority] = build.workload_request(
                 ctx.job,
                 ctx.spec,
                 hardware=gpus_to_ask_for(ctx),
@@ -131,7 +131,7 @@ class QueuedFournosJob:
                 name_taken=name_is_taken(ctx),
                 settings=ctx.settings,
             )
-        return found
+        return request
 
     def workload_priority_class(self) -> str:
         """Returns the requested class, or "" while the Workload holds quota.

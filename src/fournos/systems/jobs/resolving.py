@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from fournos.api.kinds import PIPELINE
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import creation_time
 from fournos.engine.kube.kinds import JOB, POD
@@ -24,7 +25,6 @@ from fournos.systems.jobs import build, names
 from fournos.systems.jobs.allow import secret_consumer
 from fournos.systems.jobs.context import Context
 from fournos.systems.jobs.finish import fail
-from fournos.systems.jobs.kinds import PIPELINE
 from fournos.systems.jobs.params import problem
 from fournos.systems.jobs.pending import QUEUED, in_queue
 from fournos.systems.jobs.waiting import wait, wait_if_curable

@@ -13,12 +13,12 @@ from typing import Any, Final
 import orjson
 
 from fournos.api.fournosjob import MAX_RESULTS
+from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.runtime.decision import Answer, LiveGet, Present, Unknown
 from fournos.systems.jobs.context import Context
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.names import RESULT_NAME
 from fournos.systems.jobs.task_runs import believed, children
 
@@ -38,16 +38,16 @@ def keep_results(ctx: Context) -> bool:
     run = ctx.run
     if run is None or not prebuilt_name(ctx.job):
         return True
-    found = ctx.facts.require(LiveGet(PIPELINE_RUN, key_of(run)))
-    tasks = ctx.facts.require_all(_tasks(found, run))
-    if any(isinstance(one, Unknown) and not one.forbidden for one in (found, *tasks)) and _early(ctx, run):
+    live_run = ctx.facts.require(LiveGet(PIPELINE_RUN, key_of(run)))
+    tasks = ctx.facts.require_all(_tasks(live_run, run))
+    if any(isinstance(one, Unknown) and not one.forbidden for one in (live_run, *tasks)) and _early(ctx, run):
         return False
     mine: list[Obj] = []
-    if isinstance(found, Present):
-        mine, problem = believed(found.value, [task.value for task in tasks if isinstance(task, Present)])
+    if isinstance(live_run, Present):
+        mine, problem = believed(live_run.value, [task.value for task in tasks if isinstance(task, Present)])
         if not problem or any(isinstance(task, Unknown) for task in tasks):
-            mine.append(found.value)
-        elif any(_results(found.value)):
+            mine.append(live_run.value)
+        elif any(_results(live_run.value)):
             text = f"The results of PipelineRun {run['metadata']['name']} itself do not count: {problem}"
             ctx.draft.event("ResultsNotKept", text, warning=True)
     results = [result for obj in mine for result in _results(obj)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.times import creation_time, parse_time
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
 from fournos.engine.queueing.report import pods_ready_patch
@@ -24,7 +24,6 @@ from fournos.systems.jobs.allow import secret_consumer
 from fournos.systems.jobs.cancel_run import pods_gone
 from fournos.systems.jobs.context import Context, run_ended, run_succeeded, succeeded_condition
 from fournos.systems.jobs.finish import fail, fail_attempt, finish
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.jobs.waiting import wait, wait_if_curable
 
 _STARTED_WITHIN = timedelta(seconds=2)
@@ -52,16 +51,16 @@ def _mark(ctx: Context) -> list[Step]:
     """
     meta = ctx.job["metadata"]
     labels = meta.get("labels") or {}
-    wanted: dict[str, object] = {}
+    metadata: dict[str, object] = {}
     if not ctx.spec.lock_only and not ctx.holds_finalizer:
-        wanted |= switched(ctx.job, names.FINALIZER, on=True)
+        metadata |= switched(ctx.job, names.FINALIZER, on=True)
     exclusive = ctx.spec.cluster if ctx.spec.exclusive or ctx.spec.lock_only else None
     if exclusive and labels.get(names.EXCLUSIVE_CLUSTER_LABEL) != exclusive:
-        wanted["labels"] = {names.EXCLUSIVE_CLUSTER_LABEL: exclusive}
-    if not wanted:
+        metadata["labels"] = {names.EXCLUSIVE_CLUSTER_LABEL: exclusive}
+    if not metadata:
         return []
     # resourceVersion is a precondition: the metadata must not be written from a stale view.
-    body = {"metadata": {"resourceVersion": meta["resourceVersion"], **wanted}}
+    body = {"metadata": {"resourceVersion": meta["resourceVersion"], **metadata}}
     return [Patch(FOURNOS_JOB, key_of(ctx.job), body)]
 
 

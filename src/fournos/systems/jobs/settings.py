@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.api.fournosjob import MAX_REPEATS
 from fournos.engine.api.durations import parse_duration
+from fournos.engine.runtime.settings_types import LogLevel, Seconds, with_placeholder
 
 SecretPolicy = Literal["open", "listed"]
 
@@ -43,12 +44,8 @@ class JobSettings(BaseSettings):
     vault_secret_pattern: str = Field("vault-{entry}", description="Pattern for naming vault-synced Secrets")
     kueue_local_queue_name: str = Field("fournos-queue", description="Kueue LocalQueue name")
     gpu_resource_prefix: str = Field("fournos/gpu-", description="Resource name prefix for GPU types")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
-        "INFO", description="Logging level"
-    )
-    gc_interval_sec: Annotated[float, Field(gt=0)] = Field(
-        300.0, description="Resource GC interval (seconds)"
-    )
+    log_level: LogLevel = "INFO"
+    gc_interval_sec: Seconds = Field(300.0, description="Resource GC interval (seconds)")
     resolve_deadline_sec: Annotated[int, Field(gt=0)] = Field(
         300, description="Deadline for the resolve Job (seconds)"
     )
@@ -64,18 +61,18 @@ class JobSettings(BaseSettings):
     pipeline_timeout: str = Field("25h0m0s", description="Timeout of a whole PipelineRun")
     pipeline_tasks_timeout: str = Field("24h0m0s", description="Timeout of a PipelineRun's tasks")
     pipeline_finally_timeout: str = Field("1h0m0s", description="Timeout of a PipelineRun's finally tasks")
-    stop_grace_sec: Annotated[float, Field(gt=0)] = Field(
+    stop_grace_sec: Seconds = Field(
         3900.0,
         description="How long a graceful stop may run finally tasks before it is made immediate (seconds)",
     )
-    eviction_grace_sec: Annotated[float, Field(gt=0)] = Field(
+    eviction_grace_sec: Seconds = Field(
         300.0,
         description="The same for a run that Kueue evicted: another job waits for its quota (seconds)",
     )
-    deletion_grace_sec: Annotated[float, Field(gt=0)] = Field(
+    deletion_grace_sec: Seconds = Field(
         300.0, description="The same for a run whose FournosJob is deleted (seconds)"
     )
-    terminate_grace_sec: Annotated[float, Field(gt=0)] = Field(
+    terminate_grace_sec: Seconds = Field(
         120.0,
         description="How long an immediate stop may take before the PipelineRun and its pods are deleted "
         "by force (seconds)",
@@ -130,12 +127,12 @@ class JobSettings(BaseSettings):
     @field_validator("kubeconfig_secret_pattern")
     @classmethod
     def _names_cluster(cls, value: str) -> str:
-        return _with_placeholder(value, "cluster")
+        return with_placeholder(value, "cluster")
 
     @field_validator("vault_secret_pattern")
     @classmethod
     def _names_entry(cls, value: str) -> str:
-        return _with_placeholder(value, "entry")
+        return with_placeholder(value, "entry")
 
     def kubeconfig_secret(self, cluster: str) -> str:
         return self.kubeconfig_secret_pattern.replace("{cluster}", cluster)
@@ -146,9 +143,3 @@ class JobSettings(BaseSettings):
         if ref.startswith(prefix) and ref.endswith(suffix) and len(ref) > len(prefix) + len(suffix) > 0:
             return ref
         return self.vault_secret_pattern.replace("{entry}", ref)
-
-
-def _with_placeholder(pattern: str, name: str) -> str:
-    if pattern.count(f"{{{name}}}") != 1:
-        raise ValueError(f"must contain {{{name}}} exactly once, like 'prefix-{{{name}}}'")
-    return pattern

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from fournos.api.kinds import PIPELINE_RUN
 from fournos.api.phase import HOLDING
 from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.engine.runtime.decision import Decision, LiveGet, Present
 from fournos.systems.jobs import names
 from fournos.systems.jobs.context import Context, run_ended
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 
 _DIGITS: Final = 6
 """The maximum number of digits in the attempt label."""

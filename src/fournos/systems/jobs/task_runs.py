@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from fournos.api.kinds import TASK_RUN
 from fournos.engine.kube.resource import Obj, controls, uid_of
-from fournos.systems.jobs.kinds import TASK_RUN
 
 _LATER: Final = re.compile(r"\$\((?:tasks|finally|context\.pipelineTask)\b[^)]*\)")
 """What Tekton fills in when it makes the TaskRun, and status.pipelineSpec still has as it was written."""

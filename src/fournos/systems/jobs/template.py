@@ -7,8 +7,11 @@ from pathlib import Path
 
 import yaml
 
+import fournos
 from fournos.api.pod_rights import operator_account
 from fournos.engine.kube.resource import Obj
+
+_PACKAGE = Path(fournos.__file__).resolve().parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,14 @@ class Template:
     path: str
     body: Obj | None
     error: str = ""
+
+
+def template_roots() -> tuple[Path, ...]:
+    """Returns the directories in which a relative path of a template is searched.
+
+    They are the working directory, a checkout, and the installed data.
+    """
+    return (Path.cwd(), _PACKAGE.parents[1], _PACKAGE / "_data")
 
 
 def load_template(path: str, *, roots: tuple[Path, ...]) -> Template:

@@ -9,7 +9,7 @@ from fournos.api.fournosjob import Waiting
 from fournos.api.phase import Phase
 from fournos.api.slots import blames_others, no_jobs, unavailable_in
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.state import QueueView
+from fournos.engine.queueing.state import WorkloadView
 from fournos.engine.queueing.waiting import named_reason
 from fournos.engine.runtime.decision import Decision, StepFailure
 from fournos.systems.jobs.context import Context
@@ -69,12 +69,12 @@ def wait_if_curable(ctx: Context, failure: StepFailure, type_: str, *, engine: s
     return None
 
 
-def cause_by_kueue(queue: QueueView) -> str:
+def cause_by_kueue(queue: WorkloadView) -> str:
     """Returns the cause of the reason for which Kueue does not admit a Workload."""
     return CAUSE_OF_REASON.get(named_reason(queue.reason, queue.message), QUOTA)
 
 
-def admission(ctx: Context, queue: QueueView) -> tuple[str, Waiting]:
+def admission(ctx: Context, queue: WorkloadView) -> tuple[str, Waiting]:
     """Returns the message of a queued job, and what it waits for.
 
     The message is Kueue's; if the job waits for a cluster that another job holds, it names that job instead.
@@ -84,7 +84,7 @@ def admission(ctx: Context, queue: QueueView) -> tuple[str, Waiting]:
     waiting = Waiting(cause=cause_by_kueue(queue))
     if not queue.message:
         return "Waiting for Kueue admission", waiting
-    seen = ctx.observed
+    observed = ctx.observed
     cluster = ctx.spec.cluster
     lock = Waiting(cause=LOCK, cluster=cluster)
     closed, kueue_message = unavailable_in(queue.message)
@@ -93,14 +93,14 @@ def admission(ctx: Context, queue: QueueView) -> tuple[str, Waiting]:
     if closed and not cluster and not blames_others(kueue_message):
         return f"{no_jobs(closed)}. Waiting until one does", lock
     if SLOT_RESOURCE in kueue_message:
-        if cluster and seen.exclusive_holders:
-            name = seen.exclusive_holders[0] if seen.may_name_holder else None
+        if cluster and observed.exclusive_holders:
+            name = observed.exclusive_holders[0] if observed.may_name_holder else None
             holder = f"job {name}" if name else "another job"
             text = f"Cluster {cluster} is exclusively locked by {holder}, waiting for it to finish"
             return text, lock.model_copy(update={"holder": name})
-        if cluster and seen.holders and ctx.spec.exclusive:
+        if cluster and observed.holders and ctx.spec.exclusive:
             return f"Waiting for exclusive access to cluster {cluster} (other jobs are still running)", lock
-        if not cluster and seen.all_locked:
+        if not cluster and observed.all_locked:
             return "All eligible clusters are exclusively locked, waiting for availability", lock
         waiting = Waiting(cause=waiting.cause, cluster=cluster)
     if closed and not cluster:

@@ -22,7 +22,7 @@ _AGAIN: Final = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StartObstacle:
     """The reason why pods do not start, if one was found."""
 
     text: str = ""
@@ -30,21 +30,21 @@ class Cause:
     """The time of the next check; None if no pod waits."""
 
 
-def cause(ctx: Context, job: Obj) -> Cause:
+def cause(ctx: Context, job: Obj) -> StartObstacle:
     """Returns the newest warning about the Job or pod that waits."""
     held = _held(ctx, job)
     if held is None:
-        return Cause()
+        return StartObstacle()
     since = parse_time(held["metadata"].get("creationTimestamp") or job["metadata"]["creationTimestamp"])
     if ctx.now < since + _PATIENCE:
-        return Cause(look_at=since + _PATIENCE)
+        return StartObstacle(look_at=since + _PATIENCE)
     # Selected by UID, not by name: an earlier Job and the MiniCluster itself have the same name.
     question = LiveList(EVENT, ctx.namespace, fields=f"regarding.uid={uid_of(held)},type=Warning")
     answer = ctx.facts.require(question)
     found = answer.value if isinstance(answer, Present) else ()
     newest = max(found, key=_time, default=None)
     text = f"{newest.get('reason')}: {newest.get('note') or ''}" if newest else ""
-    return Cause(text, ctx.now + _AGAIN)
+    return StartObstacle(text, ctx.now + _AGAIN)
 
 
 def _held(ctx: Context, job: Obj) -> Obj | None:

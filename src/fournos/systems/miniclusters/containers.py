@@ -30,14 +30,14 @@ def _pull_policy(container: Container) -> str:
 
 def _common(container: Container) -> dict[str, Any]:
     """Returns the fields that every container has."""
-    found: dict[str, Any] = {
+    body: dict[str, Any] = {
         "image": container.image,
         "imagePullPolicy": _pull_policy(container),
         "stdin": True,
         "tty": True,
     }
     if container.working_dir:
-        found["workingDir"] = container.working_dir
+        body["workingDir"] = container.working_dir
     variables: list[dict[str, Any]] = [
         {"name": name, "value": value} for name, value in container.environment.items()
     ]
@@ -46,15 +46,15 @@ def _common(container: Container) -> dict[str, Any]:
         for name, one in container.secrets.items()
     ]
     if variables:
-        found["env"] = variables
+        body["env"] = variables
     if container.ports:
-        found["ports"] = [{"containerPort": port, "protocol": "TCP"} for port in container.ports]
+        body["ports"] = [{"containerPort": port, "protocol": "TCP"} for port in container.ports]
     resources = container.resources.as_json()
     if resources:
-        found["resources"] = resources
+        body["resources"] = resources
     if container.security_context:
-        found["securityContext"] = container.security_context.as_json()
-    return found
+        body["securityContext"] = container.security_context.as_json()
+    return body
 
 
 def _hooks(container: Container) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def flux_view(cluster: Cluster) -> dict[str, Any]:
     image = flux.image or cluster.settings.view_image
     if flux.disable and not flux.image:
         image, policy = str(cluster.runner.image), _pull_policy(cluster.runner)
-    found: dict[str, Any] = {
+    body: dict[str, Any] = {
         "name": cluster.spec.flux.view_name,
         "image": image,
         "imagePullPolicy": policy,
@@ -90,33 +90,33 @@ def flux_view(cluster: Cluster) -> dict[str, Any]:
         "volumeMounts": volumes.base_mounts(cluster),
     }
     if flux.working_dir:
-        found["workingDir"] = flux.working_dir
+        body["workingDir"] = flux.working_dir
     resources = flux.resources.as_json()
     if resources:
-        found["resources"] = resources
+        body["resources"] = resources
     if flux.security_context:
-        found["securityContext"] = flux.security_context.as_json()
-    return found
+        body["securityContext"] = flux.security_context.as_json()
+    return body
 
 
 def runner(cluster: Cluster, pod: Volumes) -> dict[str, Any]:
     """Returns the container that runs Flux. It has the MiniCluster's name."""
     index, container = cluster.spec.runner_index, cluster.runner
-    found = {"name": cluster.name, **_common(container)}
-    found["command"] = _script(f"wait-{index}")
-    found["volumeMounts"] = [
+    body = {"name": cluster.name, **_common(container)}
+    body["command"] = _script(f"wait-{index}")
+    body["volumeMounts"] = [
         *volumes.base_mounts(cluster),
         *_software(cluster),
         *volumes.runner_mounts(cluster),
         *pod.mounts(container),
     ]
-    found["lifecycle"] = {
+    body["lifecycle"] = {
         **_hooks(container),
         "preStop": {"exec": {"command": _script(f"stop-{index}")}},
     }
     if not cluster.spec.flux.disable_socket:
         # Checked only until the broker has joined: from then on it counts until its container ends.
-        found["startupProbe"] = {
+        body["startupProbe"] = {
             "exec": {"command": _script(f"ready-{index}")},
             "periodSeconds": cluster.patience,
             "timeoutSeconds": 10,
@@ -126,23 +126,23 @@ def runner(cluster: Cluster, pod: Volumes) -> dict[str, Any]:
         name: amount for name, amount in quantities(cluster.spec.pod.resources).items() if not pod_level(name)
     }
     if extended:
-        resources = found.get("resources", {})
-        found["resources"] = {
+        resources = body.get("resources", {})
+        body["resources"] = {
             **resources,
             **{part: {**extended, **resources.get(part, {})} for part in ("requests", "limits")},
         }
-    return found
+    return body
 
 
 def sidecar(cluster: Cluster, index: int, pod: Volumes) -> dict[str, Any]:
     """Returns a container that runs beside Flux."""
     container = cluster.spec.containers[index]
-    found = {"name": container.name, **_common(container)}
+    body = {"name": container.name, **_common(container)}
     if entrypoint.wrapped(container):
-        found["command"] = _script(f"start-{index}")
-    found["volumeMounts"] = [*volumes.base_mounts(cluster), *_software(cluster), *pod.mounts(container)]
+        body["command"] = _script(f"start-{index}")
+    body["volumeMounts"] = [*volumes.base_mounts(cluster), *_software(cluster), *pod.mounts(container)]
     hooks = _hooks(container)
-    return found | ({"lifecycle": hooks} if hooks else {})
+    return body | ({"lifecycle": hooks} if hooks else {})
 
 
 def service(container: Container, pod: Volumes) -> dict[str, Any]:
@@ -150,17 +150,17 @@ def service(container: Container, pod: Volumes) -> dict[str, Any]:
 
     It runs its image's entrypoint, or its command in a shell if it has one.
     """
-    found = {"name": container.name, **_common(container)}
+    body = {"name": container.name, **_common(container)}
     commands = container.commands
     main = commands.script or container.command
     if main:
         code = "\n".join(filter(None, (commands.init, commands.service_pre, main, commands.post)))
-        found["command"] = ["/bin/sh", "-c", code]
+        body["command"] = ["/bin/sh", "-c", code]
     mounts = pod.mounts(container)
     if mounts:
-        found["volumeMounts"] = mounts
+        body["volumeMounts"] = mounts
     hooks = _hooks(container)
-    return found | ({"lifecycle": hooks} if hooks else {})
+    return body | ({"lifecycle": hooks} if hooks else {})
 
 
 def _software(cluster: Cluster) -> list[dict[str, Any]]:

@@ -70,12 +70,12 @@ class Context(PassContext):
     def part(self, resource: Resource, name: str) -> Obj | None:
         """Returns an object that this MiniCluster owns, or None."""
         answer = self.facts.get(LiveGet(resource, Key(self.namespace, name)))
-        found = self.observed.made.get((resource, name))
+        obj = self.observed.made.get((resource, name))
         if isinstance(answer, Present):
-            found = answer.value
+            obj = answer.value
         elif isinstance(answer, Absent):
-            found = None
-        return found if found is not None and self.owns(found) else None
+            obj = None
+        return obj if obj is not None and self.owns(obj) else None
 
     @property
     def job(self) -> Obj | None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import is_terminating, key_of
-from fournos.engine.queueing.inputs import Outcome, Verdict
+from fournos.engine.queueing.inputs import QueueOutcome, Verdict
 from fournos.engine.queueing.managed import managed_elsewhere
 from fournos.engine.queueing.managed_by import send_elsewhere
 from fournos.engine.queueing.podsets import queue_name
@@ -94,7 +94,7 @@ def _unreadable(ctx: Context) -> str:
     return ""
 
 
-def _act(ctx: Context, queue: Outcome) -> Decision:
+def _act(ctx: Context, queue: QueueOutcome) -> Decision:
     """Returns the decision for the MiniCluster's own objects."""
     if ctx.deleting:
         return _deleted(ctx)
@@ -127,7 +127,7 @@ def _deleted(ctx: Context) -> Decision:
     return Decision(steps=ctx.finalizer(on=False))
 
 
-def _suspended(ctx: Context, queue: Outcome) -> Decision:
+def _suspended(ctx: Context, queue: QueueOutcome) -> Decision:
     """Takes the objects down and sets the phase Waiting."""
     reason = queue.message if queue.verdict is not Verdict.NOT_QUEUED else ""
     message = reason or "Suspended"
@@ -169,18 +169,18 @@ def _living(ctx: Context) -> Decision:
     if job is None:
         return _make(ctx, made)
     why = cause(ctx, job)
-    wanted = resize.allowed(ctx, job)
+    target = resize.allowed(ctx, job)
     now = int(job["spec"].get("parallelism", 1))
     # The quorum is patched first. If the lead broker restarts between the two writes, it does not wait for
     # pods that are gone.
-    changes = (*resize.quorum(ctx, wanted), *resize.steps(ctx, job, wanted))
-    if changes and wanted.size != now:
-        ctx.draft.event("Resized", f"From {now} to {wanted.size} pods")
-    if wanted.refused and wanted.refused not in ctx.draft.message:
-        ctx.draft.event("ResizeRefused", wanted.refused, warning=True)
+    changes = (*resize.quorum(ctx, target), *resize.steps(ctx, job, target))
+    if changes and target.size != now:
+        ctx.draft.event("Resized", f"From {now} to {target.size} pods")
+    if target.refused and target.refused not in ctx.draft.message:
+        ctx.draft.event("ResizeRefused", target.refused, warning=True)
     if not resize.leaving(ctx, now):
         ctx.draft.put(size=now)
-    survey(ctx, job, wanted.refused, why.text)
+    survey(ctx, job, target.refused, why.text)
     wakes = [at for at in (until, why.look_at) if at is not None]
     return ctx.decision((*made, *changes, *_labels(ctx)), wake_at=min(wakes, default=None))
 

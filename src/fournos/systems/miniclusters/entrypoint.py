@@ -21,7 +21,7 @@ def wrapped(container: Container) -> bool:
 def data(cluster: Cluster) -> dict[str, str]:
     """Returns the content per key. Keys without a dot are scripts."""
     runner = cluster.spec.runner_index
-    found = {
+    files = {
         INIT: script.init(cluster),
         f"wait-{runner}": script.runner(cluster),
         f"stop-{runner}": script.stop(cluster),
@@ -33,12 +33,12 @@ def data(cluster: Cluster) -> dict[str, str]:
     }
     for index, container in enumerate(cluster.spec.containers):
         if index != runner and wrapped(container):
-            found[f"start-{index}"] = script.sidecar(cluster, index)
+            files[f"start-{index}"] = script.sidecar(cluster, index)
         if container.commands.script and (index == runner or wrapped(container)):
-            found[f"script-{index}"] = lines(unescaped(container.commands.script))
+            files[f"script-{index}"] = lines(unescaped(container.commands.script))
     if cluster.batch and not cluster.interactive:
-        found[f"batch-{runner}"] = launch.batch_script(cluster)
-    return found
+        files[f"batch-{runner}"] = launch.batch_script(cluster)
+    return files
 
 
 def quorum_text(cluster: Cluster) -> str:

@@ -15,10 +15,9 @@ from fournos.systems.miniclusters.status import READY, REQUESTED, RUNNING, SIDEC
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """How many pods are wanted, running and ready."""
+class PodReadiness:
+    """How many pods are running and ready."""
 
-    wanted: int
     running: int
     """The pods whose broker container runs."""
     ready: int
@@ -65,7 +64,7 @@ def ended_well(pod: Obj, name: str) -> dict[str, Any]:
 
 def failed_sidecars(ctx: Context) -> str:
     """Returns the message about sidecars that failed by themselves; "" if none has."""
-    found = []
+    failures = []
     for pod in ctx.pods:
         flux = (runner(pod, ctx.name).get("state") or {}).get("terminated") or {}
         if is_terminating(pod) or flux.get("exitCode") in (names.STOPPED, *KILLED):
@@ -73,10 +72,10 @@ def failed_sidecars(ctx: Context) -> str:
         for status in (pod.get("status") or {}).get("containerStatuses") or ():
             code = ((status.get("state") or {}).get("terminated") or {}).get("exitCode")
             if status.get("name") != ctx.name and code:
-                found.append(
+                failures.append(
                     f"container {status['name']} of pod {pod['metadata']['name']} with exit code {code}"
                 )
-    return f"Failed beside Flux: {', '.join(sorted(found))}" if found else ""
+    return f"Failed beside Flux: {', '.join(sorted(failures))}" if failures else ""
 
 
 def report_sidecars(ctx: Context) -> None:
@@ -85,12 +84,12 @@ def report_sidecars(ctx: Context) -> None:
         ctx.draft.condition(SIDECAR_FAILED, True, "ContainerFailed", failed)
 
 
-def count(ctx: Context, size: int) -> Count:
+def count(ctx: Context, size: int) -> PodReadiness:
     """Counts the pods with an index below `size`."""
     pods = [pod for pod in ctx.pods if (index_of(pod) or 0) < size]
     running = sum(1 for pod in pods if _runs(pod, ctx.name))
     ready = sum(1 for pod in pods if broker_up(pod, ctx.name))
-    return Count(size, running, ready)
+    return PodReadiness(running, ready)
 
 
 def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
@@ -99,9 +98,9 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
     `hint` is the message of an Event about its pods.
     """
     size = int(job["spec"].get("parallelism", 1))
-    found = count(ctx, size)
+    pods = count(ctx, size)
     lead = lead_of(ctx)
-    ctx.draft.put(ready=found.ready, jobid=str(job["metadata"]["uid"]))
+    ctx.draft.put(ready=pods.ready, jobid=str(job["metadata"]["uid"]))
     ctx.draft.condition(REQUESTED, True, "Created", "The objects of the MiniCluster are there")
     report_sidecars(ctx)
     lead_runs = lead is not None and _runs(lead, ctx.name)
@@ -110,11 +109,11 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
         text = f"The lead broker has ended with exit code {code}, its Job is about to end"
         ctx.draft.condition(READY, False, "LeadEnded", text).phased("Running", text)
         return
-    counts = f"{found.running} of {size} pods run, {found.ready} are ready"
+    counts = f"{pods.running} of {size} pods run, {pods.ready} are ready"
     if lead is not None and lead_runs and ctx.draft.started_at is None:
         state = runner(lead, ctx.name)["state"]["running"]
         ctx.draft.put(startedAt=state.get("startedAt"))
-    waiting = found.running < size
+    waiting = pods.running < size
     why = _cause(ctx, job, counts, hint) if waiting else f"{counts}: waiting for the brokers to join"
     ctx.draft.condition(
         WAITING,
@@ -122,7 +121,7 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
         "PodsPending" if waiting else "PodsRunning",
         why if waiting else counts,
     )
-    ready = lead_runs and found.ready >= size
+    ready = lead_runs and pods.ready >= size
     ctx.draft.condition(RUNNING, lead_runs, "LeadRunning" if lead_runs else "LeadPending", counts)
     ctx.draft.condition(READY, ready, "AllReady" if ready else "NotAllReady", counts)
     if ready:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fournos.api.kinds import MINICLUSTER
 from fournos.api.minicluster import DEFAULT_HEADLESS_NAME
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
+from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.observe import queue_inputs, queue_watches
 from fournos.engine.runtime.controller import Caches, Watch
@@ -24,7 +24,6 @@ from fournos.engine.runtime.projection import (
 )
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.context import Observed
-from fournos.systems.miniclusters.kinds import SERVICE
 
 OF = "minicluster"
 DIGEST = "digest"

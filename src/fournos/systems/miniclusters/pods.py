@@ -43,7 +43,7 @@ def affinity(cluster: Cluster) -> dict[str, Any] | None:
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": _WEIGHT, "podAffinityTerm": term}]
         }
 
-    found: dict[str, Any] = {
+    terms: dict[str, Any] = {
         "podAffinity": preferred("topology.kubernetes.io/zone"),
         "podAntiAffinity": preferred("kubernetes.io/hostname"),
     }
@@ -52,12 +52,12 @@ def affinity(cluster: Cluster) -> dict[str, Any] | None:
         for key, values in sorted(spec.pod.node_affinity.items())
     ]
     if expressions:
-        found["nodeAffinity"] = {
+        terms["nodeAffinity"] = {
             "requiredDuringSchedulingIgnoredDuringExecution": {
                 "nodeSelectorTerms": [{"matchExpressions": expressions}]
             }
         }
-    return found
+    return terms
 
 
 def _pod_options(cluster: Cluster) -> dict[str, Any]:
@@ -70,16 +70,16 @@ def _pod_options(cluster: Cluster) -> dict[str, Any]:
         "runtimeClassName": pod.runtime_class_name,
         "dnsPolicy": pod.dns_policy,
     }
-    found: dict[str, Any] = {key: text for key, text in texts.items() if text}
+    options: dict[str, Any] = {key: text for key, text in texts.items() if text}
     if pod.node_selector:
-        found["nodeSelector"] = pod.node_selector
+        options["nodeSelector"] = pod.node_selector
     if pod.tolerations:
-        found["tolerations"] = [one.model_dump(by_alias=True, exclude_none=True) for one in pod.tolerations]
+        options["tolerations"] = [one.model_dump(by_alias=True, exclude_none=True) for one in pod.tolerations]
     if pod.automount_service_account_token is not None:
-        found["automountServiceAccountToken"] = pod.automount_service_account_token
+        options["automountServiceAccountToken"] = pod.automount_service_account_token
     if pod.security_context:
-        found["securityContext"] = pod.security_context.as_json()
-    return found
+        options["securityContext"] = pod.security_context.as_json()
+    return options
 
 
 def template(cluster: Cluster) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def counts(maximum: int, spec: Mapping[str, Any]) -> dict[str, int]:
 
 def allowed(ctx: Context, job: Obj) -> Resize:
     """Returns the size that is allowed now, with the reason if it is not the requested one."""
-    wanted, now = int(ctx.spec.get("size", 1)), int(job["spec"].get("parallelism", 1))
+    asked, now = int(ctx.spec.get("size", 1)), int(job["spec"].get("parallelism", 1))
     size = counts(ctx.draft.maximum, ctx.spec)["parallelism"]
     if size != now and _queued_by_itself(job) and not job["spec"].get("suspend"):
         # Kueue stops a Job whose size differs from the admitted size.
@@ -56,8 +56,8 @@ def allowed(ctx: Context, job: Obj) -> Resize:
             f"size stays {max(held, now)}: the quota of {ctx.draft.maximum - held} pods was given back "
             "when it shrank; suspend the MiniCluster to queue it for all of them again",
         )
-    if wanted > size:
-        return Resize(size, f"size {wanted} is more than the {ctx.draft.maximum} hosts that Flux began with")
+    if asked > size:
+        return Resize(size, f"size {asked} is more than the {ctx.draft.maximum} hosts that Flux began with")
     return Resize(size)
 
 
@@ -78,26 +78,26 @@ def _held(ctx: Context) -> int | None:
     return ctx.draft.maximum - given.get(names.MAIN_POD_SET, 0)
 
 
-def quorum(ctx: Context, wanted: Resize) -> tuple[Step, ...]:
+def quorum(ctx: Context, target: Resize) -> tuple[Step, ...]:
     """Returns the patch of the quorum.
 
     A lead broker that restarts waits for the current number of brokers, not for the number at the start.
     """
-    found = ctx.part(CONFIG_MAP, names.entrypoint(ctx.name))
-    if found is None or QUORUM not in found:
+    config_map = ctx.part(CONFIG_MAP, names.entrypoint(ctx.name))
+    if config_map is None or QUORUM not in config_map:
         return ()
     cluster = cluster_of(ctx.minicluster, ctx.settings)
-    text = quorum_text(replace(cluster, spec=cluster.spec.model_copy(update={"size": wanted.size})))
-    if found[QUORUM] == text:
+    text = quorum_text(replace(cluster, spec=cluster.spec.model_copy(update={"size": target.size})))
+    if config_map[QUORUM] == text:
         return ()
-    return (Patch(CONFIG_MAP, key_of(found), {"data": {names.QUORUM_KEY: text}}),)
+    return (Patch(CONFIG_MAP, key_of(config_map), {"data": {names.QUORUM_KEY: text}}),)
 
 
-def steps(ctx: Context, job: Obj, wanted: Resize) -> tuple[Step, ...]:
+def steps(ctx: Context, job: Obj, target: Resize) -> tuple[Step, ...]:
     """Returns one patch of the Job if its size or deadline differs."""
     spec: dict[str, Any] = {}
-    if int(job["spec"].get("parallelism", 1)) != wanted.size:
-        spec |= {"parallelism": wanted.size, "completions": wanted.size}
+    if int(job["spec"].get("parallelism", 1)) != target.size:
+        spec |= {"parallelism": target.size, "completions": target.size}
     deadline = ctx.spec.get("deadlineSeconds")
     if deadline is not None and deadline != job["spec"].get("activeDeadlineSeconds"):
         spec["activeDeadlineSeconds"] = deadline

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from fournos.engine.kube.kinds import SERVICE
 from fournos.engine.kube.resource import Obj
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.cluster import Cluster
-from fournos.systems.miniclusters.kinds import SERVICE
 
 _LEAD_ONLY: Final = {names.COMPLETION_INDEX_LABEL: "0"}
 
@@ -25,7 +25,7 @@ def headless(cluster: Cluster, existing: Obj | None = None) -> dict[str, Any] | 
     """
     name = cluster.headless_name
     selector = {names.HEADLESS_LABEL: name}
-    wanted: dict[str, Any] = {
+    body: dict[str, Any] = {
         "apiVersion": SERVICE.api_version,
         "kind": SERVICE.kind,
         "metadata": {
@@ -40,7 +40,7 @@ def headless(cluster: Cluster, existing: Obj | None = None) -> dict[str, Any] | 
         },
     }
     if existing is None:
-        return wanted
+        return body
     meta = existing["metadata"]
     if (meta.get("labels") or {}).get(names.HEADLESS_LABEL) != name:
         return (

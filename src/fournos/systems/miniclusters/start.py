@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD
+from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SERVICE
 from fournos.engine.kube.resource import Obj, Resource, is_terminating, key_of, owner_uids, uid_of
 from fournos.engine.queueing.podsets import MissingFlavorError, PodSetInfo, PodSetInfoError, infos_of
 from fournos.engine.runtime.decision import Absent, Decision, Present
@@ -17,7 +17,6 @@ from fournos.systems.miniclusters import build, names, resize
 from fournos.systems.miniclusters.certificate import MakeCertificate, lost
 from fournos.systems.miniclusters.cluster import cluster_of, spec_of
 from fournos.systems.miniclusters.context import Context
-from fournos.systems.miniclusters.kinds import SERVICE
 from fournos.systems.miniclusters.observe import DIGEST, KEYS, digest, headless_name
 from fournos.systems.miniclusters.status import FINISHED, READY, REQUESTED, RUNNING, SIDECAR_FAILED, WAITING
 from fournos.systems.miniclusters.teardown import remove
@@ -90,17 +89,17 @@ def _all_there(ctx: Context) -> bool:
 def _part(ctx: Context, body: Obj, *, begun: bool) -> tuple[Step, ...]:
     """Returns the step that creates or updates one object; empty if it is as wanted."""
     resource = _RESOURCES[body["kind"]]
-    found = ctx.part(resource, body["metadata"]["name"])
-    if found is None:
+    existing = ctx.part(resource, body["metadata"]["name"])
+    if existing is None:
         if resource == JOB:
             body = {**body, "spec": {**body["spec"], **resize.counts(ctx.draft.maximum, ctx.spec)}}
         return (Create(resource, body),)
-    if resource == CONFIG_MAP and not begun and found[DIGEST] != digest(body["data"]):
+    if resource == CONFIG_MAP and not begun and existing[DIGEST] != digest(body["data"]):
         # The ConfigMap of an earlier start. A running MiniCluster keeps the scripts that it was started with.
-        version = found["metadata"]["resourceVersion"]
+        version = existing["metadata"]["resourceVersion"]
         patch = {
             "metadata": {"resourceVersion": version},
-            "data": {**dict.fromkeys(found[KEYS]), **body["data"]},
+            "data": {**dict.fromkeys(existing[KEYS]), **body["data"]},
         }
         return (Patch(CONFIG_MAP, key_of(body), patch),)
     return ()
@@ -112,21 +111,21 @@ def _headless(ctx: Context) -> tuple[Step, ...] | str:
     Other MiniClusters may share it, so ours is one owner of several.
     """
     name = headless_name(ctx.minicluster)
-    found = ctx.observed.made.get((SERVICE, name))
-    wanted = build.headless_service(ctx.minicluster, ctx.settings, existing=found)
-    if isinstance(wanted, str):
-        return wanted
-    if found is None:
-        return (Create(SERVICE, wanted, own_label=names.HEADLESS_LABEL),)
-    if wanted == found:
+    existing = ctx.observed.made.get((SERVICE, name))
+    body = build.headless_service(ctx.minicluster, ctx.settings, existing=existing)
+    if isinstance(body, str):
+        return body
+    if existing is None:
+        return (Create(SERVICE, body, own_label=names.HEADLESS_LABEL),)
+    if body == existing:
         return ()
     meta = {
-        "resourceVersion": found["metadata"]["resourceVersion"],
-        "ownerReferences": wanted["metadata"]["ownerReferences"],
+        "resourceVersion": existing["metadata"]["resourceVersion"],
+        "ownerReferences": body["metadata"]["ownerReferences"],
     }
     # A merge patch keeps the keys that it does not list, so keys to remove are listed with null.
-    selector = dict.fromkeys(found["spec"].get("selector") or {}) | dict(wanted["spec"]["selector"])
-    return (Patch(SERVICE, key_of(found), {"metadata": meta, "spec": {"selector": selector}}),)
+    selector = dict.fromkeys(existing["spec"].get("selector") or {}) | dict(body["spec"]["selector"])
+    return (Patch(SERVICE, key_of(existing), {"metadata": meta, "spec": {"selector": selector}}),)
 
 
 def _infos(ctx: Context) -> dict[str, PodSetInfo]:

@@ -45,11 +45,11 @@ class Volumes:
 
     def mounts(self, container: Container) -> list[dict[str, Any]]:
         """Returns the mounts of the container's own volumes."""
-        found = []
+        container_mounts = []
         for name, one in sorted(container.volumes.items()):
             mount = {"name": self.add({"name": name, **source(one)}), "mountPath": one.path or _SHARED_MEMORY}
-            found.append(mount | ({"readOnly": True} if one.read_only else {}))
-        return found
+            container_mounts.append(mount | ({"readOnly": True} if one.read_only else {}))
+        return container_mounts
 
 
 def _base(taken: str, name: str) -> bool:
@@ -91,7 +91,7 @@ def source(volume: ContainerVolume) -> dict[str, Any]:
 def shared(cluster: Cluster, keys: Iterable[str]) -> list[dict[str, Any]]:
     """Returns the volumes of every pod of the Job; `keys` are the keys of the entrypoint ConfigMap."""
     flux = cluster.spec.flux
-    found: list[dict[str, Any]] = [
+    pod_volumes: list[dict[str, Any]] = [
         {"name": flux.view_name, "emptyDir": {}},
         {
             "name": names.entrypoint(cluster.name),
@@ -108,8 +108,8 @@ def shared(cluster: Cluster, keys: Iterable[str]) -> list[dict[str, Any]]:
     ]
     if flux.munge_secret:
         secret = {"secretName": flux.munge_secret, "defaultMode": _CURVE_MODE}
-        found.append({"name": MUNGE_VOLUME, "secret": secret})
-    return found
+        pod_volumes.append({"name": MUNGE_VOLUME, "secret": secret})
+    return pod_volumes
 
 
 def file_of(key: str) -> str:

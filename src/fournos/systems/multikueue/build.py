@@ -97,18 +97,18 @@ def mirrored_status(job: Obj, remote: Obj) -> dict[str, Any]:
     replaced by the current generation here.  Conditions with a qualified type (`example.com/Audited`) that
     the worker does not have are kept, and so is what the history of this cluster writes.
     """
-    found = {name: value for name, value in (remote.get("status") or {}).items() if name not in _RECORDED}
-    found |= {name: value for name, value in (job.get("status") or {}).items() if name in _RECORDED}
-    seen, current = remote["metadata"].get("generation"), job["metadata"].get("generation")
+    status = {name: value for name, value in (remote.get("status") or {}).items() if name not in _RECORDED}
+    status |= {name: value for name, value in (job.get("status") or {}).items() if name in _RECORDED}
+    generation, current = remote["metadata"].get("generation"), job["metadata"].get("generation")
 
     def translated(part: Mapping[str, Any]) -> dict[str, Any]:
         if "observedGeneration" not in part:
             return dict(part)
         rest = {name: value for name, value in part.items() if name != "observedGeneration"}
-        return {**rest, "observedGeneration": current} if part["observedGeneration"] == seen else rest
+        return {**rest, "observedGeneration": current} if part["observedGeneration"] == generation else rest
 
-    found = translated(found)
-    conditions = [translated(one) for one in found.get("conditions") or ()]
+    status = translated(status)
+    conditions = [translated(one) for one in status.get("conditions") or ()]
     types = {one.get("type") for one in conditions}
     conditions += [
         one
@@ -116,5 +116,5 @@ def mirrored_status(job: Obj, remote: Obj) -> dict[str, Any]:
         if "/" in str(one.get("type")) and one["type"] not in types
     ]
     if conditions:
-        found["conditions"] = conditions
-    return found
+        status["conditions"] = conditions
+    return status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -107,12 +106,12 @@ class Context(PassContext):
 
     def is_current(self, obj: Obj) -> bool:
         """Returns True if an object on a worker belongs to this attempt of this Workload and job."""
-        found = obj["metadata"].get("annotations") or {}
-        if found.get(names.ATTEMPT) != self.attempt:
+        annotations = obj["metadata"].get("annotations") or {}
+        if annotations.get(names.ATTEMPT) != self.attempt:
             return False
-        if names.WORKLOAD_UID in found:
-            return bool(found[names.WORKLOAD_UID] == uid_of(self.workload))
-        return self.observed.job is not None and found.get(names.JOB_UID) == uid_of(self.observed.job)
+        if names.WORKLOAD_UID in annotations:
+            return bool(annotations[names.WORKLOAD_UID] == uid_of(self.workload))
+        return self.observed.job is not None and annotations.get(names.JOB_UID) == uid_of(self.observed.job)
 
     def current(self, remote: Remote) -> Obj | None:
         """Returns the remote Workload if it belongs to this attempt, else None."""
@@ -153,22 +152,13 @@ class Context(PassContext):
         """Adds a deadline: the Workload is reconciled again at this time at the latest."""
         self.deadlines.append(when)
 
-    def decision(
-        self,
-        steps: Sequence[Step] = (),
-        *,
-        wake_at: datetime | None = None,
-        retry: bool = False,
-        settled: bool = False,
-    ) -> Decision:
-        """Returns the decision with these steps and deadlines and those that the pass has collected."""
+    def gathered(self) -> Decision:
+        """Returns the decision with the steps and deadlines that the pass has collected."""
         return Decision(
-            steps=(*self.steps, *steps),
+            steps=tuple(self.steps),
             status=self.draft.render() if self.observed.workload is not None else None,
             events=tuple(self.draft.events),
-            wake_at=min((*self.deadlines, *filter(None, (wake_at,))), default=None),
-            retry=retry,
-            settled=settled,
+            wake_at=min(self.deadlines, default=None),
         )
 
 

@@ -70,9 +70,9 @@ def _next(ctx: Context) -> Decision:
     if withdrawal is not None:
         return withdraw(ctx, withdrawal)
     if ctx.draft.check_state in ("Retry", "Rejected"):
-        return ctx.decision()  # Kueue evicts it next
+        return ctx.gathered()  # Kueue evicts it next
     if not ctx.draft.other_checks_ready:
-        return ctx.decision()  # another check may still reject the Workload
+        return ctx.gathered()  # another check may still reject the Workload
     unfit = _unfit(ctx)
     if unfit is not None:
         return unfit
@@ -83,7 +83,7 @@ def _next(ctx: Context) -> Decision:
         return follow(ctx)
     left = [remote for remote in earlier if remote.usable]
     if left and not _waited(ctx, left):
-        return ctx.decision()  # the job must not run twice
+        return ctx.gathered()  # the job must not run twice
     return nominate(ctx, left)
 
 
@@ -129,7 +129,7 @@ def _unfit(ctx: Context) -> Decision | None:
     if owner is None or kind is None:
         whose = f"{owner['apiVersion']}, Kind={owner['kind']}" if owner else "none"
         ctx.draft.check("Rejected", f"No multikueue adapter found for owner kind {whose}")
-        return ctx.decision()
+        return ctx.gathered()
     if job is None:
         # A live read, because the caches of jobs and Workloads are not in step.
         live = ctx.facts.require(LiveGet(kind, ctx.observed.key._replace(name=str(owner["name"]))))
@@ -144,5 +144,5 @@ def _unfit(ctx: Context) -> Decision | None:
             "The owner is not managed by Kueue: "
             f'Expecting .spec.managedBy to be "{names.MULTIKUEUE}" not "{managed_by or ""}"',
         )
-        return ctx.decision()
+        return ctx.gathered()
     return None

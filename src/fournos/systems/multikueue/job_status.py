@@ -37,7 +37,7 @@ def follow(ctx: Context) -> Decision:
         return _lost(ctx, remote)
     twin = ctx.current(remote)
     if twin is None:
-        return ctx.decision() if remote.busy else _again(ctx, f'its Workload on "{name}" is gone')
+        return ctx.gathered() if remote.busy else _again(ctx, f'its Workload on "{name}" is gone')
     if is_true(twin, "Finished"):
         return _finished(ctx, remote, twin)
     if not runs(twin):
@@ -65,10 +65,10 @@ def _running(ctx: Context, remote: Remote) -> Decision:
                 attempt=ctx.attempt,
             )
             ctx.send(remote, create(kind, copy))
-        return ctx.decision()
+        return ctx.gathered()
     ctx.copy_status(ctx.mirror(remote))
     ctx.draft.check("Ready", f'The workload got reservation on "{remote.name}"')
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
@@ -86,15 +86,15 @@ def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
     if remote.last_read != version:
         if not remote.busy:
             ctx.send(remote, Read(kind, key_of(job), version))
-        return ctx.decision()
+        return ctx.gathered()
     copy, due = ctx.mirror(remote), parse_time(since(twin, "Finished")) + _STATUS_DELAY
     ctx.copy_status(copy)
     if copy is not None and not has_ended(kind, copy.get("status") or {}) and ctx.now < due:
         ctx.wake(due)
-        return ctx.decision()
+        return ctx.gathered()
     ctx.draft.finish(reason, message)
     ctx.draft.event("FinishedOnWorker", f'{reason} on "{remote.name}": {message}')
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def _lost(ctx: Context, remote: Remote) -> Decision:
@@ -105,11 +105,11 @@ def _lost(ctx: Context, remote: Remote) -> Decision:
     The time comes from the AdmissionCheck's condition, so that a restart of this process does not reset it.
     """
     if remote.lost_since is None:
-        return ctx.decision()  # the AdmissionCheck does not have the condition yet
+        return ctx.gathered()  # the AdmissionCheck does not have the condition yet
     due = remote.lost_since + timedelta(seconds=ctx.settings.worker_lost)
     if ctx.now < due:
         ctx.wake(due)
-        return ctx.decision()
+        return ctx.gathered()
     return _again(ctx, f'"{remote.name}" is lost: {remote.unusable_reason or "not connected"}')
 
 
@@ -124,4 +124,4 @@ def _again(ctx: Context, why: str, *, evict: bool = False) -> Decision:
     else:
         ctx.draft.claim(None)
         ctx.draft.check("Pending", why)
-    return ctx.decision()
+    return ctx.gathered()

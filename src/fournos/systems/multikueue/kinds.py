@@ -37,12 +37,12 @@ def parse(name: str) -> Resource:
 
 def parse_all(names: Iterable[str]) -> tuple[Resource, ...]:
     """Parses all names.  Raises BadNameError, also for a kind that occurs twice."""
-    found: dict[tuple[str, str], Resource] = {}
+    resources: dict[tuple[str, str], Resource] = {}
     for name in names:
         resource = parse(name)
-        if found.setdefault((resource.group, resource.kind), resource) is not resource:
+        if resources.setdefault((resource.group, resource.kind), resource) is not resource:
             raise BadNameError(f"'{name}': the kind is named twice")
-    return tuple(found.values())
+    return tuple(resources.values())
 
 
 _HOLD: dict[tuple[str, str], Obj] = {

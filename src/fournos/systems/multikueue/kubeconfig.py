@@ -74,11 +74,11 @@ def project_secret(secret: Obj) -> Obj:
 
 def token_of(text: str) -> Token:
     """Parses a bound ServiceAccount token.  Raises CredentialsError for any other token."""
-    found = claims(text)
-    subject = _SUBJECT.fullmatch(str(found.get("sub")))
+    token_claims = claims(text)
+    subject = _SUBJECT.fullmatch(str(token_claims.get("sub")))
     if subject is None:
         raise CredentialsError("its token is none of a ServiceAccount")
-    issued, ends = time_of(found, "iat"), time_of(found, "exp")
+    issued, ends = time_of(token_claims, "iat"), time_of(token_claims, "exp")
     if issued is None or ends is None or ends <= issued:
         raise CredentialsError("its token has no end; use one of: kubectl create token")
     return Token(Key(subject["namespace"], subject["name"]), issued, ends)

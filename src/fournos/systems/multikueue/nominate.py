@@ -41,24 +41,24 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
     if winner is not None:
         ctx.draft.claim(winner.name)
         ctx.draft.check("Pending", f'"{winner.name}" has admitted it; the job is on its way there')
-        return ctx.decision()
+        return ctx.gathered()
     if not fit:
         return _no_worker(ctx, listed, left)
-    wanted = fit[: _how_many(ctx)]
+    asked = fit[: _how_many(ctx)]
     for remote in ctx.observed.remotes:
         if remote in left:
             continue
-        if remote not in wanted:
+        if remote not in asked:
             clear(ctx, remote, Withdrawal(hard=True))
         elif not remote.busy:
             _nominate(ctx, remote)
-    chosen = tuple(remote.name for remote in wanted)
+    chosen = tuple(remote.name for remote in asked)
     ctx.draft.claim(None, chosen)
     ctx.draft.check(
         "Pending",
-        "; ".join([f"waits for quota on {_quoted(chosen)}", *_curable_errors(wanted), *map(leftover, left)]),
+        "; ".join([f"waits for quota on {_quoted(chosen)}", *_curable_errors(asked), *map(leftover, left)]),
     )
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def _winner(ctx: Context, fit: list[Remote]) -> Remote | None:
@@ -101,11 +101,11 @@ def _curable_errors(remotes: list[Remote]) -> list[str]:
 
 def leftover(remote: Remote) -> str:
     """Returns a description of the objects that an earlier attempt left on a worker, and why they stay."""
-    found = [job for _, job in remote.jobs] + ([remote.workload] if remote.workload is not None else [])
+    copies = [job for _, job in remote.jobs] + ([remote.workload] if remote.workload is not None else [])
     kinds = [kind.kind for kind, _ in remote.jobs] + ([WORKLOAD.kind] if remote.workload is not None else [])
     texts = [
         f"{kind} {key_of(obj)}" + (" (its finalizers stay)" if obj["metadata"].get("finalizers") else "")
-        for kind, obj in zip(kinds, found, strict=True)
+        for kind, obj in zip(kinds, copies, strict=True)
     ]
     why = f": {remote.failure.message}" if remote.failure is not None else ""
     return f'"{remote.name}" still has {", ".join(texts)} of an earlier attempt{why}'
@@ -130,7 +130,7 @@ def _no_worker(ctx: Context, listed: list[Remote], left: Sequence[Remote]) -> De
         ctx.draft.check(
             "Pending", "The AdmissionCheck's MultiKueueConfig names no cluster, or does not exist"
         )
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def _how_many(ctx: Context) -> int:

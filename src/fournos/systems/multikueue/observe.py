@@ -183,12 +183,12 @@ def _seen(name: str, obj: Obj, workers: Workers) -> Obj:
 
 def remote_keys(settings: MultiKueueSettings, workers: Workers) -> Iterable[Key]:
     """Returns the keys of Workloads that own objects on workers, including Workloads that are gone."""
-    found: dict[Key, None] = {}
+    keys: dict[Key, None] = {}
     for name in workers.names():
         for resource in (WORKLOAD, *settings.kinds):
             store = workers.store(name, resource)
-            found |= dict.fromkeys(workload_of(obj) for obj in store) if store is not None else {}
-    return tuple(found)
+            keys |= dict.fromkeys(workload_of(obj) for obj in store) if store is not None else {}
+    return tuple(keys)
 
 
 def _listed(caches: Caches, check: Obj | None) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConnectionLostError, KubeError, NotFoundError
 from fournos.engine.kube.fleet import ClusterApi, Fleet
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.runtime.act import Acted, StepExecutor, Waiting
+from fournos.engine.runtime.act import Acted, NameWait, StepExecutor
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Executor
 from fournos.engine.runtime.decision import StepFailure
@@ -212,8 +212,8 @@ def _failed(acted: Acted) -> tuple[str, str] | None:
     match acted.stopped:
         case StepFailure(error=error, message=message):
             return error, message
-        case Waiting(reason=reason):
-            return Waiting.__name__, reason
+        case NameWait(reason=reason):
+            return NameWait.__name__, reason
     return None
 
 

@@ -94,12 +94,12 @@ async def _other(api: Api, step: Renew, content: bytes) -> bytes:
     Raises CredentialsError unless it has the same server: a token must not be sent to another server.
     """
     try:
-        found = content_of(await api.get(SECRET, step.authority))
+        authority = content_of(await api.get(SECRET, step.authority))
     except NotFoundError:
         raise CredentialsError(f"there is no Secret {step.authority} to renew its token with") from None
-    if server_in(found) != server_in(content):
+    if server_in(authority) != server_in(content):
         raise CredentialsError(f"its server is not that of Secret {step.authority}")
-    return found
+    return authority
 
 
 async def _request_token(dial: Dial, credentials: Credentials, held: Token) -> str:

@@ -14,6 +14,7 @@ from pydantic import AliasChoices, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.kube.resource import Resource
+from fournos.engine.runtime.settings_types import LogLevel, Seconds
 from fournos.systems.multikueue.config import MultiKueueConfiguration, read
 from fournos.systems.multikueue.kinds import parse_all
 from fournos.systems.multikueue.names import CONTROLLER
@@ -60,7 +61,7 @@ class MultiKueueSettings(BaseSettings):
         description="How many more workers the incremental dispatcher asks each time; "
         "0: what the config file says (stepSize), else 3",
     )
-    incremental_interval_sec: Annotated[float, Field(gt=0)] = Field(
+    incremental_interval_sec: Seconds = Field(
         300.0, description="How long the incremental dispatcher waits before it asks more (seconds)"
     )
     worker_lost_timeout_sec: Annotated[float, Field(ge=0)] = Field(
@@ -68,7 +69,7 @@ class MultiKueueSettings(BaseSettings):
         description="How long a worker may be unreachable before its jobs are queued anew (seconds); "
         "0: what the config file says, else 900",
     )
-    stop_grace_sec: Annotated[float, Field(gt=0)] = Field(
+    stop_grace_sec: Seconds = Field(
         300.0,
         description="How long an evicted job may take to stop on its worker before it is deleted (seconds)",
     )
@@ -76,16 +77,16 @@ class MultiKueueSettings(BaseSettings):
         0.0,
         description="How long a finished job stays on its worker, for its logs (seconds); it holds no quota",
     )
-    probe_interval_sec: Annotated[float, Field(gt=0)] = Field(
+    probe_interval_sec: Seconds = Field(
         15.0, description="How often each worker's API server is probed (seconds)"
     )
-    probe_timeout_sec: Annotated[float, Field(gt=0)] = Field(
+    probe_timeout_sec: Seconds = Field(
         10.0, description="How long an answer of a worker's API server may take (seconds)"
     )
     requests_per_second: Annotated[float, Field(gt=0)] = Field(
         200.0, description="Rate limit of the requests to one worker"
     )
-    gc_interval_sec: Annotated[float, Field(gt=0)] = Field(
+    gc_interval_sec: Seconds = Field(
         60.0,
         description="How often workers are looked through for what has no Workload here any more (seconds)",
     )
@@ -100,9 +101,7 @@ class MultiKueueSettings(BaseSettings):
         description="Namespace of the FournosClusters' kubeconfig Secrets; without it, "
         "FOURNOS_SECRETS_NAMESPACE counts",
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
-        "INFO", description="Logging level"
-    )
+    log_level: LogLevel = "INFO"
 
     @model_validator(mode="after")
     def _usable(self) -> Self:
@@ -140,12 +139,12 @@ class MultiKueueSettings(BaseSettings):
     def the_dispatcher(self) -> str:
         if self.dispatcher or not self.file.dispatcher:
             return self.dispatcher or "all-at-once"
-        known = _DISPATCHERS.get(self.file.dispatcher)
-        if known is None:
+        dispatcher = _DISPATCHERS.get(self.file.dispatcher)
+        if dispatcher is None:
             raise ValueError(
                 f"dispatcherName '{self.file.dispatcher}' does not run here; use {' or '.join(_DISPATCHERS)}"
             )
-        return known
+        return dispatcher
 
     @property
     def the_step(self) -> int:

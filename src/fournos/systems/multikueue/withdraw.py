@@ -28,7 +28,7 @@ class Withdrawal:
 
     hard: bool = False
     """True: delete at once, without time to stop."""
-    kept: bool = False
+    after_retention: bool = False
     """True: delete only after the retention time for logs has passed."""
     final: bool = False
     """True: the state cannot be reversed, so a stale cache cannot be wrong about it."""
@@ -42,7 +42,7 @@ def over(observed: Observed) -> Withdrawal | None:
     if workload is None or is_terminating(workload):
         return Withdrawal(hard=True, final=workload is not None)
     if is_true(workload, "Finished"):
-        return Withdrawal(hard=True, kept=True, final=True, at=since(workload, "Finished"))
+        return Withdrawal(hard=True, after_retention=True, final=True, at=since(workload, "Finished"))
     if observed.check is None:
         return Withdrawal(at=since(workload, "QuotaReserved"))
     if workload["spec"].get("active", True) is False:
@@ -63,7 +63,7 @@ def withdraw(ctx: Context, withdrawal: Withdrawal) -> Decision:
     if ctx.observed.workload is not None and not is_true(ctx.workload, "Finished"):
         # Kueue does not remove the fields that this adapter has written.
         ctx.draft.claim(None)
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def _certain(ctx: Context, withdrawal: Withdrawal) -> bool:
@@ -92,7 +92,7 @@ def clear(ctx: Context, remote: Remote, withdrawal: Withdrawal) -> None:
     if remote.empty or not remote.usable or remote.busy:
         return
     if (
-        withdrawal.kept
+        withdrawal.after_retention
         and (due := parse_time(withdrawal.at) + timedelta(seconds=ctx.settings.keep_finished_sec)) > ctx.now
     ):
         ctx.wake(due)

@@ -53,9 +53,9 @@ def _name_taken(step: Create, live: Obj) -> NameTaken | None:
 
     Its controller reference cannot be used, because it belongs to the worker cluster.
     """
-    found, wanted = live["metadata"], step.body["metadata"]
+    live_meta, own_meta = live["metadata"], step.body["metadata"]
     same = all(
-        (found.get(part) or {}).get(name) == (wanted.get(part) or {}).get(name)
+        (live_meta.get(part) or {}).get(name) == (own_meta.get(part) or {}).get(name)
         for part, name in (
             ("labels", names.ORIGIN_LABEL),
             ("annotations", names.ATTEMPT),
@@ -64,7 +64,7 @@ def _name_taken(step: Create, live: Obj) -> NameTaken | None:
     )
     if same and not is_terminating(live):
         return None
-    if (found.get("labels") or {}).get(names.ORIGIN_LABEL) == wanted["labels"][names.ORIGIN_LABEL]:
+    if (live_meta.get("labels") or {}).get(names.ORIGIN_LABEL) == own_meta["labels"][names.ORIGIN_LABEL]:
         text = f"{step.resource} {key_of(live)} is of an earlier attempt, or of another worker's name"
         return NameTaken(text, waits=True)
     return NameTaken(f"{step.resource} {key_of(live)} exists already and was not made by this manager")

@@ -16,7 +16,7 @@ from urllib3.util import parse_url
 from urllib3.util.retry import Retry
 
 from fournos.systems.vault.settings import VaultSettings
-from fournos.systems.vault.sync import Entry, Read, Unreadable
+from fournos.systems.vault.sync import Read, Unreadable, VaultEntry
 
 RETRIES = 3
 
@@ -144,7 +144,7 @@ class Vault:
         try:
             data = self._get(path).get("data")
         except exceptions.InvalidPath:
-            return Unreadable(name, "its latest version is deleted in Vault", gone=True)
+            data = None
         except (exceptions.VaultError, requests.RequestException) as error:
             return Unreadable(name, self._explain(error, f"read {path}"))
         if version == "2" and isinstance(data, dict):
@@ -153,7 +153,7 @@ class Vault:
             return Unreadable(name, "its latest version is deleted in Vault", gone=True)
         if not isinstance(data, dict):
             return Unreadable(name, f"Vault's answer for {path} has no key-value data")
-        return Entry(name, data)
+        return VaultEntry(name, data)
 
     def _path(self, version: str, kind: str, name: str | None) -> str:
         middle = f"/{kind}" if version == "2" else ""

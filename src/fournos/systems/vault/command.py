@@ -15,13 +15,14 @@ from fournos.engine.api.text import escaped
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.errors import CredentialsError, ForbiddenError, KubeError
-from fournos.systems.vault.apply import Outcome, preview, synchronize
+from fournos.systems.vault.apply import SyncResult, preview, synchronize
 from fournos.systems.vault.client import Vault, VaultError
 from fournos.systems.vault.settings import VaultSettings
 from fournos.systems.vault.sync import Intake, take_in
 
 DONE, FAILED, USAGE = 0, 1, 2
 """Exit codes: success; something was not synced; wrong arguments or settings, and nothing was attempted."""
+
 
 _VARIABLES = {
     "addr": ("VAULT_ADDR", "https://vault.example.com"),
@@ -79,45 +80,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with Vault(settings) as vault:
             intake = take_in(vault.read_all(), settings)
-        outcome = asyncio.run(_synchronize(intake, settings, dry_run=dry_run, adopt=adopt))
-    except VaultError as error:
-        _print_error(f"error: {error}")
+        result = asyncio.run(_synchronize(intake, settings, dry_run=dry_run, adopt=adopt))
+    except (VaultError, KubeError) as error:
+        _print_error(f"error: {_explain(error, settings)}")
         return FAILED
-    except CredentialsError as error:
-        _print_error(f"error: {error.message}")
-        return FAILED
-    except ForbiddenError as error:
-        _print_error(
-            f"error: the cluster refused to show the Secrets of namespace {settings.namespace}"
-            f" (get and list on secrets are needed): {error.message}"
-        )
-        return FAILED
-    except KubeError as error:
-        _print_error(f"error: the cluster cannot be reached, check KUBECONFIG: {error.message}")
-        return FAILED
-    return _report(intake, outcome, settings, dry_run=dry_run)
+    return _report(intake, result, settings, dry_run=dry_run)
 
 
-async def _synchronize(intake: Intake, settings: VaultSettings, *, dry_run: bool, adopt: bool) -> Outcome:
+async def _synchronize(intake: Intake, settings: VaultSettings, *, dry_run: bool, adopt: bool) -> SyncResult:
     try:
         async with Client(load()) as api:
             return await synchronize(api, intake, settings, dry_run=dry_run, adopt=adopt, report=_print)
-    except (CredentialsError, KubeError) as error:
+    except KubeError as error:
         if not dry_run:
             raise
         _print(f"note    the cluster was not compared with: {error.message}")
         return preview(intake, report=_print)
 
 
-def _report(intake: Intake, outcome: Outcome, settings: VaultSettings, *, dry_run: bool) -> int:
+def _report(intake: Intake, result: SyncResult, settings: VaultSettings, *, dry_run: bool) -> int:
     for note in intake.notes:
         _print(f"note    {note}")
     if not intake.listed:
         _print(f"note    no entries at {settings.source_path}; nothing is deleted on that ground alone")
-    for problem in outcome.problems:
+    for problem in result.problems:
         _print_error(f"error: {problem.text}")
-    print(outcome.summary(dry_run=dry_run))
-    return FAILED if outcome.problems else DONE
+    print(result.summary(dry_run=dry_run))
+    return FAILED if result.problems else DONE
+
+
+def _explain(error: VaultError | KubeError, settings: VaultSettings) -> str:
+    match error:
+        case VaultError() | CredentialsError():
+            return str(error)
+        case ForbiddenError():
+            return (
+                f"the cluster refused to show the Secrets of namespace {settings.namespace}"
+                f" (get and list on secrets are needed): {error.message}"
+            )
+        case _:
+            return f"the cluster cannot be reached, check KUBECONFIG: {error}"
 
 
 def _settings_errors(error: ValidationError) -> str:

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from fournos.engine.runtime.settings_types import with_placeholder
+
 
 class VaultSettings(BaseSettings):
     """Which directory of which Vault becomes the Secrets of which namespace (the Fournos README)."""
@@ -88,9 +90,7 @@ class VaultSettings(BaseSettings):
     @field_validator("secret_pattern")
     @classmethod
     def _names_entry(cls, value: str) -> str:
-        if value.count("{entry}") != 1:
-            raise ValueError("must contain {entry} exactly once, like 'vault-{entry}'")
-        return value
+        return with_placeholder(value, "entry", example="vault")
 
     def secret_name(self, entry: str) -> str:
         return self.secret_pattern.replace("{entry}", entry)

@@ -8,10 +8,13 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, TypeAlias
 
+from fournos.engine.kube.kinds import SECRET
+from fournos.engine.kube.patches import merge_patch
 from fournos.engine.kube.resource import Obj
 from fournos.systems.vault.settings import VaultSettings
 
@@ -35,7 +38,7 @@ _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class VaultEntry:
     """A Vault entry as read."""
 
     name: str
@@ -54,11 +57,11 @@ class Unreadable:
     gone: bool = False
 
 
-Read: TypeAlias = Entry | Unreadable
+Read: TypeAlias = VaultEntry | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SyncProblem:
     """A problem of a sync.
 
     `partial` is True if something was not read or written, so the set of expected Secrets is not fully known.
@@ -76,54 +79,46 @@ class Desired:
     entry: str
     values: Mapping[str, bytes] = field(repr=False)
 
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    """Creates a Secret."""
-
-    secret: Desired
+    def key_line(self, key: str) -> str:
+        """Returns the line of a report about a key, with the length of its value."""
+        # Characters, not bytes, because a person would count characters.
+        return f"          {key}: <{len(self.values[key].decode())} chars>"
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """Updates a Secret in place.
+class Effect(StrEnum):
+    """What a change does to a Secret, as the summary of a sync counts it."""
 
-    `resource_version` is the precondition that it is unchanged since the plan.
-    """
-
-    secret: Desired
-    resource_version: str
-    removed_keys: tuple[str, ...]
-    changed_keys: tuple[str, ...]
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
-    """Leaves a Secret as it is."""
+class SecretChange:
+    """What a sync does with one Secret."""
 
-    secret: Desired
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Deletes a Secret; `uid` is a precondition."""
-
+    effect: Effect
     name: str
-    uid: str
+    report: str
+    """Key names and lengths, never a value."""
+    body: Obj | None = field(default=None, repr=False)
+    """The Secret to create, or the merge patch of one to update."""
+    secret: Desired | None = None
+    """None for a deletion."""
+    uid: str = ""
+    """The precondition of a deletion."""
 
 
-Action: TypeAlias = Create | Update | Unchanged | Delete
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Intake:
     """The result of reading Vault, before the cluster is read."""
 
-    desired: tuple[Desired, ...]
-    listed: frozenset[str]
+    desired: list[Desired] = field(default_factory=list)
+    listed: set[str] = field(default_factory=set)
     """The names of all Secrets whose entry Vault lists, whether or not the entry could be used."""
-    problems: tuple[Problem, ...]
-    notes: tuple[str, ...]
+    problems: list[SyncProblem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def is_managed(secret: Obj) -> bool:
@@ -133,32 +128,27 @@ def is_managed(secret: Obj) -> bool:
 
 def take_in(reads: Iterable[Read], settings: VaultSettings) -> Intake:
     """Classifies the entries that were read into desired Secrets, problems and notes."""
-    desired: list[Desired] = []
-    listed: set[str] = set()
-    problems: list[Problem] = []
-    notes: list[str] = []
+    intake = Intake()
     for read in reads:
         if read.name.endswith("/"):
-            notes.append(f"{read.name}: a directory, not synced (only entries directly below the path are)")
+            intake.notes.append(
+                f"{read.name}: a directory, not synced (only entries directly below the path are)"
+            )
             continue
-        listed.add(settings.secret_name(read.name))
-        if isinstance(read, Unreadable):
-            if read.gone:
-                notes.append(f"{read.name}: {read.reason}; its Secret, if any, is kept")
-            else:
-                problems.append(Problem(f"{read.name}: {read.reason}", partial=True))
-            continue
-        secret, found, found_notes = _desired(read, settings)
-        problems += found
-        notes += found_notes
-        if secret:
-            desired.append(secret)
-    return Intake(tuple(desired), frozenset(listed), tuple(problems), tuple(notes))
+        intake.listed.add(settings.secret_name(read.name))
+        if isinstance(read, VaultEntry):
+            _take_entry(read, intake, settings)
+        elif read.gone:
+            intake.notes.append(f"{read.name}: {read.reason}; its Secret, if any, is kept")
+        else:
+            intake.problems.append(SyncProblem(f"{read.name}: {read.reason}", partial=True))
+    return intake
 
 
-def _desired(entry: Entry, settings: VaultSettings) -> tuple[Desired | None, list[Problem], list[str]]:
+def _take_entry(entry: VaultEntry, intake: Intake, settings: VaultSettings) -> None:
     if SKIP_KEY in entry.data:
-        return None, [], [f"{entry.name}: skipped, it has the key {SKIP_KEY}"]
+        intake.notes.append(f"{entry.name}: skipped, it has the key {SKIP_KEY}")
+        return
     name = settings.secret_name(entry.name)
     if len(name) > MAX_NAME or not _SUBDOMAIN.fullmatch(name) or not _SUBDOMAIN.fullmatch(entry.name):
         text = (
@@ -166,28 +156,28 @@ def _desired(entry: Entry, settings: VaultSettings) -> tuple[Desired | None, lis
             f" letters, digits, '-' and '.', at most {MAX_NAME} characters with the prefix),"
             f" or give it the key {SKIP_KEY}"
         )
-        return None, [Problem(text)], []
+        intake.problems.append(SyncProblem(text))
+        return
     values: dict[str, bytes] = {}
-    problems: list[Problem] = []
     for key, value in entry.data.items():
         if key.startswith(FOREIGN_KEY_PREFIX):
             continue
         if len(key) > MAX_NAME or key.startswith("..") or key == "." or not _KEY.fullmatch(key):
-            problems.append(
-                Problem(
-                    f"{entry.name}: key {key!r} skipped, it cannot be a key of a Secret; rename it in Vault"
-                    " (letters, digits, '-', '_' and '.')"
-                )
+            text = (
+                f"{entry.name}: key {key!r} skipped, it cannot be a key of a Secret; rename it in Vault"
+                " (letters, digits, '-', '_' and '.')"
             )
+            intake.problems.append(SyncProblem(text))
             continue
         values[key] = _bytes(value)
+    size = sum(map(len, values.values()))
     if not values:
-        return None, problems, [f"{entry.name}: nothing to sync in it; its Secret, if any, is kept"]
-    size = sum(len(value) for value in values.values())
-    if size > MAX_BYTES:
+        intake.notes.append(f"{entry.name}: nothing to sync in it; its Secret, if any, is kept")
+    elif size > MAX_BYTES:
         text = f"{entry.name}: skipped, {size} bytes are more than the {MAX_BYTES} that a Secret may hold"
-        return None, [*problems, Problem(f"{text}; split the entry in Vault")], []
-    return Desired(name, entry.name, values), problems, []
+        intake.problems.append(SyncProblem(f"{text}; split the entry in Vault"))
+    else:
+        intake.desired.append(Desired(name, entry.name, values))
 
 
 def _bytes(value: object) -> bytes:
@@ -198,25 +188,26 @@ def _bytes(value: object) -> bytes:
 
 def plan(
     intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings, *, adopt: bool = False
-) -> tuple[tuple[Action, ...], tuple[Problem, ...]]:
+) -> tuple[list[SecretChange], list[SyncProblem]]:
     """Returns the changes that make the namespace match Vault, and the problems.
 
     `existing` contains, by name, every Secret with our labels and every other one of a desired name.  With
     `adopt`, a Secret of a desired name without a managing tool and without an owner is taken over.  Deletions
-    come last; the caller omits them if an earlier action failed.
+    come last; the caller omits them if an earlier change failed.
     """
-    actions: list[Action] = []
-    problems: list[Problem] = []
+    changes: list[SecretChange] = []
+    problems: list[SyncProblem] = []
     for secret in intake.desired:
         present = existing.get(secret.name)
         if present is None:
-            actions.append(Create(secret))
+            changes.append(_create(secret, settings))
         elif not is_managed(present) and not (adopt and not _manager(present)):
-            problems.append(Problem(f"{secret.entry}: {_not_ours(secret, present, settings)}", partial=True))
+            problems.append(
+                SyncProblem(f"{secret.entry}: {_not_ours(secret, present, settings)}", partial=True)
+            )
         else:
-            actions.append(_update(secret, present, settings))
-    actions += _deletes(intake, existing, settings)
-    return tuple(actions), tuple(problems)
+            changes.append(_update(secret, present, settings))
+    return changes + _deletes(intake, existing, settings), problems
 
 
 def _manager(secret: Obj) -> str:
@@ -243,21 +234,47 @@ def _not_ours(secret: Desired, present: Obj, settings: VaultSettings) -> str:
     )
 
 
-def _update(secret: Desired, present: Obj, settings: VaultSettings) -> Update | Unchanged:
-    encoded = encode(secret.values)
-    held: Mapping[str, str] = present.get("data") or {}
-    changed = tuple(key for key, value in encoded.items() if held.get(key) != value)
-    removed = tuple(key for key in held if key not in encoded)
-    meta = present["metadata"]
-    marked = _holds(meta.get("labels"), labels()) and _holds(
-        meta.get("annotations"), source_annotations(secret.entry, settings)
-    )
-    if not changed and not removed and marked:
-        return Unchanged(secret)
-    return Update(secret, str(meta["resourceVersion"]), removed, changed)
+def _marks(secret: Desired, settings: VaultSettings) -> Obj:
+    """Returns the labels and annotations that show the source of a Secret."""
+    source = {ADDR_ANNOTATION: settings.addr, PATH_ANNOTATION: f"{settings.source_path}/{secret.entry}"}
+    return {"labels": {ENTRY_LABEL: "true", MANAGED_BY_LABEL: MANAGED_BY}, "annotations": source}
 
 
-def _deletes(intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings) -> Sequence[Delete]:
+def _encoded(secret: Desired) -> dict[str, str]:
+    """Returns the values as a Secret's `data` contains them (base64)."""
+    return {key: base64.b64encode(value).decode() for key, value in secret.values.items()}
+
+
+def _create(secret: Desired, settings: VaultSettings) -> SecretChange:
+    body = {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {"name": secret.name, "namespace": settings.namespace, **_marks(secret, settings)},
+        "type": "Opaque",
+        "data": _encoded(secret),
+    }
+    report = "\n".join([f"create  {secret.name}", *map(secret.key_line, secret.values)])
+    return SecretChange(Effect.CREATED, secret.name, report, body, secret)
+
+
+def _update(secret: Desired, present: Obj, settings: VaultSettings) -> SecretChange:
+    """Returns a merge patch: other labels and annotations stay, keys that are no longer in Vault are removed.
+
+    resourceVersion is a precondition, so that the patch applies to the Secret that was compared.
+    """
+    data = merge_patch(present.get("data") or {}, _encoded(secret))
+    meta, marks = present["metadata"], _marks(secret, settings)
+    marked = all(wanted.items() <= (meta.get(name) or {}).items() for name, wanted in marks.items())
+    if not data and marked:
+        return SecretChange(Effect.UNCHANGED, secret.name, f"same    {secret.name}", secret=secret)
+    changed = [secret.key_line(key) for key in secret.values if key in data]
+    removed = [f"          {key}: removed" for key, value in data.items() if value is None]
+    report = "\n".join([f"update  {secret.name}", *changed, *removed])
+    body = {"metadata": {"resourceVersion": str(meta["resourceVersion"]), **marks}, "data": data}
+    return SecretChange(Effect.UPDATED, secret.name, report, body, secret)
+
+
+def _deletes(intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings) -> list[SecretChange]:
     """Returns the deletions of Secrets from this directory whose entry is not in Vault's list.
 
     An empty list deletes nothing, because a wrong path is far more likely than an emptied Vault.
@@ -274,22 +291,6 @@ def _deletes(intake: Intake, existing: Mapping[str, Obj], settings: VaultSetting
         )
         entry_label = (meta.get("labels") or {}).get(ENTRY_LABEL)
         if name not in intake.listed and is_managed(secret) and entry_label == "true" and same_source:
-            deletes.append(Delete(name, str(meta["uid"])))
+            report = f"delete  {name} (its entry is no longer in Vault at {settings.source_path})"
+            deletes.append(SecretChange(Effect.DELETED, name, report, uid=str(meta["uid"])))
     return deletes
-
-
-def labels() -> dict[str, str]:
-    return {ENTRY_LABEL: "true", MANAGED_BY_LABEL: MANAGED_BY}
-
-
-def source_annotations(entry: str, settings: VaultSettings) -> dict[str, str]:
-    return {ADDR_ANNOTATION: settings.addr, PATH_ANNOTATION: f"{settings.source_path}/{entry}"}
-
-
-def encode(values: Mapping[str, bytes]) -> dict[str, str]:
-    """Returns the values as a Secret's `data` contains them (base64)."""
-    return {key: base64.b64encode(value).decode() for key, value in values.items()}
-
-
-def _holds(present: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:
-    return wanted.items() <= (present or {}).items()

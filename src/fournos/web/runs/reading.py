@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from fournos.api.kinds import TASK_RUN
 from fournos.api.phase import HOLDING
 from fournos.engine.kube.kinds import EVENT
 from fournos.engine.kube.resource import Resource
@@ -16,7 +17,6 @@ from fournos.insight.children import Children, readable_children, selector
 from fournos.insight.dispatch import is_dispatched
 from fournos.insight.tasks import Task
 from fournos.insight.values import phase_of
-from fournos.systems.jobs.kinds import TASK_RUN
 from fournos.web.live.following import Watched
 from fournos.web.routes import Call
 from fournos.web.runs.events import Event, live_events, recorded_events

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fournos.engine.kube.api import EventType, WatchEvent
-from fournos.engine.kube.bounded_api import PAGE, Bounded, Budget, TooManyObjectsError
+from fournos.engine.kube.bounded_api import PAGE, Bounded, MemoryBudget, TooManyObjectsError
 from fournos.engine.kube.dns import LoneResolver
 from fournos.engine.kube.errors import (
     ConnectionLostError,
@@ -241,12 +241,14 @@ def added(kind: EventType, name: str, version: int) -> WatchEvent:
 async def test_a_list_is_given_up_at_the_first_object_too_many() -> None:
     async with ScriptedServer([page("x", "y", version="5")]) as server, server.client() as client:
         store = Store()
-        listing = await Bounded(client, store, limit=2, budget=Budget(KIB * KIB)).list(JOBS, keep=store.slim)
+        listing = await Bounded(client, store, limit=2, budget=MemoryBudget(KIB * KIB)).list(
+            JOBS, keep=store.slim
+        )
         assert len(listing.items) == 2
     more = [page("x", "y", version="5", token="t"), page("z", version="5")]
     async with ScriptedServer(more) as server, server.client() as client:
         with pytest.raises(TooManyObjectsError, match="more than 2 fournosjobs"):
-            await Bounded(client, Store(), limit=2, budget=Budget(KIB * KIB)).list(JOBS)
+            await Bounded(client, Store(), limit=2, budget=MemoryBudget(KIB * KIB)).list(JOBS)
 
 
 async def test_a_full_store_takes_changes_and_no_more_objects() -> None:
@@ -255,7 +257,7 @@ async def test_a_full_store_takes_changes_and_no_more_objects() -> None:
     events: Any = Events(added("MODIFIED", "x", 3), added("ADDED", "y", 4), added("ADDED", "z", 5))
     seen = []
     with pytest.raises(GoneError, match="more than 2"):
-        async for found in Bounded(events, store, limit=2, budget=Budget(KIB * KIB)).watch(JOBS):
+        async for found in Bounded(events, store, limit=2, budget=MemoryBudget(KIB * KIB)).watch(JOBS):
             seen.append(found.object["metadata"]["name"])
     assert seen == ["x", "y"]
     assert events.closed
@@ -265,7 +267,7 @@ async def test_stores_of_one_cluster_share_their_memory() -> None:
     def large(name: str, size: int) -> dict[str, Any]:
         return {**thing(name, 1), "data": "x" * size}
 
-    budget, other = Budget(64 * KIB), Resource("test.dev", "v1", "Other", "others")
+    budget, other = MemoryBudget(64 * KIB), Resource("test.dev", "v1", "Other", "others")
     pages = [ok({"items": [large("x", size)], "metadata": {"resourceVersion": "1"}}) for size in (50_000, 9)]
     async with ScriptedServer([pages[0]]) as server, server.client() as client:
         await Bounded(client, Store(), limit=9, budget=budget).list(other)
@@ -289,7 +291,7 @@ async def test_stores_of_one_cluster_share_their_memory() -> None:
 
 @pytest.mark.parametrize("odd", ODD)
 async def test_what_is_no_object_is_a_lost_connection(odd: Any) -> None:
-    budget = Budget(KIB * KIB)
+    budget = MemoryBudget(KIB * KIB)
     answer = ok({"items": [odd], "metadata": {"resourceVersion": "1"}})
     async with ScriptedServer([answer]) as server, server.client() as client:
         with pytest.raises(ConnectionLostError, match=r"not an API server's|nested too deeply"):
@@ -303,12 +305,12 @@ async def test_what_is_no_object_is_a_lost_connection(odd: Any) -> None:
 async def test_an_event_of_no_known_type_is_a_lost_connection() -> None:
     events: Any = Events(WatchEvent("EXPLODED", thing("x", 1)))  # type: ignore[arg-type]
     with pytest.raises(ConnectionLostError, match="no API server sends"):
-        async for _ in Bounded(events, Store(), limit=2, budget=Budget(KIB)).watch(JOBS):
+        async for _ in Bounded(events, Store(), limit=2, budget=MemoryBudget(KIB)).watch(JOBS):
             pass
     events = Events(WatchEvent("BOOKMARK", thing("x", 1)), WatchEvent("BOOKMARK", {}))
     seen = []
     with pytest.raises(ConnectionLostError, match="no API server sends"):
-        async for found in Bounded(events, Store(), limit=2, budget=Budget(KIB)).watch(JOBS):
+        async for found in Bounded(events, Store(), limit=2, budget=MemoryBudget(KIB)).watch(JOBS):
             seen.append(found.type)
     assert seen == ["BOOKMARK"]
 

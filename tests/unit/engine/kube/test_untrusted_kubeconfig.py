@@ -12,7 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fournos.engine.kube.untrusted_kubeconfig import MAX_BYTES, Checked, KubeconfigRefusedError, check
+from fournos.engine.kube.untrusted_kubeconfig import (
+    MAX_BYTES,
+    CheckedKubeconfig,
+    KubeconfigRefusedError,
+    check,
+)
 from tests.fakes.pki import Authority
 
 NOW = datetime.now(UTC)
@@ -55,7 +60,7 @@ def text(content: dict[str, Any]) -> bytes:
     return yaml.safe_dump(content).encode()
 
 
-def checked(content: dict[str, Any], *, now: datetime = NOW) -> Checked:
+def checked(content: dict[str, Any], *, now: datetime = NOW) -> CheckedKubeconfig:
     return check(text(content), now=now)
 
 

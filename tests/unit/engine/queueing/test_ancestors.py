@@ -16,7 +16,7 @@ from fournos.engine.queueing.ancestors import (
     live_ancestor,
     share_of,
 )
-from fournos.engine.queueing.inputs import Ancestor, Share
+from fournos.engine.queueing.inputs import Ancestor, QuotaShare
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveList, Present, Unknown
 from fournos.systems.appwrappers.build import component_name
@@ -253,7 +253,7 @@ def test_a_share_is_the_sum_of_the_pod_sets_of_one_component() -> None:
             (THIEF, {SLOT: "c"}, {SLOT: "98"}),
         ),
     )
-    assert found == Share({SLOT: "a"}, {SLOT: Decimal(2), GPU: Decimal("2.5")}), "b is another flavor"
+    assert found == QuotaShare({SLOT: "a"}, {SLOT: Decimal(2), GPU: Decimal("2.5")}), "b is another flavor"
 
 
 @pytest.mark.parametrize(
@@ -280,6 +280,6 @@ def test_there_is_no_share_of_what_is_for_others(obj: Obj, held: Obj) -> None:
 def test_a_share_without_flavors_and_amounts_is_an_empty_one() -> None:
     held = admitted((OF_JOB, {}, {}))
     held["status"]["admission"]["podSetAssignments"] = [{"name": "p0"}]
-    assert share_of(NESTED, held) == Share({}, {})
+    assert share_of(NESTED, held) == QuotaShare({}, {})
     held["status"]["admission"] = None
     assert share_of(NESTED, held) is None

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.inputs import Outcome, QueueInputs, Verdict
+from fournos.engine.queueing.inputs import QueueInputs, QueueOutcome, Verdict
 from fournos.engine.queueing.job import Ended
 from fournos.engine.queueing.managed import managed_elsewhere
 from fournos.engine.queueing.reconcile import reconcile
-from fournos.engine.runtime.decision import Answer, Facts, LiveList, Need, Present, Unknown, attempt
+from fournos.engine.runtime.decision import Answer, Facts, LiveList, NeededFacts, Present, Unknown, attempt
 from fournos.engine.runtime.steps import Create
 from tests.unit.engine.queueing.test_reconcile import (
     ADMITTED,
@@ -90,7 +90,7 @@ def asked(job: Toy, answer: Answer) -> Any:
     """Runs a pass with an empty cache; the Workloads of the owner are read live."""
     inputs = QueueInputs(flavors={"f": FLAVOR})
     need = attempt(reconcile, job, inputs, Facts(), NOW)
-    assert isinstance(need, Need)
+    assert isinstance(need, NeededFacts)
     (question,) = need.questions
     assert question == LiveList(question.resource, "ns", "kueue.x-k8s.io/job-uid=b1")  # type: ignore[union-attr]
     return reconcile(job, inputs, Facts({question: answer}), NOW)
@@ -98,7 +98,7 @@ def asked(job: Toy, answer: Answer) -> Any:
 
 def test_a_cache_that_lags_makes_no_second_workload() -> None:
     found = asked(owned(), Present((workload_of_owner(admitted=True),)))
-    assert isinstance(found, Outcome)
+    assert isinstance(found, QueueOutcome)
     assert (found.verdict, found.steps) == (Verdict.NESTED, ())
 
 

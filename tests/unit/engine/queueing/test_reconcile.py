@@ -11,13 +11,13 @@ import pytest
 
 from fournos.engine.api.conditions import Condition, condition, upsert
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
-from fournos.engine.queueing.inputs import Ancestor, Outcome, QueueInputs, Verdict
-from fournos.engine.queueing.job import Ended, Options
+from fournos.engine.queueing.inputs import Ancestor, QueueInputs, QueueOutcome, Verdict
+from fournos.engine.queueing.job import Ended, QueueOptions
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError, infos_of, placed
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.workload import IN_USE, PodSet, generic_name
-from fournos.engine.runtime.decision import Facts, LiveGet, Need, Present, attempt
+from fournos.engine.runtime.decision import Facts, LiveGet, NeededFacts, Present, attempt
 from fournos.engine.runtime.steps import Create, Delete, Patch
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -96,13 +96,13 @@ class Toy:
         return self.pod_class
 
 
-def go(job: Toy, *workloads: Obj, options: Options | None = None, **inputs: Any) -> Outcome:
+def go(job: Toy, *workloads: Obj, options: QueueOptions | None = None, **inputs: Any) -> QueueOutcome:
     """Runs a pass; its questions are answered from the cache."""
     queue_inputs = QueueInputs(workloads=workloads, flavors={"f": FLAVOR}, **inputs)
     facts = Facts()
     for _ in range(3):
-        found = attempt(reconcile, job, queue_inputs, facts, NOW, options=options or Options())
-        if isinstance(found, Outcome):
+        found = attempt(reconcile, job, queue_inputs, facts, NOW, options=options or QueueOptions())
+        if isinstance(found, QueueOutcome):
             return found
         live = {key_of(one): one for one in (*workloads, job.obj)}
         facts = Facts({**facts.answers, **{q: Present(live[q.key]) for q in found.questions}})
@@ -129,7 +129,7 @@ def job_like(job: Toy) -> Toy:
     return Toy(cpu=job.cpu, count=job.count, min_count=job.min_count, labels=job.labels)
 
 
-def patch_of(outcome: Outcome) -> Patch:
+def patch_of(outcome: QueueOutcome) -> Patch:
     (step,) = outcome.steps
     assert isinstance(step, Patch)
     return step
@@ -137,12 +137,12 @@ def patch_of(outcome: Outcome) -> Patch:
 
 def test_without_a_queue_name_kueue_does_not_decide() -> None:
     assert go(Toy(labels={})).verdict is Verdict.NOT_QUEUED
-    assert go(Toy(labels={}), options=Options(without_queue_name=True)).steps
+    assert go(Toy(labels={}), options=QueueOptions(without_queue_name=True)).steps
 
 
 def test_the_workload_that_is_made() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/max-exec-time-seconds": "60", "team": "x"}
-    (step,) = go(Toy(labels=labels, min_count=1), options=Options(labels_to_copy=("team",))).steps
+    (step,) = go(Toy(labels=labels, min_count=1), options=QueueOptions(labels_to_copy=("team",))).steps
     assert isinstance(step, Create)
     meta, spec = step.body["metadata"], step.body["spec"]
     assert meta["name"] == generic_name(kind="Toy", group="example.com", name="toy", uid="u1")
@@ -172,16 +172,16 @@ def test_admission_starts_it_with_what_the_flavors_have() -> None:
         Facts({LiveGet(WORKLOAD, key_of(made(job))): Present(made(job, QUOTA, ADMITTED, READY))}),
         NOW,
     )
-    assert isinstance(missing, Outcome) and missing.reason == "FlavorNotFound" and missing.retry
+    assert isinstance(missing, QueueOutcome) and missing.reason == "FlavorNotFound" and missing.retry
 
 
 def test_an_admission_is_confirmed_before_the_start() -> None:
     job = Toy()
     cached, live = made(job, QUOTA, ADMITTED, READY), made(job)
     first = attempt(reconcile, job, QueueInputs(workloads=(cached,)), Facts(), NOW)
-    assert isinstance(first, Need)
+    assert isinstance(first, NeededFacts)
     second = reconcile(job, QueueInputs(workloads=(cached,)), Facts({first.questions[0]: Present(live)}), NOW)
-    assert isinstance(second, Outcome) and not second.steps and second.retry
+    assert isinstance(second, QueueOutcome) and not second.steps and second.retry
 
 
 def test_infos_that_do_not_fit_end_it() -> None:
@@ -198,7 +198,7 @@ def test_not_admitted_means_stopped() -> None:
 
 
 def test_an_eviction_stops_waits_and_releases() -> None:
-    options = Options(pods_ready=False)
+    options = QueueOptions(pods_ready=False)
     running = Toy(suspended=False, active=True)
     assert go(running, made(running, QUOTA, ADMITTED, EVICTED, READY), options=options).steps
     stopping = Toy(active=True)

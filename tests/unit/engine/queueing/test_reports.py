@@ -6,7 +6,7 @@ import pytest
 
 from fournos.engine.api.conditions import Condition
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.inputs import Outcome, Verdict
+from fournos.engine.queueing.inputs import QueueOutcome, Verdict
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import pods_ready_patch, reclaim_patch
 from fournos.engine.queueing.workload import IN_USE
@@ -34,11 +34,11 @@ def test_a_report_is_an_outcome_of_its_own() -> None:
     admitted = made(job, QUOTA, ADMITTED)
     ready = pods_ready_patch(admitted, True, NOW)
     assert ready is not None
-    assert go(job, admitted) == Outcome(Verdict.ADMITTED, "Reported", steps=(ready,))
+    assert go(job, admitted) == QueueOutcome(Verdict.ADMITTED, "Reported", steps=(ready,))
     lost = made(Toy(), READY)
     not_ready = pods_ready_patch(lost, False, NOW)
     assert not_ready is not None
-    assert go(Toy(ready=False), lost) == Outcome(Verdict.WAITING, "Reported", steps=(not_ready,))
+    assert go(Toy(ready=False), lost) == QueueOutcome(Verdict.WAITING, "Reported", steps=(not_ready,))
 
 
 def test_a_kind_without_pods_that_end_early_reports_none() -> None:

@@ -10,9 +10,18 @@ from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
 from fournos.engine.queueing.priority import UnusableClass, priority_of
 from fournos.engine.queueing.queues import cluster_queue_of, dispatches, leads_elsewhere
-from fournos.engine.queueing.state import QueueState, QueueView, view
+from fournos.engine.queueing.state import QueueState, WorkloadView, view
 from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest, build, generic_name
-from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveGet, Need, Present, Unknown, attempt
+from fournos.engine.runtime.decision import (
+    Absent,
+    Answer,
+    Facts,
+    LiveGet,
+    NeededFacts,
+    Present,
+    Unknown,
+    attempt,
+)
 from tests.unit.engine.queueing.test_reconcile import Toy
 
 
@@ -25,7 +34,7 @@ FLAVORS = {"main": {"cpu": "f"}, "bare": {}}
 ADMISSION = {"podSetAssignments": [{"name": "main", "flavors": {"cpu": "f"}}, {"name": "bare"}]}
 
 
-def seen(*conditions: Any, meta: Any = None, active: Any = None, checks: Any = ()) -> QueueView:
+def seen(*conditions: Any, meta: Any = None, active: Any = None, checks: Any = ()) -> WorkloadView:
     spec = {} if active is None else {"active": active}
     status = {"conditions": list(conditions), "admission": ADMISSION, "admissionChecks": list(checks)}
     return view({"metadata": meta or {}, "spec": spec, "status": status})
@@ -84,7 +93,7 @@ def seen(*conditions: Any, meta: Any = None, active: Any = None, checks: Any = (
 def test_the_state_is_that_of_the_condition_that_counts_most(
     conditions: Any, meta: Any, state: QueueState, reason: str, message: str
 ) -> None:
-    assert seen(*conditions, meta=meta) == QueueView(state, reason, message, FLAVORS)
+    assert seen(*conditions, meta=meta) == WorkloadView(state, reason, message, FLAVORS)
 
 
 @pytest.mark.parametrize(("active", "expected"), [(None, True), (True, True), (False, False)])
@@ -300,5 +309,5 @@ def test_where_the_jobs_of_a_queue_run(answers: dict[Any, Answer], expected: Any
 
 
 def test_all_checks_are_one_question() -> None:
-    assert attempt(cluster_queue_of, "ns", "lq", Facts()) == Need((LQ,))
-    assert attempt(dispatches, CLUSTER.value, Facts()) == Need((A, B))
+    assert attempt(cluster_queue_of, "ns", "lq", Facts()) == NeededFacts((LQ,))
+    assert attempt(dispatches, CLUSTER.value, Facts()) == NeededFacts((A, B))

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.ensure import PREBUILT_LABEL
-from fournos.engine.queueing.inputs import Ancestor, Outcome, QueueInputs, Verdict
+from fournos.engine.queueing.inputs import Ancestor, QueueInputs, QueueOutcome, Verdict
 from fournos.engine.queueing.job import Ended
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.reconcile import reconcile
@@ -51,7 +51,7 @@ from tests.unit.engine.queueing.toys import (
 def test_an_evicted_job_stops_before_its_quota_is_released() -> None:
     runs = Toy(**RUNS)
     workload = made(runs, QUOTA, ADMITTED, EVICTED)
-    assert go(runs, workload, options=QUIET) == Outcome(
+    assert go(runs, workload, options=QUIET) == QueueOutcome(
         Verdict.STOPPING,
         "WorkloadEvicted",
         "make room",
@@ -59,9 +59,11 @@ def test_an_evicted_job_stops_before_its_quota_is_released() -> None:
         events=(normal("Stopped", "make room"),),
     )
     ends = go(Toy(active=True), workload, options=QUIET)
-    assert ends == Outcome(Verdict.STOPPING, "WorkloadEvicted", "make room")
+    assert ends == QueueOutcome(Verdict.STOPPING, "WorkloadEvicted", "make room")
     over = go(Toy(), workload, options=QUIET)
-    assert over == Outcome(Verdict.STOPPING, "Preempted", "make room", steps=(release_quota(workload, NOW),))
+    assert over == QueueOutcome(
+        Verdict.STOPPING, "Preempted", "make room", steps=(release_quota(workload, NOW),)
+    )
 
 
 def test_an_eviction_without_reason_and_message_has_a_reason() -> None:
@@ -82,12 +84,12 @@ def test_no_quota_is_released_for_a_job_that_has_changed(answer: Answer) -> None
     inputs = QueueInputs(workloads=(made(Toy(), QUOTA, ADMITTED, EVICTED),))
     facts = Facts({LiveGet(TOY, Key("ns", "toy")): answer})
     found = reconcile(Toy(), inputs, facts, NOW, options=QUIET)
-    assert found == Outcome(Verdict.STOPPING, "WorkloadEvicted", "make room", retry=True)
+    assert found == QueueOutcome(Verdict.STOPPING, "WorkloadEvicted", "make room", retry=True)
 
 
 def test_a_released_workload_waits_and_a_job_that_still_runs_is_stopped() -> None:
     released = made(Toy(), EVICTED)
-    assert go(Toy(), released) == Outcome(Verdict.WAITING, "Preempted", "make room")
+    assert go(Toy(), released) == QueueOutcome(Verdict.WAITING, "Preempted", "make room")
     runs = go(Toy(**RUNS), released)
     assert (runs.verdict, runs.reason, runs.message) == (Verdict.STOPPING, "WorkloadEvicted", "make room")
     assert runs.steps == (suspended(known=True),)
@@ -99,21 +101,21 @@ def test_a_kind_with_its_own_stop_is_asked_with_the_reason() -> None:
     found = go(job, workload, options=QUIET)
     assert found.steps == (HALT,) and job.asked[-1] == (True, "WorkloadEvicted", "make room")
     done = Spawning(active=True, halts=False)
-    assert go(done, workload, options=QUIET) == Outcome(Verdict.STOPPING, "WorkloadEvicted", "make room")
+    assert go(done, workload, options=QUIET) == QueueOutcome(Verdict.STOPPING, "WorkloadEvicted", "make room")
 
 
 def test_a_deleted_workload_stays_until_the_job_has_stopped() -> None:
     workload = made(Toy(), QUOTA, ADMITTED, **GOING)
     text = "Workload is deleted"
-    assert go(Toy(**RUNS), workload) == Outcome(
+    assert go(Toy(**RUNS), workload) == QueueOutcome(
         Verdict.STOPPING,
         "WorkloadDeleted",
         text,
         steps=(suspended(known=True),),
         events=(normal("Stopped", text),),
     )
-    assert go(Toy(active=True), workload) == Outcome(Verdict.STOPPING, "WorkloadDeleted", text)
-    assert go(Toy(), workload) == Outcome(Verdict.STOPPING, "WorkloadDeleted", steps=(freed(workload),))
+    assert go(Toy(active=True), workload) == QueueOutcome(Verdict.STOPPING, "WorkloadDeleted", text)
+    assert go(Toy(), workload) == QueueOutcome(Verdict.STOPPING, "WorkloadDeleted", steps=(freed(workload),))
 
 
 # --- a Workload that does not match --------------------------------------------------------------------
@@ -134,7 +136,7 @@ def test_a_running_job_stops_before_a_workload_that_does_not_match_is_deleted() 
     assert (found.verdict, found.reason, found.message) == (Verdict.STOPPING, "NoMatchingWorkload", text)
     assert found.steps == (suspended(known=True),)
     ends = go(Toy(cpu="2", active=True), held)
-    assert ends == Outcome(Verdict.STOPPING, "NoMatchingWorkload", text)
+    assert ends == QueueOutcome(Verdict.STOPPING, "NoMatchingWorkload", text)
 
 
 def test_a_change_of_the_queue_alone_is_no_event() -> None:
@@ -157,11 +159,11 @@ def test_a_prebuilt_workload_that_does_not_match_has_the_reason() -> None:
 
 def test_a_nested_job_runs_on_the_quota_of_its_ancestor() -> None:
     above = Ancestor(Key("ns", "parent"), "Parent", made(Toy(), QUOTA, ADMITTED))
-    expected = Outcome(Verdict.NESTED, message="Runs on the quota of Parent ns/parent", ancestor=above)
+    expected = QueueOutcome(Verdict.NESTED, message="Runs on the quota of Parent ns/parent", ancestor=above)
     assert go(Toy(**RUNS), ancestor=above) == expected
     waits = replace(above, workload=made(Toy(), QUOTA))
     text = "Kueue managed child job suspended"
-    assert go(Toy(**RUNS), ancestor=waits) == Outcome(
+    assert go(Toy(**RUNS), ancestor=waits) == QueueOutcome(
         Verdict.NESTED, "Suspended", steps=(suspended(known=False),), events=(normal("Suspended", text),)
     )
     for job in (Toy(), Toy(ended=Ended(True, "done"), **RUNS)):
@@ -229,4 +231,4 @@ def test_a_job_holds_its_workload_back_and_activates_only_what_it_held(
     patch = Patch(
         WORKLOAD, Key("ns", workload["metadata"]["name"]), {"metadata": meta, "spec": {"active": expected[0]}}
     )
-    assert found == Outcome(Verdict.WAITING, "Activity", steps=(patch,))
+    assert found == QueueOutcome(Verdict.WAITING, "Activity", steps=(patch,))

@@ -11,8 +11,8 @@ import pytest
 from fournos.engine.api.conditions import Condition
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.ensure import PREBUILT_LABEL
-from fournos.engine.queueing.inputs import Outcome, QueueInputs, Verdict
-from fournos.engine.queueing.job import Ended, Options
+from fournos.engine.queueing.inputs import QueueInputs, QueueOutcome, Verdict
+from fournos.engine.queueing.job import Ended, QueueOptions
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.engine.queueing.reconcile import reconcile
@@ -23,7 +23,7 @@ from fournos.engine.runtime.decision import (
     Facts,
     LiveGet,
     LiveList,
-    Need,
+    NeededFacts,
     Present,
     Unknown,
     attempt,
@@ -58,13 +58,13 @@ from tests.unit.engine.queueing.toys import (
 
 def test_a_deleted_job_keeps_its_workload_while_it_is_active() -> None:
     job = Tidy(meta=GOING, active=True)
-    assert go(job, made(job)) == Outcome(Verdict.STOPPING, "Deleted")
+    assert go(job, made(job)) == QueueOutcome(Verdict.STOPPING, "Deleted")
 
 
 def test_a_deleted_job_lets_go_of_all_that_it_had() -> None:
     job = Tidy(meta=GOING)
     one, two = made(job), made(job, name="two")
-    assert go(job, one, two) == Outcome(Verdict.GONE, steps=(freed(one), freed(two), TIDY))
+    assert go(job, one, two) == QueueOutcome(Verdict.GONE, steps=(freed(one), freed(two), TIDY))
 
 
 # --- a job that has ended ------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def test_the_end_of_a_job_is_that_of_its_workload() -> None:
     job = Tidy(ended=Ended(False, "exit code 1"))
     workload = made(job, QUOTA, ADMITTED)
     name = workload["metadata"]["name"]
-    assert go(job, workload) == Outcome(
+    assert go(job, workload) == QueueOutcome(
         Verdict.FINISHED,
         "Failed",
         "exit code 1",
@@ -87,7 +87,7 @@ def test_a_finished_workload_is_let_go_after_all_that_goes_with_it() -> None:
     job = Tidy(ended=Ended(True, "done"))
     workload = made(job, Condition("Finished", "True", "Succeeded", "over"))
     found = go(job, workload)
-    assert found == Outcome(Verdict.FINISHED, "Succeeded", "over", steps=(TIDY, freed(workload)))
+    assert found == QueueOutcome(Verdict.FINISHED, "Succeeded", "over", steps=(TIDY, freed(workload)))
 
 
 def test_the_end_is_a_condition_beside_the_others() -> None:
@@ -110,19 +110,19 @@ def test_the_end_is_a_condition_beside_the_others() -> None:
 def test_a_finished_workload_without_a_reason_has_none() -> None:
     workload = made(Toy(), finalizers=[])
     workload["status"]["conditions"] = [{"type": "Finished", "status": "True"}]
-    assert go(Toy(), workload) == Outcome(Verdict.FINISHED)
+    assert go(Toy(), workload) == QueueOutcome(Verdict.FINISHED)
 
 
 def test_a_job_that_ended_without_a_workload_needs_none() -> None:
     found = go(Tidy(ended=Ended(True, "done")))
-    assert found == Outcome(Verdict.FINISHED, message="done", steps=(TIDY,))
-    assert go(Toy(ended=Ended(True, "done"))) == Outcome(Verdict.FINISHED, message="done")
+    assert found == QueueOutcome(Verdict.FINISHED, message="done", steps=(TIDY,))
+    assert go(Toy(ended=Ended(True, "done"))) == QueueOutcome(Verdict.FINISHED, message="done")
 
 
 def test_a_job_that_is_out_of_sync_stops_and_any_other_end_does_not_stop_it() -> None:
     job = Toy(**RUNS)
     unfit = made(job, Condition("Finished", "True", "OutOfSync", "another size"))
-    assert go(job, unfit) == Outcome(
+    assert go(job, unfit) == QueueOutcome(
         Verdict.STOPPING,
         "NoMatchingWorkload",
         "another size",
@@ -147,7 +147,7 @@ def test_an_admitted_job_starts_with_an_event() -> None:
     assert patch_of(found).body["metadata"] == {"resourceVersion": "7"}
 
 
-def started(job: Toy, cached: Obj, answer: Answer, flavors: Any = None) -> Outcome:
+def started(job: Toy, cached: Obj, answer: Answer, flavors: Any = None) -> QueueOutcome:
     inputs = QueueInputs(workloads=(cached,), flavors={"f": FLAVOR} if flavors is None else flavors)
     question = LiveGet(WORKLOAD, Key("ns", cached["metadata"]["name"]))
     return reconcile(job, inputs, Facts({question: answer}), NOW, options=QUIET)
@@ -157,7 +157,9 @@ def test_a_kind_with_objects_of_its_own_starts_with_the_workload_that_was_read()
     job = Spawning()
     cached = made(job, QUOTA, ADMITTED)
     live = {**cached, "metadata": {**cached["metadata"], "resourceVersion": "4"}}
-    expected = Outcome(Verdict.STARTING, "Started", steps=(replace(SPAWN, own_label="w1"),), workload=live)
+    expected = QueueOutcome(
+        Verdict.STARTING, "Started", steps=(replace(SPAWN, own_label="w1"),), workload=live
+    )
     assert started(job, cached, Present(live)) == expected
 
 
@@ -168,7 +170,7 @@ def test_an_admission_of_another_workload_of_this_name_starts_nothing(answer: An
     if answer == "another":
         answer = Present({**cached, "metadata": {**cached["metadata"], "uid": "w2"}})
     text = "Waiting to see the Workload as it is now"
-    assert started(job, cached, answer) == Outcome(Verdict.WAITING, "Unconfirmed", text, retry=True)
+    assert started(job, cached, answer) == QueueOutcome(Verdict.WAITING, "Unconfirmed", text, retry=True)
 
 
 def test_an_admission_that_is_over_starts_nothing() -> None:
@@ -176,7 +178,7 @@ def test_an_admission_that_is_over_starts_nothing() -> None:
     cached = made(job, QUOTA, ADMITTED)
     found = started(job, cached, Present(made(job)))
     text = "The admission is over already"
-    assert found == Outcome(Verdict.WAITING, "Unconfirmed", text, retry=True)
+    assert found == QueueOutcome(Verdict.WAITING, "Unconfirmed", text, retry=True)
 
 
 def test_a_flavor_that_is_missing_is_waited_for() -> None:
@@ -184,7 +186,7 @@ def test_a_flavor_that_is_missing_is_waited_for() -> None:
     cached = made(job, QUOTA, ADMITTED)
     text = "ResourceFlavor 'f' not found"
     found = started(job, cached, Present(cached), flavors={})
-    assert found == Outcome(Verdict.BLOCKED, "FlavorNotFound", text, retry=True)
+    assert found == QueueOutcome(Verdict.BLOCKED, "FlavorNotFound", text, retry=True)
 
 
 def test_a_job_that_its_flavors_do_not_fit_ends() -> None:
@@ -192,7 +194,7 @@ def test_a_job_that_its_flavors_do_not_fit_ends() -> None:
     cached = made(job, QUOTA, ADMITTED)
     steps = (finish_patch(cached, "FailedToStart", "no", NOW),)
     found = started(job, cached, Present(cached))
-    assert found == Outcome(Verdict.FINISHED, "FailedToStart", "no", steps=steps)
+    assert found == QueueOutcome(Verdict.FINISHED, "FailedToStart", "no", steps=steps)
 
 
 def test_a_running_job_has_its_admission() -> None:
@@ -200,16 +202,16 @@ def test_a_running_job_has_its_admission() -> None:
     quota = replace(QUOTA, message="in cq")
     workload = made(job, QUOTA, ADMITTED)
     workload["status"]["conditions"][0]["message"] = quota.message
-    assert go(job, workload, options=QUIET) == Outcome(Verdict.ADMITTED, "Admitted", "in cq")
+    assert go(job, workload, options=QUIET) == QueueOutcome(Verdict.ADMITTED, "Admitted", "in cq")
 
 
 def test_a_first_start_needs_no_live_read() -> None:
     job = Spawning()
     cached = made(job, QUOTA, ADMITTED)
-    options = Options(pods_ready=False, confirm_start=False)
+    options = QueueOptions(pods_ready=False, confirm_start=False)
     found = reconcile(job, QueueInputs(workloads=(cached,)), Facts(), NOW, options=options)
     steps = (replace(SPAWN, own_label="w1"),)
-    assert found == Outcome(Verdict.STARTING, "Started", steps=steps, workload=cached)
+    assert found == QueueOutcome(Verdict.STARTING, "Started", steps=steps, workload=cached)
 
 
 def test_a_start_that_changes_metadata_keeps_it() -> None:
@@ -228,13 +230,13 @@ def test_a_start_that_changes_metadata_keeps_it() -> None:
 def test_a_waiting_job_has_the_reason_of_kueue() -> None:
     job = Toy()
     short = Condition("QuotaReserved", "False", "Inadmissible", "no room")
-    assert go(job, made(job, short)) == Outcome(Verdict.WAITING, "Inadmissible", "no room")
+    assert go(job, made(job, short)) == QueueOutcome(Verdict.WAITING, "Inadmissible", "no room")
 
 
 def test_a_job_without_admission_is_suspended_with_an_event() -> None:
     job = Toy(suspended=False)
     text = "Not admitted by cluster queue"
-    assert go(job, made(job)) == Outcome(
+    assert go(job, made(job)) == QueueOutcome(
         Verdict.STOPPING,
         "NotAdmitted",
         text,
@@ -249,7 +251,7 @@ def test_a_new_job_gets_a_workload_with_an_event() -> None:
     assert isinstance(step, Create) and step.resource == WORKLOAD
     name = step.body["metadata"]["name"]
     events = (normal("CreatedWorkload", f"Created Workload: ns/{name}"),)
-    assert found == Outcome(Verdict.WAITING, "Pending", steps=(step,), events=events)
+    assert found == QueueOutcome(Verdict.WAITING, "Pending", steps=(step,), events=events)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +264,7 @@ def test_a_new_job_gets_a_workload_with_an_event() -> None:
 def test_a_job_that_runs_without_a_workload_stops(labels: dict[str, str], message: str) -> None:
     job = Toy(**RUNS)
     job.labels = {**job.labels, **labels}
-    assert go(job) == Outcome(
+    assert go(job) == QueueOutcome(
         Verdict.STOPPING,
         "NoMatchingWorkload",
         message,
@@ -271,20 +273,20 @@ def test_a_job_that_runs_without_a_workload_stops(labels: dict[str, str], messag
     )
     stopping = replace(job, suspended=True)
     text = "Waiting for what runs without quota to stop"
-    assert go(stopping) == Outcome(Verdict.STOPPING, "NoMatchingWorkload", text)
+    assert go(stopping) == QueueOutcome(Verdict.STOPPING, "NoMatchingWorkload", text)
 
 
 def test_a_prebuilt_workload_that_is_missing_is_named() -> None:
     job = Toy()
     job.labels = {**job.labels, PREBUILT_LABEL: "pre"}
     text = "prebuilt Workload 'pre' not found"
-    assert go(job) == Outcome(Verdict.BLOCKED, "PrebuiltWorkloadNotFound", text, retry=True)
+    assert go(job) == QueueOutcome(Verdict.BLOCKED, "PrebuiltWorkloadNotFound", text, retry=True)
 
 
 def test_a_priority_class_that_is_missing_is_named() -> None:
     job = Toy(labels={"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/priority-class": "high"})
     text = "WorkloadPriorityClass 'high' not found; create it or submit without it"
-    assert go(job) == Outcome(Verdict.BLOCKED, "PriorityClassNotFound", text, retry=True)
+    assert go(job) == QueueOutcome(Verdict.BLOCKED, "PriorityClassNotFound", text, retry=True)
 
 
 def test_an_owner_that_cannot_be_read_is_waited_for() -> None:
@@ -292,6 +294,6 @@ def test_an_owner_that_cannot_be_read_is_waited_for() -> None:
     job = Toy(meta={"ownerReferences": [owner]})
     need = attempt(reconcile, job, QueueInputs(), Facts(), NOW)
     question = LiveList(WORKLOAD, "ns", "kueue.x-k8s.io/job-uid=p1")
-    assert need == Need((question,))
+    assert need == NeededFacts((question,))
     found = reconcile(job, QueueInputs(), Facts({question: Unknown("timeout")}), NOW)
-    assert found == Outcome(Verdict.BLOCKED, "OwnerUnknown", "timeout", retry=True)
+    assert found == QueueOutcome(Verdict.BLOCKED, "OwnerUnknown", "timeout", retry=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fournos.engine.kube.resource import Key, Obj, uid_of
-from fournos.engine.queueing.job import Options
+from fournos.engine.queueing.job import QueueOptions
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.managed import MULTIKUEUE
 from fournos.engine.queueing.podsets import PodSetInfo
@@ -21,7 +21,7 @@ from tests.unit.engine.queueing.test_reconcile import (
 )
 
 GOING: dict[str, Any] = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
-QUIET = Options(pods_ready=False)
+QUIET = QueueOptions(pods_ready=False)
 TIDY = Delete(TOY, Key("ns", "helper"), "h1")
 HALT = Delete(TOY, Key("ns", "pods"), "p1")
 SPAWN = Create(TOY, {"metadata": {"name": "pods", "namespace": "ns"}})

@@ -12,7 +12,7 @@ from fournos.engine.kube.store import Store
 from fournos.engine.runtime.act import StepExecutor
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
-from fournos.engine.runtime.reconcile import Outcome, reconcile
+from fournos.engine.runtime.reconcile import PassOutcome, reconcile
 from fournos.engine.runtime.steps import Step
 from tests.unit.engine.runtime.toy import THING, TOY, TOY_KEY, make_toy
 from tests.world.server import Connection, Server
@@ -38,7 +38,7 @@ class Bench:
 
     async def run(
         self, decide: Deciding, *, key: Key = TOY_KEY, failures: int = 0, **options: Any
-    ) -> Outcome:
+    ) -> PassOutcome:
         """One pass of a controller with these further options."""
 
         def noted(toy: Obj, facts: Facts, now: datetime) -> Decision:

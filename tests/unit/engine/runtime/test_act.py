@@ -18,7 +18,7 @@ from fournos.engine.kube.errors import (
 from fournos.engine.kube.kinds import CONFIG_MAP, SECRET
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.engine.kube.store import Store
-from fournos.engine.runtime.act import Acted, StepExecutor, Waiting
+from fournos.engine.runtime.act import Acted, CacheChange, NameWait, StepExecutor
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.decision import StepFailure
 from fournos.engine.runtime.steps import CopySecret, Create, Delete, NameTaken, Patch, Step
@@ -58,8 +58,8 @@ def failure_of(acted: Acted) -> StepFailure:
     return acted.stopped
 
 
-def waiting_of(acted: Acted) -> Waiting:
-    assert isinstance(acted.stopped, Waiting)
+def waiting_of(acted: Acted) -> NameWait:
+    assert isinstance(acted.stopped, NameWait)
     return acted.stopped
 
 
@@ -69,7 +69,7 @@ def waiting_of(acted: Acted) -> Waiting:
 async def test_what_is_created_is_seen_by_the_next_decision(bench: Bench) -> None:
     acted = await bench.act(Create(THING, bench.thing()))
     assert acted.stopped is None
-    assert acted.news
+    assert acted.cache_change is not CacheChange.NONE
     assert [uid_of(thing) for thing in bench.caches[THING].by("owner", uid_of(bench.toy))] == ["uid-2"]
 
 
@@ -198,7 +198,7 @@ async def test_what_no_watch_delivers_is_not_assumed(bench: Bench) -> None:
     bench.caches = Caches({THING: Store()}, covers={THING: lambda obj: False})
     acted = await bench.act(Create(THING, bench.thing()))
     assert acted.stopped is None
-    assert not acted.news
+    assert acted.cache_change is CacheChange.NONE
     assert len(bench.caches[THING]) == 0
 
 
@@ -295,7 +295,7 @@ async def test_reads_of_one_secret_at_the_same_time_are_one_request(bench: Bench
     ("rule", "stopped"),
     [
         (None, None),
-        (NameTaken("of an earlier attempt", waits=True), Waiting),
+        (NameTaken("of an earlier attempt", waits=True), NameWait),
         (NameTaken("of another"), StepFailure),
     ],
 )

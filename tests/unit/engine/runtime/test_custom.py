@@ -10,7 +10,7 @@ from fournos.engine.kube.errors import InvalidError, ServerError
 from fournos.engine.kube.kinds import CONFIG_MAP
 from fournos.engine.kube.resource import Key
 from fournos.engine.kube.store import Store
-from fournos.engine.runtime.act import Acted, StepExecutor
+from fournos.engine.runtime.act import Acted, CacheChange, StepExecutor
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.decision import StepFailure
 from fournos.engine.runtime.steps import Create, Custom, Patch
@@ -57,7 +57,7 @@ async def test_a_label_makes_an_object_ours_that_can_have_no_controller() -> Non
     caches = Caches({CONFIG_MAP: Store()})
     executor = StepExecutor(Connection(server))
     acted = await executor.act([own], caches)
-    assert acted.stopped is None and acted.news
+    assert acted.stopped is None and acted.cache_change is not CacheChange.NONE
     assert caches[CONFIG_MAP].get(Key("ns", "lock")) is not None
     other = {"metadata": {**body["metadata"], "labels": {"lock-of": "c2"}}}  # type: ignore[dict-item]
     for foreign in (replace(own, body=other), replace(own, own_label="")):

@@ -10,7 +10,7 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.manager_metrics import ControllerMetrics, result_of
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.queue import Queue
-from fournos.engine.runtime.reconcile import Outcome, Result
+from fournos.engine.runtime.reconcile import PassOutcome, Result
 from tests.world.server import VirtualClock
 
 KEY = Key("ns", "a")
@@ -19,17 +19,17 @@ KEY = Key("ns", "a")
 @pytest.mark.parametrize(
     ("outcome", "word"),
     [
-        (Outcome(Result.DONE), "success"),
-        (Outcome(Result.GONE), "success"),
-        (Outcome(Result.DONE, wake_at=datetime.now(UTC) + timedelta(seconds=1)), "requeue_after"),
-        (Outcome(Result.DONE, again=True), "requeue"),
-        (Outcome(Result.WAITING, retry=True), "requeue"),
-        (Outcome(Result.FAILED, retry=True), "error"),
-        (Outcome(Result.CONFLICT, retry=True), "error"),
-        (Outcome(Result.BUG, retry=True), "error"),
+        (PassOutcome(Result.DONE), "success"),
+        (PassOutcome(Result.GONE), "success"),
+        (PassOutcome(Result.DONE, wake_at=datetime.now(UTC) + timedelta(seconds=1)), "requeue_after"),
+        (PassOutcome(Result.DONE, again=True), "requeue"),
+        (PassOutcome(Result.WAITING, retry=True), "requeue"),
+        (PassOutcome(Result.FAILED, retry=True), "error"),
+        (PassOutcome(Result.CONFLICT, retry=True), "error"),
+        (PassOutcome(Result.BUG, retry=True), "error"),
     ],
 )
-def test_a_pass_has_controller_runtimes_word(outcome: Outcome, word: str) -> None:
+def test_a_pass_has_controller_runtimes_word(outcome: PassOutcome, word: str) -> None:
     assert result_of(outcome) == word
 
 
@@ -50,7 +50,7 @@ async def test_a_queue_and_its_passes_are_measured_under_the_published_names() -
     assert f"workqueue_longest_running_processor_seconds{{{both}}} 3.0" in text
     assert 'controller_runtime_active_workers{controller="AppWrapper"} 1.0' in text
     assert 'controller_runtime_max_concurrent_reconciles{controller="AppWrapper"} 8.0' in text
-    controller.passed(Outcome(Result.BUG, retry=True), 3.0)
+    controller.passed(PassOutcome(Result.BUG, retry=True), 3.0)
     queue.done(KEY)
     controller.refresh(len(queue))
     text = metrics.render().decode()

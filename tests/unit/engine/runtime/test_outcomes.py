@@ -13,10 +13,10 @@ import pytest
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import InvalidError, KubeError, ServerError
 from fournos.engine.kube.resource import Key, Obj, key_of
-from fournos.engine.runtime.act import Waiting
+from fournos.engine.runtime.act import NameWait
 from fournos.engine.runtime.decision import Decision, Facts, LiveGet, StepFailure
 from fournos.engine.runtime.logs import JsonFormatter
-from fournos.engine.runtime.reconcile import Outcome, Result
+from fournos.engine.runtime.reconcile import PassOutcome, Result
 from fournos.engine.runtime.steps import Create, Custom, Patch, Step
 from tests.unit.engine.runtime.passes import NOTE, NOW, Bench, always, with_failure
 from tests.unit.engine.runtime.toy import THING, TOY, TOY_KEY, thing_of
@@ -32,7 +32,7 @@ def labelled(value: str, **metadata: Any) -> Patch:
     return Patch(TOY, TOY_KEY, {"metadata": {"labels": {"l": value}, **metadata}})
 
 
-def done(outcome: Outcome) -> list[Step]:
+def done(outcome: PassOutcome) -> list[Step]:
     return [step for step, _ in outcome.done]
 
 
@@ -45,11 +45,11 @@ async def test_a_name_that_is_still_taken(bench: Bench) -> None:
     primary = bench.toy
     outcome = await bench.run(always(Decision(steps=(first, taken), events=(NOTE,))))
     assert outcome.waiting is not None
-    assert outcome == Outcome(
+    assert outcome == PassOutcome(
         Result.WAITING,
         object=primary,
         done=((first, bench.toy),),
-        waiting=Waiting(taken, outcome.waiting.reason),
+        waiting=NameWait(taken, outcome.waiting.reason),
         retry=True,
     )
 
@@ -62,7 +62,7 @@ async def test_a_step_that_fails_in_the_second_decision(bench: Bench) -> None:
     primary = bench.toy
     then = Decision(steps=(first, thing), status={"phase": "Failed"}, events=(NOTE,))
     outcome = await bench.run(with_failure((thing,), then, []), failures=2)
-    assert outcome == Outcome(
+    assert outcome == PassOutcome(
         Result.FAILED,
         object=primary,
         done=((first, bench.toy),),
@@ -125,7 +125,7 @@ async def test_an_object_that_is_gone_when_it_is_patched(bench: Bench) -> None:
 
     outcome = await bench.run(decide)
     (made,) = bench.server.list(THING)
-    assert outcome == Outcome(Result.GONE, object=primary, done=((thing, made),))
+    assert outcome == PassOutcome(Result.GONE, object=primary, done=((thing, made),))
     assert calls == [None]
 
 
@@ -140,7 +140,7 @@ async def test_another_object_that_is_gone_when_it_is_patched_is_a_failure(bench
 async def test_a_status_of_an_object_that_has_changed(bench: Bench) -> None:
     """A patch without a precondition hides no write of another client from the status."""
     outcome = await bench.run(always(Decision(steps=(labelled("a"),), status={"phase": "Claimed"})))
-    assert outcome == Outcome(Result.CONFLICT, done=((labelled("a"), bench.toy),), retry=True)
+    assert outcome == PassOutcome(Result.CONFLICT, done=((labelled("a"), bench.toy),), retry=True)
 
 
 async def test_an_exception_after_steps_were_done(bench: Bench) -> None:
@@ -172,7 +172,7 @@ async def test_a_status_that_cannot_be_written(
     then = Decision(steps=(made,), status={"phase": "Failed"}, events=(NOTE,))
     outcome = await bench.run(with_failure((refused,), then, []))
     (thing,) = bench.server.list(THING)
-    assert outcome == Outcome(
+    assert outcome == PassOutcome(
         Result.FAILED,
         object=primary,
         done=((made, thing),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from fournos.engine.kube.errors import NotLeaderError
 from fournos.engine.kube.kinds import EVENT, LEASE
 from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.runtime.controller import Watch
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.engine.runtime.events import Recorder
 from fournos.engine.runtime.lease import Lease
@@ -20,9 +22,7 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.process import run
 from fournos.engine.runtime.supervise import HEALTHY, TaskFailedError, supervise
 from tests.unit.engine.runtime.controlled import Bench, Counting, toys, until, watching
-from tests.unit.engine.runtime.toy import (
-    TOY,
-)
+from tests.unit.engine.runtime.toy import THING, TOY
 from tests.world.server import Connection
 
 pytestmark = pytest.mark.looptime
@@ -99,6 +99,40 @@ async def test_each_part_of_a_process_is_led_by_its_own_lease(bench: Bench) -> N
     assert await both == 0
     for name in ("fournos", "part"):
         assert "holderIdentity" not in bench.server.get(LEASE, Key("ns", name))["spec"]
+
+
+async def test_a_part_whose_crd_is_missing_keeps_no_other_part_idle(bench: Bench) -> None:
+    bench.server.unserved.add(THING)
+    toys(bench.server, "a")
+
+    def marking(name: str, *watches: Watch) -> Manager:
+        def decide(toy: Obj, facts: Facts) -> Decision:
+            return Decision(status={**(toy.get("status") or {}), name: True})
+
+        controller = watching(name, decide)
+        return bench.manager(replace(controller, watches=(*controller.watches, *watches)))
+
+    complete, lacking = marking("toys"), marking("things", Watch(THING, lambda obj, caches: []))
+    stop = asyncio.Event()
+    only = bench.start(run([lacking, complete], clock=bench.clock, metrics=bench.metrics, stop=stop))
+    await until(lambda: bench.server.get(TOY, Key("ns", "a")).get("status") == {"toys": True})
+    assert lacking.informers.unsynced()
+    bench.server.unserved.clear()
+    await until(lambda: bench.server.get(TOY, Key("ns", "a"))["status"].get("things"))
+    stop.set()
+    assert await only == 0
+
+
+async def test_a_process_stops_while_a_part_waits_for_its_crd(bench: Bench) -> None:
+    bench.server.unserved.add(THING)
+    things = Watch(THING, lambda obj, caches: [])
+    lacking = replace(watching("things", lambda toy, facts: Decision()), watches=(things,))
+    managers = [bench.manager(watching("toys", lambda toy, facts: Decision())), bench.manager(lacking)]
+    stop = asyncio.Event()
+    only = bench.start(run(managers, clock=bench.clock, metrics=bench.metrics, stop=stop))
+    await asyncio.sleep(5)
+    stop.set()
+    assert await only == 0
 
 
 async def test_sigterm_ends_it_in_order(bench: Bench) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final
 
+from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.kinds import NAMESPACE, POD
 from fournos.engine.kube.resource import Key, Obj
@@ -14,7 +15,6 @@ from fournos.history.logs.followed import FollowedLog
 from fournos.history.logs.models import StartedContainer
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
 from fournos.history.results.models import ResultRecord
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.names import RESULT_NAME
 from tests.unit.systems.jobs.actors import NS
 from tests.world.server import Server, VirtualClock

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER, PIPELINE_RUN
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.history.recorder.controller import recorder
@@ -15,7 +15,6 @@ from fournos.history.recorder.kinds import state_of
 from fournos.history.records import Document, Ending
 from fournos.history.settings import HistorySettings
 from fournos.insight.causes import Cause
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.history.recorder.fakes import Archives, namespaces
 from tests.unit.systems.jobs.actors import NS
 from tests.world.harness import Run as Life

@@ -11,7 +11,7 @@ from fournos.engine.runtime.decision import (
     Answer,
     Facts,
     LiveGet,
-    Need,
+    NeededFacts,
     Present,
     Question,
     UnknownFields,
@@ -48,7 +48,7 @@ def reviewed(
 ) -> Review:
     """With this answer to each look at what is wrapped, and these unknown fields in it."""
     known: dict[Question, Answer] = {}
-    while isinstance(found := attempt(review, request, Facts(known), settings=settings), Need):
+    while isinstance(found := attempt(review, request, Facts(known), settings=settings), NeededFacts):
         known |= {
             one: Present(unknown) if isinstance(one, UnknownFields) else there for one in found.questions
         }

@@ -15,7 +15,7 @@ from fournos.engine.runtime.decision import (
     Answer,
     Facts,
     MayCreate,
-    Need,
+    NeededFacts,
     Present,
     Question,
     Unknown,
@@ -113,7 +113,7 @@ def test_fields_that_would_be_dropped_are_named() -> None:
     assert len(reviewed(request_for(new), unknown=("x",) * 1000).warnings) == 20
     # It is a creation, if only a trial: for kinds that are there, in the namespace, when the user may.
     need = attempt(review, request_for(new), Facts(), settings=CHECKED)
-    assert isinstance(need, Need) and not any(isinstance(one, UnknownFields) for one in need.questions)
+    assert isinstance(need, NeededFacts) and not any(isinstance(one, UnknownFields) for one in need.questions)
     for there in (Absent(no_kind=True), Unknown("no", forbidden=True), Unknown("slow")):
         assert not any(
             path in line for line in reviewed(request_for(new), there=there, unknown=(path,)).warnings
@@ -180,7 +180,7 @@ def test_every_rule_is_refused_somewhere() -> None:
 def test_the_user_must_be_entitled_to_every_resource() -> None:
     new = wrapper(pod_template("p"), pod_template("q"), SERVICE)
     need = attempt(review, request_for(new), Facts(), settings=CHECKED)
-    assert isinstance(need, Need)
+    assert isinstance(need, NeededFacts)
     rights = [one for one in need.questions if isinstance(one, MayCreate)]
     assert rights[0] == MayCreate(ALICE, POD, NS) and len(rights) == 2
 
@@ -188,7 +188,7 @@ def test_the_user_must_be_entitled_to_every_resource() -> None:
         known: dict[Question, Answer] = dict.fromkeys(need.questions, Absent())
         known.update(zip(rights, answers, strict=True))
         found = attempt(review, request_for(new), Facts(known), settings=CHECKED)
-        if isinstance(found, Need):
+        if isinstance(found, NeededFacts):
             known |= dict.fromkeys(found.questions, Present(()))
             found = attempt(review, request_for(new), Facts(known), settings=CHECKED)
         assert isinstance(found, Review)
@@ -211,7 +211,7 @@ def test_a_minicluster_that_reaches_further_takes_the_right_to_make_pods(pod: An
     meta = {"name": "flux"}
     template = {"apiVersion": MINICLUSTER.api_version, "kind": "MiniCluster", "metadata": meta, "spec": spec}
     need = attempt(review, request_for(wrapper(template)), Facts(), settings=own)
-    assert isinstance(need, Need)
+    assert isinstance(need, NeededFacts)
     asked = [one.resource.kind for one in need.questions if isinstance(one, MayCreate)]
     assert asked == ["MiniCluster", *(["Pod"] if pod else [])]
 

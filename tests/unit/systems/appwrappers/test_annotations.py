@@ -78,7 +78,7 @@ UNUSABLE = [
 def test_what_cannot_be_used_is_refused_and_counts_as_absent(name: str, text: str) -> None:
     (problem,) = created(**{name: text}).problems
     assert problem.field == f"metadata.annotations[{ANNOTATION}{name}]"
-    assert f"write {READERS[name].wanted}" in problem.message and len(problem.message) < 250
+    assert f"write {READERS[name].valid_values}" in problem.message and len(problem.message) < 250
     assert read(**{name: text}) == DEFAULTS
     # Whoever changes an AppWrapper so is warned; one that has it already may change in all other ways.
     before, after = wrapper(pod_template("p")), wrapper(pod_template("p"), **{name: text})

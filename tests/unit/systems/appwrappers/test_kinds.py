@@ -183,5 +183,5 @@ def obj(status: Any = None, **spec: Any) -> Obj:
         (component_health.leader_worker_set(obj()), State.PENDING),
     ],
 )
-def test_health(health: component_health.Health, expected: State) -> None:
+def test_health(health: component_health.ComponentHealth, expected: State) -> None:
     assert health.state is expected

@@ -10,7 +10,7 @@ from fournos.engine.runtime.decision import (
     Absent,
     Answer,
     Facts,
-    Need,
+    NeededFacts,
     Present,
     Unknown,
     attempt,
@@ -92,7 +92,7 @@ def test_a_queue_that_leads_to_other_clusters_sets_managed_by(
 def test_what_cannot_be_learnt_about_the_queue_is_asked_again() -> None:
     new, own = wrapper(pod_template("p")), AppWrapperSettings(workloads="own")
     need = attempt(default, request_for(new), Facts(), settings=own)
-    assert isinstance(need, Need)
+    assert isinstance(need, NeededFacts)
     found = default(request_for(new), Facts({need.questions[0]: Unknown("down")}), settings=own)
     assert isinstance(found, Review) and found.transient and "other clusters" in found.problems[0].message
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_learnt_about_the_queue_is_asked_again() -> None:
 def test_a_default_queue_that_cannot_be_looked_for_is_no_way_past_the_queues() -> None:
     own = AppWrapperSettings(workloads="own")
     need = attempt(default, request_for(unqueued()), Facts(), settings=own)
-    assert isinstance(need, Need)
+    assert isinstance(need, NeededFacts)
     found = default(request_for(unqueued()), Facts({need.questions[0]: Unknown("down")}), settings=own)
     assert isinstance(found, Review) and found.transient and found.problems
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER, PIPELINE_RUN
 from fournos.engine.api.conditions import Condition, upsert
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import WORKLOAD
@@ -19,7 +19,7 @@ from fournos.systems.appwrappers import templateless_kinds
 from fournos.systems.appwrappers.admission import problems
 from fournos.systems.appwrappers.component_health import State
 from fournos.systems.appwrappers.context import Context, Observed
-from fournos.systems.appwrappers.kinds import PIPELINE_RUN, InferenceError, infer, wrapped_kind
+from fournos.systems.appwrappers.kinds import InferenceError, infer, wrapped_kind
 from fournos.systems.appwrappers.paths import PathError
 from fournos.systems.appwrappers.podsets import template_of
 from fournos.systems.appwrappers.settings import AppWrapperSettings

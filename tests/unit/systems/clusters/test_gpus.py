@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.systems.clusters.gpus import Gpus, Inventory, discover, next_change, settle, short_name
+from fournos.systems.clusters.gpus import GpuModel, Inventory, discover, next_change, settle, short_name
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 GRACE = timedelta(minutes=2)
@@ -79,8 +79,8 @@ def test_models_are_counted_over_nodes_and_summed_by_short_name() -> None:
         ]
     )
     assert found == (
-        Gpus("nvidia", "NVIDIA-A100-PCIE-40GB", "a100", 4, 1),
-        Gpus("nvidia", "NVIDIA-A100-SXM4-80GB", "a100", 16, 2),
+        GpuModel("nvidia", "NVIDIA-A100-PCIE-40GB", "a100", 4, 1),
+        GpuModel("nvidia", "NVIDIA-A100-SXM4-80GB", "a100", 16, 2),
     )
     inventory = Inventory(found)
     assert inventory.quotas == {"a100": 20}
@@ -133,8 +133,8 @@ def test_what_does_not_count(a_node: Any) -> None:
 # --- hysteresis ---
 
 
-def gpus(count: int, model: str = "NVIDIA-L40S") -> Gpus:
-    return Gpus("nvidia", model, short_name("nvidia", model), count, 1)
+def gpus(count: int, model: str = "NVIDIA-L40S") -> GpuModel:
+    return GpuModel("nvidia", model, short_name("nvidia", model), count, 1)
 
 
 def test_more_counts_at_once_and_fewer_after_a_while() -> None:

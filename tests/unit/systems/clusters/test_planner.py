@@ -15,7 +15,7 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from fournos.engine.runtime.decision import Decision, Facts, StepFailure
 from fournos.engine.runtime.steps import Patch
-from fournos.systems.clusters.clusterqueue import Fleet, decide
+from fournos.systems.clusters.clusterqueue import QuotaInputs, decide
 from fournos.systems.clusters.names import RESOURCES_ANNOTATION
 from fournos.systems.clusters.planner import Plan, flavor_of, plan
 from fournos.systems.clusters.planner_inputs import PlannerInput
@@ -248,7 +248,7 @@ def test_a_refusal_is_reported_where_there_is_a_right() -> None:
     clusters = tuple(
         {"metadata": {"namespace": "hearth", "name": name, "uid": name}} for name in ("bad", "good")
     )
-    seen = Fleet(Key("", "q"), (PlannerInput("bad"), PlannerInput("good")), (), queue(), clusters)
+    seen = QuotaInputs(Key("", "q"), (PlannerInput("bad"), PlannerInput("good")), (), queue(), clusters)
     now = datetime(2030, 1, 1, tzinfo=UTC)
     first = decide(seen, Facts(), now, settings=ClusterSettings())
     assert isinstance(first, Decision)

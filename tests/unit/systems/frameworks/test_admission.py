@@ -22,7 +22,7 @@ from fournos.engine.runtime.decision import (
     Facts,
     LiveGet,
     LiveList,
-    Need,
+    NeededFacts,
     Present,
     Unknown,
     User,
@@ -94,7 +94,7 @@ class World:
             found = attempt(review, request, facts, framework=framework)
             if isinstance(found, Review):
                 return found
-            assert isinstance(found, Need)
+            assert isinstance(found, NeededFacts)
             self.rounds += 1
             assert self.rounds <= 3, "the server asks no more often"
             facts = Facts({**facts.answers, **{one: self.answer(one) for one in found.questions}})

@@ -20,7 +20,7 @@ from fournos.engine.runtime.decision import (
     Decision,
     Facts,
     LiveGet,
-    Need,
+    NeededFacts,
     Present,
     Unknown,
     attempt,
@@ -382,7 +382,7 @@ def test_workloads_without_their_object(there: Answer, goes: bool) -> None:
 
     def steps(**more: str) -> tuple[Step, ...]:
         observed = Observed(question.key, None, QueueInputs(workloads=({"metadata": {**meta, **more}},)))
-        assert attempt(left_behind, observed, PIPELINE_RUN, Facts()) == Need((question,))
+        assert attempt(left_behind, observed, PIPELINE_RUN, Facts()) == NeededFacts((question,))
         found = left_behind(observed, PIPELINE_RUN, Facts({question: there}))
         assert isinstance(found, Decision)
         return found.steps

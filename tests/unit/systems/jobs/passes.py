@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fournos.api.fournosjob import FournosJobSpec
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Key, Obj, owner_reference
 from fournos.engine.queueing.kinds import WORKLOAD
@@ -25,7 +25,6 @@ from fournos.engine.runtime.steps import Delete
 from fournos.systems.jobs import names
 from fournos.systems.jobs.context import Observed
 from fournos.systems.jobs.decide import decide
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.jobs.settings import JobSettings
 from tests.unit.systems.jobs.actors import NS, SETTINGS, TEMPLATE
 

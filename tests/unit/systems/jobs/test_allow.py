@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import PIPELINE_RUN
 from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs.allow import LABELS, NAMESPACES, OWNERS, secret_consumer
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.jobs.settings import JobSettings
 from tests.unit.systems.jobs.actors import NS, SETTINGS, Resolver, job, phase, submit
 from tests.unit.systems.jobs.test_lifecycle import scenario

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.engine.kube.errors import ForbiddenError, KubeError
 from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.resource import Key, Obj, Resource, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.jobs.kinds import PIPELINE, PIPELINE_RUN
 from tests.unit.systems.jobs.actors import NS, Kueue, Tekton, job, phase, submit
 from tests.unit.systems.jobs.test_lifecycle import INVARIANTS, one_live_run_a_job, scenario
 from tests.world.harness import Scenario, run

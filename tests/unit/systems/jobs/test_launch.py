@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
@@ -22,7 +22,6 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.engine.runtime.steps import CopySecret, Create, Delete, Patch, Step
 from fournos.systems.jobs import names
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.systems.jobs.actors import NS, SETTINGS
 from tests.unit.systems.jobs.passes import (
     GOES_ON,

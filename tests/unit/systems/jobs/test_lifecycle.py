@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from fournos.api.fournosjob import DEFINITION
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs.controller import jobs_controller
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import NS, Kueue, Resolver, Tekton, environment, job, phase, submit
 from tests.world.harness import DISTURBED, Run, Scenario, run

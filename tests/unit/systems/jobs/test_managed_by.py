@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.fournosjob import MAX_RESULTS, FournosJobSpec
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.kinds import JOB
 from fournos.engine.kube.resource import Key, owner_reference
@@ -19,7 +19,6 @@ from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveGet, Pres
 from fournos.systems.jobs.build import workload_request
 from fournos.systems.jobs.context import Context, Observed
 from fournos.systems.jobs.controller import jobs_controller
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.returned import MOST_BYTES, keep_results
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE
 from fournos.app.metrics import TABLE
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Caches
@@ -16,7 +16,6 @@ from fournos.insight.causes import Cause
 from fournos.insight.kueue_reasons import REASONS
 from fournos.systems.jobs import metrics as jobs_metrics
 from fournos.systems.jobs.controller import jobs_controller
-from fournos.systems.jobs.kinds import PIPELINE
 from fournos.systems.jobs.metrics import CAUSES, PIPELINES_MAX, JobMetrics, cause_of
 from fournos.systems.jobs.waiting import CAUSE_OF_REASON
 from tests.unit.systems.jobs import actors

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.kinds import JOB, POD, SECRET
 from fournos.engine.kube.resource import Key, uid_of
 from fournos.systems.jobs.controller import jobs_controller
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.jobs.rules import check_manifest
 from fournos.systems.jobs.settings import JobSettings
 from tests.unit.systems.jobs.actors import (

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Key, Resource, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import NS, Tekton, job, phase, submit
 from tests.unit.systems.jobs.test_lifecycle import scenario

@@ -8,12 +8,21 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Key, Resource
-from fournos.engine.runtime.decision import Absent, Facts, LiveGet, Need, Present, Unknown, User, attempt
+from fournos.engine.runtime.decision import (
+    Absent,
+    Facts,
+    LiveGet,
+    NeededFacts,
+    Present,
+    Unknown,
+    User,
+    attempt,
+)
 from fournos.engine.runtime.webhook.registration import Service, configurations
 from fournos.engine.runtime.webhook.types import Request, Review
-from fournos.systems.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.systems.jobs.own_job import POD_NAME, POD_UID, job_of_pod, job_webhooks, review
 from fournos.systems.jobs.settings import JobSettings
 
@@ -88,7 +97,7 @@ def review_of(
     )
     facts, rounds = Facts(), 0
     while isinstance(
-        found := attempt(review, Request("UPDATE", user, Key(NS, "victim"), job, job), facts), Need
+        found := attempt(review, Request("UPDATE", user, Key(NS, "victim"), job, job), facts), NeededFacts
     ):
         rounds += 1
         assert rounds <= 3, "the server asks no more often"
@@ -270,7 +279,7 @@ def job_found(pod: str, there: World, *, namespace: str = NS, uid: str = "") -> 
         extra=tuple((key, (value,)) for key, value in claims.items()),
     )
     facts = Facts()
-    while isinstance(found := attempt(job_of_pod, user, facts), Need):
+    while isinstance(found := attempt(job_of_pod, user, facts), NeededFacts):
         answers = dict(facts.answers)
         for question in found.questions:
             assert isinstance(question, LiveGet)

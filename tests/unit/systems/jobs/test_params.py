@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.kinds import PIPELINE
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveGet, Present, Unknown, User
 from fournos.engine.runtime.steps import Create
 from fournos.engine.runtime.webhook.types import Request
-from fournos.systems.jobs.kinds import PIPELINE
 from fournos.systems.jobs.observe import project_pipeline
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.params import declared, problem, review

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import Condition
 from fournos.engine.kube.kinds import JOB, SECRET
 from fournos.engine.kube.resource import Key, Resource, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs.controller import jobs_controller
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.systems.jobs.actors import (
     NS,
     SETTINGS,

@@ -15,7 +15,7 @@ from fournos.engine.queueing.inputs import Verdict
 from fournos.engine.queueing.job import Ended
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import build
-from fournos.engine.runtime.decision import Facts, LiveGet, Need, Present, StepFailure, attempt
+from fournos.engine.runtime.decision import Facts, LiveGet, NeededFacts, Present, StepFailure, attempt
 from fournos.engine.runtime.steps import Create, Delete, Patch
 from fournos.systems.jobs.context import Context, Observed
 from fournos.systems.jobs.queued import QueuedFournosJob, queue
@@ -98,7 +98,7 @@ def test_a_waiting_one_that_does_not_fit_is_rewritten_and_one_with_quota_goes() 
     assert patch.body["spec"]["priorityClassRef"] is patch.body["spec"]["priority"] is None
     unfit = queued(workload(QUOTA, ADMITTED), cluster="b")
     requested = attempt(queue, unfit.ctx)
-    assert requested == Need((LiveGet(FOURNOS_JOB, Key(NS, "job")),))
+    assert requested == NeededFacts((LiveGet(FOURNOS_JOB, Key(NS, "job")),))
     seen = Facts({requested.questions[0]: Present(unfit.obj)})
     (gone,) = queue(queued(workload(QUOTA, ADMITTED), cluster="b", facts=seen).ctx).steps
     assert isinstance(gone, Delete) and gone.uid == "w1"
@@ -143,7 +143,7 @@ def test_the_first_start_is_not_confirmed_and_a_later_one_is() -> None:
     outcome = queue(queued(held).ctx)
     assert (outcome.verdict, outcome.steps, outcome.workload) == (Verdict.STARTING, (), held)
     later = queued(held, status={"phase": "Pending", "attempt": 1})
-    assert attempt(queue, later.ctx) == Need((LiveGet(WORKLOAD, Key(NS, "job")),))
+    assert attempt(queue, later.ctx) == NeededFacts((LiveGet(WORKLOAD, Key(NS, "job")),))
 
 
 def test_the_name_follows_the_attempt_and_gives_way() -> None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.kinds import JOB, POD, SECRET
@@ -22,7 +22,6 @@ from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names
 from fournos.systems.jobs.controller import jobs_controller
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.systems.jobs.actors import (
     NS,
     SETTINGS,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import PIPELINE
 from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
@@ -25,7 +26,6 @@ from fournos.engine.runtime.decision import (
     Unknown,
 )
 from fournos.engine.runtime.steps import Create
-from fournos.systems.jobs.kinds import PIPELINE
 from fournos.systems.jobs.resolving import LOG_LINES
 from tests.unit.systems.jobs.actors import NS, SETTINGS
 from tests.unit.systems.jobs.passes import NOW, a_job, ago, condition_of, decided, written

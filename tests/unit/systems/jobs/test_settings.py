@@ -7,17 +7,15 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.kinds import JOB, SECRET
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from fournos.systems.jobs.controller import jobs_controller
-from fournos.systems.jobs.files import roots
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from fournos.systems.jobs.settings import JobSettings
-from fournos.systems.jobs.template import load_template
+from fournos.systems.jobs.template import load_template, template_roots
 from tests.unit.systems.jobs.actors import (
     NS,
     SETTINGS,
@@ -226,7 +224,7 @@ def test_config_is_found_whatever_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    template = load_template(JobSettings(namespace="n").resolve_job_template, roots=roots())
+    template = load_template(JobSettings(namespace="n").resolve_job_template, roots=template_roots())
     assert template.error == ""
     assert template.body is not None
     assert template.body["kind"] == "Job"

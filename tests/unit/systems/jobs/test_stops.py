@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.jobs.kinds import PIPELINE_RUN
 from tests.unit.systems.jobs.actors import (
     NS,
     Tekton,

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from fournos.api.fournosjob import Waiting
-from fournos.engine.queueing.state import QueueState, QueueView
+from fournos.engine.queueing.state import QueueState, WorkloadView
 from fournos.systems.jobs.context import Context
 from fournos.systems.jobs.waiting import admission, waits_for
 
@@ -25,7 +25,7 @@ def admitted(*reasons: str, cluster: str | None = None, **observed: Any) -> tupl
     nothing = {"exclusive_holders": (), "holders": (), "all_locked": False, "may_name_holder": True}
     seen = SimpleNamespace(**{**nothing, **observed})
     ctx: Any = SimpleNamespace(observed=seen, spec=SimpleNamespace(cluster=cluster, exclusive=False))
-    queue = QueueView(QueueState.WAITING, "Pending", PREFIX + ", ".join(sorted(reasons)), {}, True)
+    queue = WorkloadView(QueueState.WAITING, "Pending", PREFIX + ", ".join(sorted(reasons)), {}, True)
     return admission(cast(Context, ctx), queue)
 
 

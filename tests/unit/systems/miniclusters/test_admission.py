@@ -15,7 +15,7 @@ from fournos.engine.runtime.decision import (
     Decision,
     Facts,
     LiveGet,
-    Need,
+    NeededFacts,
     Present,
     Unknown,
     attempt,
@@ -49,7 +49,7 @@ def decided(
     answer: Answer | None = None,
     rights: Any = "policy",
     inputs: QueueInputs | None = None,
-) -> Decision | Need:
+) -> Decision | NeededFacts:
     one = manifest(**spec)
     one["metadata"] |= {"uid": "mc", "resourceVersion": "1", "creationTimestamp": "2026-01-01T11:00:00Z"}
     observed = Observed(Key(NS, "flux"), one, {}, (), inputs or QueueInputs())
@@ -57,14 +57,14 @@ def decided(
     return attempt(decide, observed, facts, NOW, settings=MiniClusterSettings(pod_rights=rights))
 
 
-def message(found: Decision | Need) -> str:
+def message(found: Decision | NeededFacts) -> str:
     assert isinstance(found, Decision) and found.status is not None and found.steps == ()
     assert found.status["phase"] == "Waiting"
     return str(found.status["message"])
 
 
 def test_a_secret_takes_the_policy_that_checks_its_author() -> None:
-    assert decided(SECRET) == Need((ASKED,))
+    assert decided(SECRET) == NeededFacts((ASKED,))
     assert message(decided(SECRET, OLDER)) == "Waiting for the pods"
     for answer in (Absent(), NEWER):
         assert "It asks for a Secret, and no policy has checked" in message(decided(SECRET, answer))

@@ -15,10 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import Condition, is_true
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
+from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE
 from fournos.engine.kube.resource import Key, controller_of, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.miniclusters.kinds import SERVICE
 from tests.unit.systems.miniclusters.actors import NS, QUEUE, Cluster, change, controller, flavors, submit
 from tests.unit.systems.miniclusters.stories import alive, finished_means_over
 from tests.world.harness import run_to_quiescence

@@ -16,7 +16,7 @@ from fournos.engine.runtime.decision import (
     Decision,
     Facts,
     LiveGet,
-    Need,
+    NeededFacts,
     Present,
     Unknown,
     attempt,
@@ -149,7 +149,7 @@ GONE = workload(true("Evicted"))
 
 def test_what_workers_have_goes_only_after_a_live_read() -> None:
     need = attempt(decide, observed(GONE, remote("a")), Facts({}), NOW, settings=SETTINGS)
-    assert need == Need((LIVE,))
+    assert need == NeededFacts((LIVE,))
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def running(*conditions: Any, active: bool = True, **changes: Any) -> Remote:
         (marked(workload(), **GOING), Withdrawal(hard=True, final=True)),
         (
             workload(QUOTA, true("Finished", LATER)),
-            Withdrawal(hard=True, kept=True, final=True, at=LATER),
+            Withdrawal(hard=True, after_retention=True, final=True, at=LATER),
         ),
         ({**workload(QUOTA, true("Evicted", LATER)), "spec": {"active": False}}, Withdrawal(at=LATER)),
         ({**workload(), "spec": {"active": False}}, Withdrawal(at=AT)),
@@ -101,7 +101,7 @@ def test_a_workload_that_is_gone_has_no_status() -> None:
 def cleared(there: Remote, withdrawal: Withdrawal, **status: Any) -> Decision:
     ctx = Context(observed(workload(**status), there), Facts({}), NOW, SETTINGS)
     clear(ctx, there, withdrawal)
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def sent(decision: Decision) -> list[Any]:
@@ -145,11 +145,11 @@ def test_a_finished_job_stays_for_its_logs() -> None:
     def kept(withdrawal: Withdrawal) -> Decision:
         ctx = Context(observed(workload(), running()), Facts({}), NOW, settings)
         clear(ctx, ctx.observed.remotes[0], withdrawal)
-        return ctx.decision()
+        return ctx.gathered()
 
-    early = kept(Withdrawal(hard=True, kept=True, at=AT))
+    early = kept(Withdrawal(hard=True, after_retention=True, at=AT))
     assert early.steps == () and early.wake_at == parse_time(AT) + timedelta(seconds=70)
-    due = kept(Withdrawal(hard=True, kept=True, at="2029-12-31T23:59:50Z"))
+    due = kept(Withdrawal(hard=True, after_retention=True, at="2029-12-31T23:59:50Z"))
     assert sent(due) == [JOB_GONE] and due.wake_at is None
     assert sent(kept(HARD)) == [JOB_GONE]
 

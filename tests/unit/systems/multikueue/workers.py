@@ -14,7 +14,7 @@ from fournos.engine.kube.errors import ConflictError, KubeError, ServerError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
-from fournos.engine.runtime.act import StepExecutor, Waiting
+from fournos.engine.runtime.act import NameWait, StepExecutor
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import StepFailure
 from fournos.engine.runtime.steps import Create, Delete
@@ -152,7 +152,7 @@ class FakeWorkers:
         acted = await executor.act((there,), stores, executors={Read: read})  # type: ignore[arg-type]
         if isinstance(there, Delete) and acted.stopped is None:
             self.gone.add(there.uid)
-        if isinstance(acted.stopped, Waiting):
+        if isinstance(acted.stopped, NameWait):
             raise ConflictError(acted.stopped.reason)
         if isinstance(acted.stopped, StepFailure):
             if acted.stopped.error not in ("InvalidError", "ForeignObject"):

@@ -7,16 +7,16 @@ import base64
 import pytest
 
 from fournos.engine.kube import errors
-from fournos.systems.vault.apply import Outcome, synchronize
+from fournos.systems.vault.apply import SyncResult, synchronize
 from fournos.systems.vault.settings import VaultSettings
-from fournos.systems.vault.sync import Entry, Read, Unreadable, take_in
+from fournos.systems.vault.sync import Effect, Read, Unreadable, VaultEntry, take_in
 from tests.unit.systems.vault.secrets import Secrets
 from tests.unit.systems.vault.test_sync import secret
 
 SETTINGS = VaultSettings(addr="https://vault.test", token="t", secret_path="team/secrets")
 
 
-async def sync(secrets: Secrets, *reads: Read, dry_run: bool = False) -> tuple[Outcome, str]:
+async def sync(secrets: Secrets, *reads: Read, dry_run: bool = False) -> tuple[SyncResult, str]:
     messages: list[str] = []
     intake = take_in(reads, SETTINGS)
     outcome = await synchronize(secrets, intake, SETTINGS, dry_run=dry_run, report=messages.append)  # type: ignore[arg-type]
@@ -33,9 +33,17 @@ async def test_create_update_and_delete() -> None:
     old["metadata"]["annotations"]["note"] = "kept"
     secrets = Secrets(old, secret("vault-absent", {"k": "v"}), secret("vault-same", {"k": "v"}))
     outcome, _ = await sync(
-        secrets, Entry("new", {"k": "v"}), Entry("old", {"k": "after"}), Entry("same", {"k": "v"})
+        secrets,
+        VaultEntry("new", {"k": "v"}),
+        VaultEntry("old", {"k": "after"}),
+        VaultEntry("same", {"k": "v"}),
     )
-    assert (outcome.created, outcome.updated, outcome.unchanged, outcome.deleted) == (1, 1, 1, 1)
+    assert (
+        outcome.counts[Effect.CREATED],
+        outcome.counts[Effect.UPDATED],
+        outcome.counts[Effect.UNCHANGED],
+        outcome.counts[Effect.DELETED],
+    ) == (1, 1, 1, 1)
     assert not outcome.problems
     assert sorted(secrets.stored) == ["vault-new", "vault-old", "vault-same"]
     assert secrets.stored["vault-old"]["data"].keys() == {"k"}
@@ -54,16 +62,16 @@ async def test_create_update_and_delete() -> None:
 
 async def test_a_second_sync_writes_nothing() -> None:
     secrets = Secrets()
-    await sync(secrets, Entry("a", {"k": "v"}))
+    await sync(secrets, VaultEntry("a", {"k": "v"}))
     secrets.writes.clear()
-    outcome, _ = await sync(secrets, Entry("a", {"k": "v"}))
-    assert (secrets.writes, outcome.unchanged) == ([], 1)
+    outcome, _ = await sync(secrets, VaultEntry("a", {"k": "v"}))
+    assert (secrets.writes, outcome.counts[Effect.UNCHANGED]) == ([], 1)
 
 
 async def test_a_dry_run_writes_nothing_and_shows_lengths_only() -> None:
     secrets = Secrets(secret("vault-old", {"k": "before"}), secret("vault-absent", {"k": "v"}))
     outcome, message = await sync(
-        secrets, Entry("new", {"password": "hush-hush"}), Entry("old", {"k": "ünï"}), dry_run=True
+        secrets, VaultEntry("new", {"password": "hush-hush"}), VaultEntry("old", {"k": "ünï"}), dry_run=True
     )
     assert secrets.writes == []
     assert "password: <9 chars>" in message
@@ -90,16 +98,22 @@ async def test_a_failed_write_deletes_nothing_and_lets_the_others_through(failur
             raise failure
 
     secrets.before_write = fail
-    outcome, message = await sync(secrets, Entry("bad", {"k": "hush-hush"}), Entry("good", {"k": "v"}))
+    outcome, message = await sync(
+        secrets, VaultEntry("bad", {"k": "hush-hush"}), VaultEntry("good", {"k": "v"})
+    )
     assert sorted(secrets.stored) == ["vault-absent", "vault-good"]
-    assert (outcome.created, outcome.deleted, len(outcome.problems)) == (1, 0, 1)
+    assert (outcome.counts[Effect.CREATED], outcome.counts[Effect.DELETED], len(outcome.problems)) == (
+        1,
+        0,
+        1,
+    )
     assert "Not deleted" in message and "vault-absent" in message
     assert "hush" not in message + outcome.problems[0].text
 
 
 async def test_an_unreadable_entry_deletes_nothing() -> None:
     secrets = Secrets(secret("vault-absent", {"k": "v"}), secret("vault-bad", {"k": "v"}))
-    outcome, _ = await sync(secrets, Unreadable("bad", "timed out"), Entry("good", {"k": "v"}))
+    outcome, _ = await sync(secrets, Unreadable("bad", "timed out"), VaultEntry("good", {"k": "v"}))
     assert sorted(secrets.stored) == ["vault-absent", "vault-bad", "vault-good"]
     assert outcome.problems
 
@@ -114,8 +128,12 @@ async def test_a_concurrent_change_is_read_again_and_kept() -> None:
             secrets.touch(name)
 
     secrets.before_write = interfere
-    outcome, _ = await sync(secrets, Entry("a", {"k": "new"}))
-    assert (calls, outcome.updated, value(secrets, "vault-a", "k")) == (["patch", "patch"], 1, "new")
+    outcome, _ = await sync(secrets, VaultEntry("a", {"k": "new"}))
+    assert (calls, outcome.counts[Effect.UPDATED], value(secrets, "vault-a", "k")) == (
+        ["patch", "patch"],
+        1,
+        "new",
+    )
 
 
 async def test_a_secret_that_is_created_meanwhile_is_not_taken_over() -> None:
@@ -126,16 +144,16 @@ async def test_a_secret_that_is_created_meanwhile_is_not_taken_over() -> None:
             secrets.stored[name] = secret(name, {"k": "theirs"}, labels={})
 
     secrets.before_write = interfere
-    outcome, _ = await sync(secrets, Entry("a", {"k": "ours"}))
+    outcome, _ = await sync(secrets, VaultEntry("a", {"k": "ours"}))
     assert value(secrets, "vault-a", "k") == "theirs"
-    assert (outcome.created, len(outcome.problems)) == (0, 1)
+    assert (outcome.counts[Effect.CREATED], len(outcome.problems)) == (0, 1)
 
 
 async def test_endless_conflicts_end_in_an_error() -> None:
     secrets = Secrets(secret("vault-a", {"k": "old"}))
     secrets.before_write = lambda verb, name: secrets.touch(name)
-    outcome, _ = await sync(secrets, Entry("a", {"k": "new"}))
-    assert (outcome.updated, len(outcome.problems)) == (0, 1)
+    outcome, _ = await sync(secrets, VaultEntry("a", {"k": "new"}))
+    assert (outcome.counts[Effect.UPDATED], len(outcome.problems)) == (0, 1)
     assert len(secrets.writes) == 3
 
 
@@ -147,9 +165,9 @@ async def test_a_secret_made_anew_meanwhile_is_not_deleted() -> None:
             secrets.stored[name]["metadata"]["uid"] = "another"
 
     secrets.before_write = interfere
-    outcome, _ = await sync(secrets, Entry("a", {"k": "v"}))
+    outcome, _ = await sync(secrets, VaultEntry("a", {"k": "v"}))
     assert "vault-absent" in secrets.stored
-    assert (outcome.deleted, len(outcome.problems)) == (0, 1)
+    assert (outcome.counts[Effect.DELETED], len(outcome.problems)) == (0, 1)
 
 
 async def test_a_missing_namespace_is_named_with_the_fix() -> None:
@@ -159,5 +177,5 @@ async def test_a_missing_namespace_is_named_with_the_fix() -> None:
         raise errors.NotFoundError('namespaces "psap-secrets" not found', status=404)
 
     secrets.before_write = fail
-    outcome, _ = await sync(secrets, Entry("a", {"k": "v"}))
+    outcome, _ = await sync(secrets, VaultEntry("a", {"k": "v"}))
     assert "kubectl create namespace psap-secrets" in outcome.problems[0].text

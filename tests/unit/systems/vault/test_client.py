@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from fournos.systems.vault.client import Vault, VaultError, _Session
 from fournos.systems.vault.settings import VaultSettings
-from fournos.systems.vault.sync import Entry, Unreadable
+from fournos.systems.vault.sync import Unreadable, VaultEntry
 from tests.fakes.vault import TOKEN, FakeVault
 
 PATH = "team/secrets"
@@ -27,7 +27,7 @@ def settings(vault: FakeVault, **changes: Any) -> VaultSettings:
     return VaultSettings(**given)
 
 
-def read(vault: FakeVault, **changes: Any) -> dict[str, Entry | Unreadable]:
+def read(vault: FakeVault, **changes: Any) -> dict[str, VaultEntry | Unreadable]:
     with Vault(settings(vault, **changes), backoff_factor=0) as client:
         return {item.name: item for item in client.read_all()}
 
@@ -38,8 +38,8 @@ def test_both_kv_versions_are_found_out_and_read(version: str) -> None:
     with FakeVault(entries, version=version) as vault:
         found = read(vault)
     assert found == {
-        "a": Entry("a", {"k": "1"}),
-        "b": Entry("b", {"k": "2"}),
+        "a": VaultEntry("a", {"k": "1"}),
+        "b": VaultEntry("b", {"k": "2"}),
         "sub/": Unreadable("sub/", "a directory"),
     }
 
@@ -47,12 +47,12 @@ def test_both_kv_versions_are_found_out_and_read(version: str) -> None:
 @pytest.mark.parametrize(("version", "stated"), [("2", "auto"), ("1", "1"), ("2", "2")])
 def test_a_token_that_may_not_ask_for_the_version_still_reads(version: str, stated: str) -> None:
     with FakeVault({f"{PATH}/a": {"k": "1"}}, version=version, knows_mounts=False) as vault:
-        assert read(vault, kv_version=stated)["a"] == Entry("a", {"k": "1"})
+        assert read(vault, kv_version=stated)["a"] == VaultEntry("a", {"k": "1"})
 
 
 def test_odd_names_reach_vault_as_they_are() -> None:
     with FakeVault({f"{PATH}/with space#?": {"k": "1"}}) as vault:
-        assert read(vault)["with space#?"] == Entry("with space#?", {"k": "1"})
+        assert read(vault)["with space#?"] == VaultEntry("with space#?", {"k": "1"})
 
 
 def test_a_deleted_version_is_distinguished_from_a_failure() -> None:
@@ -132,7 +132,7 @@ def test_http_is_not_taken_for_https() -> None:
 def test_passing_failures_are_tried_again(status: int) -> None:
     entries = {f"{PATH}/a": {"k": "1"}}
     with FakeVault(entries, failures={"/data/": [status] * 3, "/metadata/": [status]}) as vault:
-        assert read(vault)["a"] == Entry("a", {"k": "1"})
+        assert read(vault)["a"] == VaultEntry("a", {"k": "1"})
 
 
 def test_one_unreadable_entry_does_not_hide_the_others() -> None:
@@ -141,7 +141,7 @@ def test_one_unreadable_entry_does_not_hide_the_others() -> None:
         found = read(vault)
     assert isinstance(found["a"], Unreadable)
     assert "policy lacks" in found["a"].reason
-    assert found["b"] == Entry("b", {"k": "2"})
+    assert found["b"] == VaultEntry("b", {"k": "2"})
 
 
 def test_a_refused_token_is_explained_and_not_shown() -> None:

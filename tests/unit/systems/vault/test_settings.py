@@ -11,7 +11,7 @@ from fournos.engine.kube.resource import Key, key_of
 from fournos.systems.vault.apply import synchronize
 from fournos.systems.vault.client import Vault, VaultError
 from fournos.systems.vault.settings import VaultSettings
-from fournos.systems.vault.sync import Entry, Read, take_in
+from fournos.systems.vault.sync import Read, VaultEntry, take_in
 from tests.fakes.pki import Authority, server_context
 from tests.fakes.vault import FakeVault
 from tests.unit.systems.vault.secrets import Secrets
@@ -112,7 +112,7 @@ async def test_the_namespace_and_the_pattern_of_the_secrets(monkeypatch: pytest.
     monkeypatch.setenv("FOURNOS_SECRETS_NAMESPACE", "safe")
     monkeypatch.setenv("FOURNOS_VAULT_SECRET_PATTERN", "of-{entry}-here")
     settings, secrets = VaultSettings(), Secrets()  # type: ignore[call-arg]
-    intake = take_in([Entry("a", {"k": "v"})], settings)
+    intake = take_in([VaultEntry("a", {"k": "v"})], settings)
     await synchronize(secrets, intake, settings, dry_run=False, report=lambda line: None)  # type: ignore[arg-type]
     (made,) = secrets.stored.values()
     assert key_of(made) == Key("safe", "of-a-here")

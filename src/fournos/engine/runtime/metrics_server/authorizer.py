@@ -32,7 +32,7 @@ _REMEMBERED: Final = 600.0
 """Seconds after the expiry of a permission for which its token still counts as a known one."""
 
 
-class Verdict(IntEnum):
+class ScrapeVerdict(IntEnum):
     """The result for a token, as an HTTP status."""
 
     ALLOWED = 200
@@ -53,45 +53,45 @@ class Authorizer:
         self._api = api
         self._monotonic = monotonic
         self._lifetime = lifetime
-        self._kept: dict[bytes, tuple[float, Verdict]] = {}
+        self._kept: dict[bytes, tuple[float, ScrapeVerdict]] = {}
         self._reviews = RateLimit(*REVIEWS, monotonic=monotonic)
         self._room = asyncio.Semaphore(AT_ONCE)
         self._problem = ""
 
-    async def authorize(self, header: str, *, address: str = "") -> Verdict:
+    async def authorize(self, header: str, *, address: str = "") -> ScrapeVerdict:
         """Returns the result for a request.  `header`: its Authorization header; `address`: its client's."""
         token = bearer(header)
         if not token:
-            return Verdict.UNKNOWN
+            return ScrapeVerdict.UNKNOWN
         digest = hashlib.sha256(token.encode()).digest()
-        until, verdict = self._kept.get(digest, (0.0, Verdict.UNSURE))
+        until, verdict = self._kept.get(digest, (0.0, ScrapeVerdict.UNSURE))
         if self._monotonic() < until:
             return verdict
-        if verdict is Verdict.ALLOWED:
+        if verdict is ScrapeVerdict.ALLOWED:
             # A known token skips the limit: a flood of unknown tokens must not stop its scrapes.
             verdict = await self._review(token)
         elif self._reviews.take(network(address)) or self._room.locked():
-            return Verdict.TOO_MANY
+            return ScrapeVerdict.TOO_MANY
         else:
             async with self._room:
                 verdict = await self._review(token)
-        if verdict is not Verdict.UNSURE:
+        if verdict is not ScrapeVerdict.UNSURE:
             self._keep(digest, verdict)
         return verdict
 
-    async def _review(self, token: str) -> Verdict:
+    async def _review(self, token: str) -> ScrapeVerdict:
         try:
             user = user_of(await self._api.create(TOKEN_REVIEW, token_review(token)))
             if user is None:
-                return Verdict.UNKNOWN
+                return ScrapeVerdict.UNKNOWN
             answer = await self._api.create(
                 SUBJECT_ACCESS_REVIEW, access_review(user, nonResourceAttributes=_METRICS)
             )
         except KubeError as error:
             self._report(error)
-            return Verdict.UNSURE
+            return ScrapeVerdict.UNSURE
         self._problem = ""
-        return Verdict.ALLOWED if allowed(answer) else Verdict.FORBIDDEN
+        return ScrapeVerdict.ALLOWED if allowed(answer) else ScrapeVerdict.FORBIDDEN
 
     def _report(self, error: KubeError) -> None:
         """Logs an error once for each kind of error, not for each scrape."""
@@ -106,19 +106,19 @@ class Authorizer:
             log.warning("metrics: a token cannot be reviewed: %s%s", error.message, fix)
         self._problem = problem
 
-    def _keep(self, digest: bytes, verdict: Verdict) -> None:
+    def _keep(self, digest: bytes, verdict: ScrapeVerdict) -> None:
         now = self._monotonic()
         self._kept.pop(digest, None)
         for known in [one for one, (until, kept) in self._kept.items() if until + _grace(kept) <= now]:
             del self._kept[known]
         while len(self._kept) >= KEPT:
             # The oldest refusal goes first: a flood of unknown tokens must not evict the permissions.
-            refused = (one for one, (_, kept) in self._kept.items() if kept is not Verdict.ALLOWED)
+            refused = (one for one, (_, kept) in self._kept.items() if kept is not ScrapeVerdict.ALLOWED)
             del self._kept[next(refused, None) or next(iter(self._kept))]
-        lifetime = self._lifetime if verdict is Verdict.ALLOWED else min(self._lifetime, REFUSAL)
+        lifetime = self._lifetime if verdict is ScrapeVerdict.ALLOWED else min(self._lifetime, REFUSAL)
         if lifetime > 0:
             self._kept[digest] = (now + lifetime, verdict)
 
 
-def _grace(verdict: Verdict) -> float:
-    return _REMEMBERED if verdict is Verdict.ALLOWED else 0.0
+def _grace(verdict: ScrapeVerdict) -> float:
+    return _REMEMBERED if verdict is ScrapeVerdict.ALLOWED else 0.0

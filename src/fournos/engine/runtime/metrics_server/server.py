@@ -10,20 +10,20 @@ from aiohttp import web
 
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.metrics import CONTENT_TYPE, Metrics
-from fournos.engine.runtime.metrics_server.authorizer import PATH, Authorizer, Verdict
+from fournos.engine.runtime.metrics_server.authorizer import PATH, Authorizer, ScrapeVerdict
 from fournos.engine.runtime.serving_certificate import ServingCertificate
 
 _CLOSING: Final = 5.0
 """Seconds that requests under way have to finish at the end."""
 _MESSAGES: Final = {
-    Verdict.UNKNOWN: "a bearer token of this cluster is needed\n",
-    Verdict.FORBIDDEN: "the token's user lacks the right to get the nonResourceURL /metrics\n",
-    Verdict.TOO_MANY: "too many tokens are being reviewed\n",
-    Verdict.UNSURE: "the API server cannot review the token now; see the operator's log\n",
+    ScrapeVerdict.UNKNOWN: "a bearer token of this cluster is needed\n",
+    ScrapeVerdict.FORBIDDEN: "the token's user lacks the right to get the nonResourceURL /metrics\n",
+    ScrapeVerdict.TOO_MANY: "too many tokens are being reviewed\n",
+    ScrapeVerdict.UNSURE: "the API server cannot review the token now; see the operator's log\n",
 }
 _HEADERS: Final = {
-    Verdict.UNKNOWN: {"WWW-Authenticate": "Bearer"},
-    Verdict.TOO_MANY: {"Retry-After": "1"},
+    ScrapeVerdict.UNKNOWN: {"WWW-Authenticate": "Bearer"},
+    ScrapeVerdict.TOO_MANY: {"Retry-After": "1"},
 }
 
 
@@ -53,7 +53,7 @@ class MetricsServer:
     async def _answer(self, request: web.Request) -> web.Response:
         header = request.headers.get("Authorization", "")
         verdict = await self._authorizer.authorize(header, address=request.remote or "")
-        if verdict is not Verdict.ALLOWED:
+        if verdict is not ScrapeVerdict.ALLOWED:
             return web.Response(status=verdict, text=_MESSAGES[verdict], headers=_HEADERS.get(verdict))
         self._refresh()
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})

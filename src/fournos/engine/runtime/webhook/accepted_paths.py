@@ -31,15 +31,15 @@ def segment_of(pair: Pair) -> str:
 def segments_in(existing: Obj, webhooks: Iterable[Webhook]) -> frozenset[str]:
     """Returns the segments that the API server uses now, from a configuration; "" for a path without."""
     paths = {webhook.name: webhook.path for webhook in webhooks}
-    found = set()
+    segments = set()
     for entry in existing.get("webhooks") or ():
         config = entry.get("clientConfig") or {}
         path = str((config.get("service") or {}).get("path") or config.get("url") or "")
         own = paths.get(entry.get("name"))
         if own is not None and path.endswith(own):
             segment = path.removesuffix(own).rpartition("/")[2]
-            found.add(segment if len(segment) == _LENGTH else "")
-    return frozenset(found)
+            segments.add(segment if len(segment) == _LENGTH else "")
+    return frozenset(segments)
 
 
 class AcceptedPaths:
@@ -52,20 +52,20 @@ class AcceptedPaths:
 
     def expect(self, segments: Iterable[str]) -> None:
         """Accepts these segments from now on; earlier ones remain accepted for `_LINGER` seconds."""
-        now, wanted = self._monotonic(), frozenset(segments)
+        now, expected = self._monotonic(), frozenset(segments)
         for segment, until in tuple(self._open.items()):
-            if segment in wanted:
+            if segment in expected:
                 continue
             if until is None:
                 self._open[segment] = now + _LINGER
             elif until <= now:
                 del self._open[segment]
-        self._open |= dict.fromkeys(wanted)
+        self._open |= dict.fromkeys(expected)
 
     def accepts(self, segment: str) -> bool:
         """True if the segment is accepted.  Takes the same time for every segment (no timing attack)."""
-        now, found = self._monotonic(), False
+        now, accepted = self._monotonic(), False
         for known, until in self._open.items():
             same = hmac.compare_digest(known.encode(), segment.encode())
-            found |= same and (until is None or until > now)
-        return found
+            accepted |= same and (until is None or until > now)
+        return accepted

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from fournos.engine.kube.api import Api
@@ -21,7 +21,7 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import WEBHOOK_CERTIFICATE_END_SECONDS
 from fournos.engine.runtime.webhook.accepted_paths import segment_of, segments_in
-from fournos.engine.runtime.webhook.certificates import Kept, Pair, Terms, next_look
+from fournos.engine.runtime.webhook.certificates import Kept, Pair, Terms
 from fournos.engine.runtime.webhook.registration import LABEL, Target, carries, configurations, correction
 from fournos.engine.runtime.webhook.secret import CertificateSecret
 from fournos.engine.runtime.webhook.types import Webhook
@@ -32,7 +32,7 @@ _LONGEST_SLEEP: Final = 600.0
 """Maximum seconds between two looks at the wall clock, because a timer does not count suspended time."""
 
 
-class CertRotator:
+class WebhookCertRotator:
     """Rotates the certificate and corrects the webhook configurations.  Runs on every replica."""
 
     def __init__(
@@ -63,9 +63,13 @@ class CertRotator:
         self._leading = leading
         self._show = show
         self._expect = expect
-        self._terms = terms or Terms()
         self._certificates = CertificateSecret(
-            api, secret, hosts=target.hosts, terms=self._terms, clock=clock
+            api,
+            secret,
+            hosts=target.hosts,
+            terms=terms or Terms(),
+            clock=clock,
+            carried=self._carries,
         )
         self._wake = asyncio.Event()
         self._names = frozenset(configurations(webhooks, target, owner=secret.namespace))
@@ -83,8 +87,6 @@ class CertRotator:
         ]
         self._leads = False
         self._shown: Pair | None = None
-        self._carried: tuple[bytes, datetime] | None = None
-        """The next authority, and the time since which all configurations have contained it."""
         self._problem = ""
 
     async def run(self) -> None:
@@ -141,17 +143,15 @@ class CertRotator:
 
     async def _pass(self) -> float:
         """Checks Secret and configurations once; returns the seconds until time alone changes them."""
-        kept = await self._certificates.rotated(self._carried_since)
-        assert kept.current is not None
-        self._expect(self._segments(kept))
+        certificates = await self._certificates.rotated()
+        assert certificates.current is not None
+        self._expect(self._segments(certificates))
         try:
-            self._record(await self._register(kept))
+            self._record(await self._register(certificates))
         finally:
             # After the registration if possible: a client must trust the authority before its certificate.
-            self._present(kept.current)
-        now = self._clock.now()
-        look = next_look(kept, terms=self._terms, carried_since=self._carried_since(kept, now))
-        return (look - now).total_seconds()
+            self._present(certificates.current)
+        return self._certificates.next_look(certificates).total_seconds()
 
     def _present(self, pair: Pair) -> None:
         if pair == self._shown:
@@ -161,32 +161,32 @@ class CertRotator:
         self._metrics.set(WEBHOOK_CERTIFICATE_END_SECONDS, pair.ends.timestamp())
         log.info("webhooks: serving with a certificate that ends %s", pair.ends.isoformat())
 
-    def _segments(self, kept: Kept) -> frozenset[str]:
+    def _segments(self, certificates: Kept) -> frozenset[str]:
         """Returns the path segments of our certificates, the next one included, and of the live
         configurations.
 
         Another version may have written the configurations, or they were just applied again.
         """
-        own = {segment_of(pair) for pair in (kept.current, kept.next) if pair is not None}
+        own = {segment_of(pair) for pair in (certificates.current, certificates.next) if pair is not None}
         there = (self._stores[resource].get(Key("", name)) for resource, name in self._names)
         return frozenset(own.union(*(segments_in(one, self._webhooks) for one in there if one is not None)))
 
     # --- the configurations -------------------------------------------------------------------------
 
-    async def _register(self, kept: Kept) -> str:
+    async def _register(self, certificates: Kept) -> str:
         """Creates and corrects the configurations; returns what is still missing, "" if nothing is."""
         unread = [reflector for reflector in self._reflectors if not reflector.store.synced]
         if unread:
             return "; ".join(str(one.error) for one in unread if one.error is not None)
-        assert kept.current is not None
-        wanted = configurations(
+        assert certificates.current is not None
+        bodies = configurations(
             self._webhooks,
             self._target,
             owner=self._secret.namespace,
-            bundle=kept.bundle,
-            segment=segment_of(kept.current),
+            bundle=certificates.bundle,
+            segment=segment_of(certificates.current),
         )
-        for (resource, name), body in wanted.items():
+        for (resource, name), body in bodies.items():
             existing = self._stores[resource].get(Key("", name))
             if existing is None and not self._leads:
                 return f"{resource.kind} {name} is not there yet; the leader makes it"
@@ -211,13 +211,6 @@ class CertRotator:
             ) from None
 
     def _carries(self, authority: bytes) -> bool:
+        """True if all configurations contain the authority."""
         found = [self._stores[resource].get(Key("", name)) for resource, name in self._names]
         return all(one is not None and carries(one, authority) for one in found)
-
-    def _carried_since(self, kept: Kept, now: datetime) -> datetime | None:
-        if kept.next is None or not self._carries(kept.next.authority):
-            self._carried = None
-            return None
-        if self._carried is None or self._carried[0] != kept.next.authority:
-            self._carried = (kept.next.authority, now)
-        return self._carried[1]

@@ -94,13 +94,13 @@ def read(data: Mapping[str, str]) -> Kept:
     return Kept(pair("current"), pair("next"), tuple(_split(decoded(_PREVIOUS))))
 
 
-def write(kept: Kept) -> dict[str, str | None]:
+def write(certificates: Kept) -> dict[str, str | None]:
     """Returns the merge patch to a Secret's `data`."""
     patch: dict[str, str | None] = {}
-    for name, pair in (("current", kept.current), ("next", kept.next)):
+    for name, pair in (("current", certificates.current), ("next", certificates.next)):
         values = (pair.authority, pair.certificate, pair.key) if pair is not None else (None, None, None)
         patch |= {key: _encoded(value) for key, value in zip(_DATA[name], values, strict=True)}
-    return {**patch, _PREVIOUS: _encoded(b"".join(kept.previous) or None)}
+    return {**patch, _PREVIOUS: _encoded(b"".join(certificates.previous) or None)}
 
 
 def _encoded(value: bytes | None) -> str | None:
@@ -134,7 +134,7 @@ def _end(certificate: bytes) -> datetime:
 
 
 def rotated(
-    kept: Kept,
+    certificates: Kept,
     now: datetime,
     *,
     hosts: Sequence[str],
@@ -149,9 +149,9 @@ def rotated(
     """
     current, following = (
         pair if pair is not None and pair.ends > now and covers(pair, hosts) else None
-        for pair in (kept.current, kept.next)
+        for pair in (certificates.current, certificates.next)
     )
-    previous = [authority for authority in kept.previous if _end(authority) > now]
+    previous = [authority for authority in certificates.previous if _end(authority) > now]
     if current is None:
         # There is no valid certificate to serve, so there is no time for a rotation.
         return Kept(following or make(), None, tuple(previous))
@@ -160,15 +160,15 @@ def rotated(
             following = make()
     elif carried_since is not None and now >= carried_since + terms.settle:
         return Kept(following, None, (current.authority, *previous))
-    return replace(kept, next=following, previous=tuple(previous))
+    return replace(certificates, next=following, previous=tuple(previous))
 
 
-def next_look(kept: Kept, *, terms: Terms, carried_since: datetime | None) -> datetime:
+def next_look(certificates: Kept, *, terms: Terms, carried_since: datetime | None) -> datetime:
     """Returns the time at which `rotated` will return something else without any other change."""
-    assert kept.current is not None
-    moments = [kept.current.ends, *map(_end, kept.previous)]
-    if kept.next is None:
-        moments.append(_renewal(kept.current, terms))
+    assert certificates.current is not None
+    moments = [certificates.current.ends, *map(_end, certificates.previous)]
+    if certificates.next is None:
+        moments.append(_renewal(certificates.current, terms))
     elif carried_since is not None:
         moments.append(carried_since + terms.settle)
     return min(moments)

@@ -71,10 +71,10 @@ def configurations(
     `owner` is the label's value; `segment` is the first segment of the paths.  Every field is set explicitly,
     so that the API server adds no default and a comparison with its copy finds real differences only.
     """
-    found: dict[tuple[Resource, str], dict[str, Any]] = {}
+    bodies: dict[tuple[Resource, str], dict[str, Any]] = {}
     for webhook in webhooks:
         resource = RESOURCES[webhook.kind]
-        body = found.setdefault(
+        body = bodies.setdefault(
             (resource, webhook.configuration),
             {
                 "apiVersion": resource.api_version,
@@ -84,7 +84,7 @@ def configurations(
             },
         )
         body["webhooks"].append(_entry(webhook, target, bundle, segment))
-    return dict(found)
+    return dict(bodies)
 
 
 def _entry(webhook: Webhook, target: Target, bundle: bytes, segment: str) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _entry(webhook: Webhook, target: Target, bundle: bytes, segment: str) -> dic
     return entry
 
 
-def correction(existing: Obj, wanted: Obj, *, whole: bool) -> dict[str, Any] | None:
+def correction(existing: Obj, body: Obj, *, whole: bool) -> dict[str, Any] | None:
     """Returns the merge patch that corrects a configuration of ours, None if it is correct.
 
     `whole`: corrects all entries by the table; else only the authorities, because another version may have
@@ -129,9 +129,9 @@ def correction(existing: Obj, wanted: Obj, *, whole: bool) -> dict[str, Any] | N
     """
     entries: Sequence[Obj] = existing.get("webhooks") or ()
     if whole:
-        better = list(wanted["webhooks"])
+        better = list(body["webhooks"])
     else:
-        bundle = wanted["webhooks"][0]["clientConfig"]["caBundle"]
+        bundle = body["webhooks"][0]["clientConfig"]["caBundle"]
         better = [
             {**entry, "clientConfig": {**entry["clientConfig"], "caBundle": bundle}} for entry in entries
         ]

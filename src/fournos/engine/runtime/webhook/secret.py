@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.webhook.certificates import Kept, Terms, make_pair, read, rotated, write
+from fournos.engine.runtime.webhook.certificates import (
+    Kept,
+    Terms,
+    make_pair,
+    next_look,
+    read,
+    rotated,
+    write,
+)
 
 BUNDLE = "ca-bundle.crt"
 """The data key with all authorities that are trusted now, for clients that read the Secret."""
@@ -35,21 +43,26 @@ class CertificateSecret:
         hosts: Sequence[str],
         terms: Terms,
         clock: Clock,
+        carried: Callable[[bytes], bool] = lambda authority: True,
         bundled: bool = False,
     ) -> None:
-        """`bundled`: the Secret also holds BUNDLE."""
+        """`carried(authority)` returns True once all clients have the authority, besides those that read the
+        Secret.  `bundled`: the Secret also holds BUNDLE.
+        """
         self._api = api
         self._key = key
         self._hosts = hosts
         self._terms = terms
         self._clock = clock
+        self._is_carried = carried
         self._bundled = bundled
+        self._carried: tuple[bytes, datetime] | None = None
+        """The next authority, and the time since which this process has seen that clients have it."""
 
-    async def rotated(self, carried_since: Callable[[Kept, datetime], datetime | None]) -> Kept:
+    async def rotated(self) -> Kept:
         """Rotates what is due and returns the content of the Secret.
 
-        `carried_since` is that of `rotated`, called with the content before.  Raises ConflictError if another
-        replica wrote first, and other KubeErrors.
+        Raises ConflictError if another replica wrote first, and other KubeErrors.
         """
         try:
             secret: Obj | None = await self._api.get(SECRET, self._key)
@@ -62,12 +75,25 @@ class CertificateSecret:
             now,
             hosts=self._hosts,
             terms=self._terms,
-            carried_since=carried_since(before, now),
+            carried_since=self._carried_since(before, now),
             make=lambda: make_pair(self._hosts, now, self._terms.lifetime),
         )
         if after != before:
             await self._store(secret, after)
         return after
+
+    def next_look(self, kept: Kept) -> timedelta:
+        """Returns the time after which this content changes without any other change."""
+        now = self._clock.now()
+        return next_look(kept, terms=self._terms, carried_since=self._carried_since(kept, now)) - now
+
+    def _carried_since(self, certificates: Kept, now: datetime) -> datetime | None:
+        if certificates.next is None or not self._is_carried(certificates.next.authority):
+            self._carried = None
+            return None
+        if self._carried is None or self._carried[0] != certificates.next.authority:
+            self._carried = (certificates.next.authority, now)
+        return self._carried[1]
 
     async def _store(self, secret: Obj | None, kept: Kept) -> None:
         data = write(kept)

@@ -49,7 +49,7 @@ class Review:
     """Warnings for the client, sent with any result; one line each."""
 
 
-class Reviewer(Protocol):
+class ReviewFunction(Protocol):
     """A review function.  It is pure: no I/O, no clock, no randomness."""
 
     def __call__(self, request: Request, facts: Facts) -> Review: ...
@@ -72,7 +72,7 @@ class Webhook:
     """Path on the server; it begins with a slash."""
     resources: tuple[Resource, ...]
     operations: tuple[Operation, ...]
-    review: Reviewer
+    review: ReviewFunction
     subresources: tuple[str, ...] = ("",)
     """Subresources of the resources; "" is the resource itself."""
     failure_policy: Literal["Fail", "Ignore"] = "Fail"

@@ -19,16 +19,16 @@ def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
     """Returns the status with all conditions, and an event if Active changes.  Pure."""
     if facts.failure is not None:
         return Decision(retry=True)
-    wanted = [_condition_of(worker) for worker in observed.workers]
-    known = {
+    worker_conditions = [_condition_of(worker) for worker in observed.workers]
+    reported = {
         worker.name: condition(observed.check, f"{names.WORKER_CONDITION}{worker.name}")
         for worker in observed.workers
     }
     # Right after a start no worker has been probed: the condition written before is kept.
     shown = [
         new
-        for worker, new in zip(observed.workers, wanted, strict=True)
-        if worker.probed or not known[worker.name]
+        for worker, new in zip(observed.workers, worker_conditions, strict=True)
+        if worker.probed or not reported[worker.name]
     ]
     types = {f"{names.WORKER_CONDITION}{worker.name}" for worker in observed.workers}
     conditions: list[Any] = [

@@ -44,12 +44,12 @@ def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: 
     check = caches[ADMISSION_CHECK].get(key)
     if check is None or check["spec"].get("controllerName") != settings.controller_name:
         return None
-    wanted = next(iter(config_of(check)), "")
-    if not wanted:
+    config_name = next(iter(config_of(check)), "")
+    if not config_name:
         return Observed(check, "spec.parameters must name a MultiKueueConfig (kind and name)")
-    config = caches[MULTIKUEUE_CONFIG].get(Key("", wanted))
+    config = caches[MULTIKUEUE_CONFIG].get(Key("", config_name))
     if config is None:
-        return Observed(check, f"there is no MultiKueueConfig {wanted}")
+        return Observed(check, f"there is no MultiKueueConfig {config_name}")
     found = tuple(_worker(caches, name, settings, workers) for name in clusters_of(config))
     return Observed(check, "", found)
 

@@ -20,7 +20,7 @@ from fournos.engine.runtime.decision import (
 from fournos.engine.runtime.steps import CopySecret, Create, Delete, Patch, Step
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.fournoscluster.build import copy_metadata, secret_name, worker_of
-from fournos.systems.multikueue.fournoscluster.observe import Observed, Source, is_ours
+from fournos.systems.multikueue.fournoscluster.observe import KubeconfigSource, Observed, is_ours
 from fournos.systems.multikueue.fournoscluster.steps import CheckKubeconfig
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
 
@@ -37,7 +37,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
             events=(EventRecord("Warning", failure.reason or failure.error, text),),
             retry=not isinstance(failure.step, CheckKubeconfig),
         )
-    if not observed.wanted:
+    if not observed.is_worker:
         return _gone(observed, facts)
     if observed.source is None or not observed.source.has_kubeconfig:
         return Decision()
@@ -72,7 +72,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
     )
 
 
-def _renewal(observed: Observed, source: Source, copy: Answer, namespace: str) -> tuple[Step, ...]:
+def _renewal(observed: Observed, source: KubeconfigSource, copy: Answer, namespace: str) -> tuple[Step, ...]:
     """Returns the patch of the label by which the token in the copy is replaced before it expires.
 
     A separate step is needed, because an update of the data by `CopySecret` keeps the labels of the copy.

@@ -22,7 +22,7 @@ _META = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "la
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class KubeconfigSource:
     """The kubeconfig Secret of a FournosCluster."""
 
     key: Key
@@ -39,10 +39,10 @@ class Observed:
 
     key: Key
     cluster: Obj | None
-    wanted: bool
+    is_worker: bool
     """True if the cluster opts in and the maximum number of workers is not exceeded."""
     too_many: bool
-    source: Source | None
+    source: KubeconfigSource | None
     worker: Obj | None
     """The MultiKueueCluster of the same name."""
 
@@ -61,15 +61,15 @@ def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings) -> Observ
     return Observed(
         key,
         cluster,
-        wanted=opted and fits,
+        is_worker=opted and fits,
         too_many=opted and not fits,
         source=_source_of(secret) if secret is not None else None,
         worker=worker,
     )
 
 
-def _source_of(secret: Obj) -> Source:
-    return Source(
+def _source_of(secret: Obj) -> KubeconfigSource:
+    return KubeconfigSource(
         key_of(secret),
         version=f"{uid_of(secret)}/{secret['digest']}",
         has_kubeconfig=secret["hasKubeconfig"],

@@ -26,8 +26,8 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
         return Decision(
             events=(EventRecord("Warning", failure.reason or "KubeconfigRefused", failure.message[:1024]),)
         )
-    if observed.cluster is None or is_terminating(observed.cluster) or not observed.wanted:
-        return Decision((Disconnect(observed.name),) if observed.known else ())
+    if observed.cluster is None or is_terminating(observed.cluster) or not observed.is_listed:
+        return Decision((Disconnect(observed.name),) if observed.has_connection_state else ())
     source = observed.cluster["spec"].get("clusterSource") or {}
     kubeconfig = source.get("kubeConfig") or {}
     if kubeconfig.get("locationType", "Secret") != "Secret" or not kubeconfig.get("location"):

@@ -25,7 +25,7 @@ class Observed:
 
     name: str
     cluster: Obj | None
-    wanted: bool
+    is_listed: bool
     """True if a check of this adapter lists the cluster."""
     secret: Obj | None
     connected: str | None
@@ -34,7 +34,7 @@ class Observed:
     """The version of the kubeconfig that cannot be used, or None."""
 
     @property
-    def known(self) -> bool:
+    def has_connection_state(self) -> bool:
         return self.connected is not None or self.refused is not None
 
 
@@ -42,15 +42,15 @@ def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: 
     """Returns the MultiKueueCluster; None if it neither exists nor has a connection."""
     cluster = caches[MULTIKUEUE_CLUSTER].get(key)
     location = next(iter(_location(cluster)), "") if cluster is not None else ""
-    seen = Observed(
+    observed = Observed(
         key.name,
         cluster,
-        wanted=any(key.name in _clusters(caches, check, settings) for check in caches[ADMISSION_CHECK]),
+        is_listed=any(key.name in _clusters(caches, check, settings) for check in caches[ADMISSION_CHECK]),
         secret=caches[SECRET].get(Key(settings.kueue_namespace, location)) if location else None,
         connected=workers.version_of(key.name),
         refused=workers.refused(key.name),
     )
-    return seen if cluster is not None or seen.known else None
+    return observed if cluster is not None or observed.has_connection_state else None
 
 
 def _clusters(caches: Caches, check: Obj, settings: MultiKueueSettings) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from fournos.engine.runtime.metrics_server.authorizer import (
     KEPT,
     REFUSAL,
     Authorizer,
-    Verdict,
+    ScrapeVerdict,
 )
 from fournos.engine.runtime.reviews import access_review, allowed, bearer, user_of
 
@@ -56,17 +56,17 @@ class Reviewer:
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        ("", Verdict.UNKNOWN),
-        ("good", Verdict.UNKNOWN),
-        ("Basic good", Verdict.UNKNOWN),
-        ("Bearer", Verdict.UNKNOWN),
-        ("Bearer strange", Verdict.UNKNOWN),
-        ("Bearer poor", Verdict.FORBIDDEN),
-        ("Bearer good", Verdict.ALLOWED),
-        ("bearer  good ", Verdict.ALLOWED),
+        ("", ScrapeVerdict.UNKNOWN),
+        ("good", ScrapeVerdict.UNKNOWN),
+        ("Basic good", ScrapeVerdict.UNKNOWN),
+        ("Bearer", ScrapeVerdict.UNKNOWN),
+        ("Bearer strange", ScrapeVerdict.UNKNOWN),
+        ("Bearer poor", ScrapeVerdict.FORBIDDEN),
+        ("Bearer good", ScrapeVerdict.ALLOWED),
+        ("bearer  good ", ScrapeVerdict.ALLOWED),
     ],
 )
-async def test_only_a_token_with_the_right_gets_in(header: str, expected: Verdict) -> None:
+async def test_only_a_token_with_the_right_gets_in(header: str, expected: ScrapeVerdict) -> None:
     assert await Reviewer().authorizer().authorize(header) is expected
 
 
@@ -110,14 +110,14 @@ async def test_an_answer_is_kept_for_its_time_and_no_longer() -> None:
     authorizer = reviewer.authorizer()
     for second in (0.0, 30.0, LIFETIME - 1):
         reviewer.now = second
-        assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
+        assert await authorizer.authorize("Bearer good") is ScrapeVerdict.ALLOWED
     assert [resource for resource, _ in reviewer.requests] == [TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW]
     reviewer.may.clear()
     reviewer.now = LIFETIME
-    assert await authorizer.authorize("Bearer good") is Verdict.FORBIDDEN
+    assert await authorizer.authorize("Bearer good") is ScrapeVerdict.FORBIDDEN
     reviewer.may.add(PROMETHEUS["username"])
     reviewer.now += REFUSAL
-    assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
+    assert await authorizer.authorize("Bearer good") is ScrapeVerdict.ALLOWED
 
 
 async def test_with_no_lifetime_every_request_is_reviewed() -> None:
@@ -137,29 +137,29 @@ async def test_without_an_answer_the_metrics_are_closed_and_nothing_is_kept(
     reviewer.error = error
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            assert await authorizer.authorize("Bearer good") is Verdict.UNSURE
+            assert await authorizer.authorize("Bearer good") is ScrapeVerdict.UNSURE
     (record,) = caplog.records  # not one a scrape
     assert ("tokenreviews.authentication.k8s.io" in record.message) == isinstance(error, ForbiddenError)
     assert "good" not in caplog.text
     reviewer.error = None
-    assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
+    assert await authorizer.authorize("Bearer good") is ScrapeVerdict.ALLOWED
 
 
 async def test_a_flood_of_tokens_is_turned_away_and_those_who_may_stay_in() -> None:
     reviewer = Reviewer()
     authorizer = reviewer.authorizer()
-    assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
+    assert await authorizer.authorize("Bearer good") is ScrapeVerdict.ALLOWED
     for number in range(KEPT + 10):
-        assert await authorizer.authorize(f"Bearer {number}", address=str(number)) is Verdict.UNKNOWN
+        assert await authorizer.authorize(f"Bearer {number}", address=str(number)) is ScrapeVerdict.UNKNOWN
     assert len(authorizer._kept) == KEPT
     before = len(reviewer.requests)
     reviewer.open.clear()
     flood = [asyncio.create_task(authorizer.authorize(f"Bearer new-{number}")) for number in range(50)]
     await asyncio.sleep(0)
-    assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
+    assert await authorizer.authorize("Bearer good") is ScrapeVerdict.ALLOWED
     reviewer.open.set()
     verdicts = await asyncio.gather(*flood)
-    assert verdicts.count(Verdict.TOO_MANY) == 50 - AT_ONCE
+    assert verdicts.count(ScrapeVerdict.TOO_MANY) == 50 - AT_ONCE
     assert len(reviewer.requests) == before + AT_ONCE
 
 
@@ -167,14 +167,14 @@ async def test_a_flood_of_tokens_of_one_address_does_not_shut_out_another() -> N
     reviewer = Reviewer()
     authorizer = reviewer.authorizer()
     flood = [await authorizer.authorize(f"Bearer {number}", address="10.0.0.9") for number in range(200)]
-    assert flood.count(Verdict.UNKNOWN) == REVIEWS[1]
-    assert await authorizer.authorize("Bearer good", address="10.0.0.7") is Verdict.ALLOWED
+    assert flood.count(ScrapeVerdict.UNKNOWN) == REVIEWS[1]
+    assert await authorizer.authorize("Bearer good", address="10.0.0.7") is ScrapeVerdict.ALLOWED
 
 
 async def test_a_known_token_is_reviewed_again_during_a_flood_and_an_evicted_one_is_not() -> None:
     reviewer = Reviewer()
     authorizer = reviewer.authorizer()
-    assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
+    assert await authorizer.authorize("Bearer good") is ScrapeVerdict.ALLOWED
     reviewer.now = LIFETIME  # its answer has expired
     await authorizer.authorize("Bearer strange")  # expired answers are looked through
     reviewer.open.clear()
@@ -182,9 +182,9 @@ async def test_a_known_token_is_reviewed_again_during_a_flood_and_an_evicted_one
     await asyncio.sleep(0)
     again = asyncio.create_task(authorizer.authorize("Bearer good"))
     await asyncio.sleep(0)
-    assert await authorizer.authorize("Bearer poor") is Verdict.TOO_MANY
+    assert await authorizer.authorize("Bearer poor") is ScrapeVerdict.TOO_MANY
     reviewer.open.set()
-    assert await again is Verdict.ALLOWED
+    assert await again is ScrapeVerdict.ALLOWED
     await asyncio.gather(*flood)
     reviewer.now += 3600
     await authorizer.authorize("Bearer strange")

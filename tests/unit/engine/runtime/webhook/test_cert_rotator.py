@@ -17,7 +17,7 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook import certificates
 from fournos.engine.runtime.webhook.accepted_paths import segment_of, segments_in
-from fournos.engine.runtime.webhook.cert_rotator import CertRotator
+from fournos.engine.runtime.webhook.cert_rotator import WebhookCertRotator
 from fournos.engine.runtime.webhook.certificates import Pair, Terms
 from fournos.engine.runtime.webhook.registration import LABEL, carries, configurations
 from tests.unit.engine.runtime.loop import LoopClock
@@ -47,7 +47,7 @@ class Replica:
         self.shown: list[Pair] = []
         self.expected: list[frozenset[str]] = []
         self.leads = asyncio.Event()
-        self.rotator = CertRotator(
+        self.rotator = WebhookCertRotator(
             self.api,
             hooks,
             SERVICE,

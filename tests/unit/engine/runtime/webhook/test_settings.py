@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fournos.app.webhooks import Offer, Served, served
+from fournos.app.webhooks import Served, WebhookOffer, served
 from fournos.engine.kube.kinds import SECRET, VALIDATING_WEBHOOKS
 from fournos.engine.kube.resource import Key, key_of
 from fournos.engine.kube.tls import client_context
@@ -38,7 +38,7 @@ async def running(clock: Clock, *tasks: str) -> AsyncIterator[tuple[Server, Serv
     server = Server()
     api = Connection(server)
     lease = Lease(api, Key("ns", "part"), "me", clock)
-    offers = [Offer((webhook(),), "ns", lease)]
+    offers = [WebhookOffer((webhook(),), "ns", lease)]
     found = served(api, offers, WebhookSettings(), clock=clock, metrics=Metrics())
     going = [asyncio.ensure_future(found.background[name]()) for name in tasks]
     await lease.acquire()
