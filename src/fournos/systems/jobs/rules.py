@@ -11,6 +11,7 @@ from typing import Final
 from fournos.api.fournosjob import DEFINITION
 from fournos.engine.api.rules import Json, Rule, Violation, violations
 from fournos.engine.api.validate import schema_violations
+from fournos.systems.jobs.names import OWN_PARAMS
 from fournos.systems.jobs.rules_changes import CHANGES
 from fournos.systems.jobs.rules_fields import FIELDS, GPU_TYPE, MAX_GPU_TYPE
 
@@ -18,9 +19,10 @@ _CLUSTER = "(has(self.cluster) && self.cluster != '')"
 _LOCK_ONLY = "(has(self.lockOnly) && self.lockOnly)"
 _CLUSTERLESS = "(has(self.clusterless) && self.clusterless)"
 _EXCLUSIVE = "(!has(self.exclusive) || self.exclusive)"
-# executionEngine has arbitrary content, so CEL has no type for it: hence dyn.  The rules are at the root, the
-# only place where the API server can estimate the cost of dyn.
+# executionEngine and params have arbitrary content, so CEL has no type for them: hence dyn.  The rules are at
+# the root, the only place where the API server can estimate the cost of dyn.
 _ENGINE = "dyn(self.spec).executionEngine"
+_PARAMS = "dyn(self.spec).params"
 
 
 def _exclusive(spec: Json) -> bool:
@@ -63,6 +65,15 @@ COMBINATIONS: Final = (
         message="write exactly one key, the name of the engine, and put all its configuration below that key",
         cel=f"!has(self.spec) || !has({_ENGINE}) || {_ENGINE}.size() <= 1",
         holds=lambda new, _: len((new.get("spec") or {}).get("executionEngine") or {}) <= 1,
+    ),
+    Rule(
+        id="params-own",
+        at="",
+        field="spec.params",
+        reason="FieldValueForbidden",
+        message=f"the operator passes {', '.join(OWN_PARAMS)} itself: remove them",
+        cel=f"!has(self.spec) || !has({_PARAMS}) || !{_PARAMS}.exists(name, name in {list(OWN_PARAMS)})",
+        holds=lambda new, _: not set(OWN_PARAMS) & set((new.get("spec") or {}).get("params") or {}),
     ),
     Rule(
         id="exclusive-cluster",

@@ -14,7 +14,6 @@ from fournos.engine.api.durations import parse_duration
 from fournos.engine.api.rules import Json, Rule, full_match, plain_rule, text_rule
 from fournos.engine.queueing.priority import LOCK_HELD_CLASS
 from fournos.systems.jobs.names import MAX_NAME as MAX_NAME
-from fournos.systems.jobs.names import OWN_PARAMS
 
 MAX_LABEL: Final = 63
 MAX_GPU_TYPE: Final = 59
@@ -143,14 +142,6 @@ _TEXTS: Final = (
         "write vault-kubeconfig for the Vault entry of that name",
         cel="!has(self.secretRefs) || !('kubeconfig' in self.secretRefs)",
         holds=lambda new, _: "kubeconfig" not in (new.get("secretRefs") or ()),
-    ),
-    Rule(
-        id="params-own",
-        field="spec.params",
-        reason="FieldValueForbidden",
-        message=f"the operator passes {', '.join(OWN_PARAMS)} itself: remove them",
-        cel=f"!has(self.params) || !self.params.exists(name, name in {list(OWN_PARAMS)})",
-        holds=lambda new, _: not set(OWN_PARAMS) & set(new.get("params") or {}),
     ),
     Rule(
         id="env-names",
