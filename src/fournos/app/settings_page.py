@@ -71,6 +71,8 @@ def _written(value: object) -> str:
 
 def _variable(name: str, field: FieldInfo, prefix: str) -> str:
     alias = field.validation_alias
+    if isinstance(alias, str):
+        return alias
     if isinstance(alias, AliasChoices):
         return next(
             choice for choice in alias.choices if isinstance(choice, str) and re.fullmatch(r"[A-Z_]+", choice)

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dry_run, adopt, verbose = parsed.pop("dry_run"), parsed.pop("adopt"), parsed.pop("verbose")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, stream=sys.stderr)
     try:
-        settings = VaultSettings(**{name: value for name, value in parsed.items() if value is not None})
+        settings = VaultSettings.of(**{name: value for name, value in parsed.items() if value is not None})
     except ValidationError as error:
         _print_error(_settings_errors(error))
         return USAGE

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.runtime.settings_types import with_placeholder
@@ -14,59 +14,60 @@ from fournos.engine.runtime.settings_types import with_placeholder
 class VaultSettings(BaseSettings):
     """Which directory of which Vault becomes the Secrets of which namespace (the Fournos README)."""
 
-    model_config = SettingsConfigDict(extra="ignore", populate_by_name=True)
+    # Not populated by field names: these would be variables, too, and NAMESPACE means something else.
+    model_config = SettingsConfigDict(extra="ignore")
 
     addr: str = Field(
         min_length=1,
-        validation_alias=AliasChoices("addr", "VAULT_ADDR"),
+        validation_alias="VAULT_ADDR",
         description="Vault server URL (required)",
     )
     token: SecretStr = Field(
         min_length=1,
-        validation_alias=AliasChoices("token", "VAULT_TOKEN"),
+        validation_alias="VAULT_TOKEN",
         description="A token that may list and read the directory (required)",
     )
     secret_path: str = Field(
         min_length=1,
-        validation_alias=AliasChoices("secret_path", "VAULT_SECRET_PATH"),
+        validation_alias="VAULT_SECRET_PATH",
         description="Directory path within the KV engine (required)",
     )
     kv_mount: str = Field(
         "kv",
         min_length=1,
-        validation_alias=AliasChoices("kv_mount", "VAULT_KV_MOUNT"),
+        validation_alias="VAULT_KV_MOUNT",
         description="Mount point of the KV engine",
     )
     kv_version: Literal["auto", "1", "2"] = Field(
         "auto",
-        validation_alias=AliasChoices("kv_version", "VAULT_KV_VERSION"),
+        validation_alias="VAULT_KV_VERSION",
         description="Version of the KV engine; auto asks Vault, and takes 2 when Vault does not say",
     )
     vault_namespace: str = Field(
         "",
-        validation_alias=AliasChoices("vault_namespace", "VAULT_NAMESPACE"),
+        validation_alias="VAULT_NAMESPACE",
         description="Vault Enterprise namespace",
     )
     ca_cert: str = Field(
         "",
-        validation_alias=AliasChoices("ca_cert", "VAULT_CACERT"),
+        validation_alias="VAULT_CACERT",
         description="File with the authority of Vault's certificate, when the system does not know it",
     )
     timeout_sec: float = Field(
         10.0,
         gt=0,
-        validation_alias=AliasChoices("timeout_sec", "FOURNOS_VAULT_TIMEOUT_SEC"),
+        validation_alias="FOURNOS_VAULT_TIMEOUT_SEC",
         description="Limit for one request to Vault (seconds); a failed one is tried three times more",
     )
     namespace: str = Field(
         "psap-secrets",
         min_length=1,
-        validation_alias=AliasChoices("namespace", "FOURNOS_SECRETS_NAMESPACE"),
+        validation_alias="FOURNOS_SECRETS_NAMESPACE",
         description="Namespace of the Secrets",
     )
     secret_pattern: str = Field(
         "vault-{entry}",
-        validation_alias=AliasChoices("secret_pattern", "FOURNOS_VAULT_SECRET_PATTERN"),
+        validation_alias="FOURNOS_VAULT_SECRET_PATTERN",
         description="Pattern for naming vault-synced Secrets",
     )
 
@@ -91,6 +92,11 @@ class VaultSettings(BaseSettings):
     @classmethod
     def _names_entry(cls, value: str) -> str:
         return with_placeholder(value, "entry", example="vault")
+
+    @classmethod
+    def of(cls, **values: Any) -> Self:
+        """Returns the settings with these values by field name; the others are those of the environment."""
+        return cls(**{str(cls.model_fields[name].validation_alias): value for name, value in values.items()})
 
     def secret_name(self, entry: str) -> str:
         return self.secret_pattern.replace("{entry}", entry)

@@ -13,7 +13,7 @@ from fournos.systems.vault.sync import Effect, Read, Unreadable, VaultEntry, tak
 from tests.unit.systems.vault.secrets import Secrets
 from tests.unit.systems.vault.test_sync import secret
 
-SETTINGS = VaultSettings(addr="https://vault.test", token="t", secret_path="team/secrets")
+SETTINGS = VaultSettings.of(addr="https://vault.test", token="t", secret_path="team/secrets")
 
 
 async def sync(secrets: Secrets, *reads: Read, dry_run: bool = False) -> tuple[SyncResult, str]:

@@ -24,7 +24,7 @@ PATH = "team/secrets"
 
 def settings(vault: FakeVault, **changes: Any) -> VaultSettings:
     given = {"addr": vault.url, "token": TOKEN, "secret_path": PATH, "kv_mount": vault.mount, **changes}
-    return VaultSettings(**given)
+    return VaultSettings.of(**given)
 
 
 def read(vault: FakeVault, **changes: Any) -> dict[str, VaultEntry | Unreadable]:
@@ -98,7 +98,7 @@ def served(target: str = "", host: str = "127.0.0.1") -> Iterator[tuple[str, lis
 def test_the_token_goes_to_no_other_server(host: str) -> None:
     """Neither to another host nor to another port, whatever the first one answers."""
     with served(host=host) as (thief, stolen), served(thief) as (front, shown):
-        given = VaultSettings(addr=front, token=SecretStr(TOKEN), secret_path=PATH)
+        given = VaultSettings.of(addr=front, token=SecretStr(TOKEN), secret_path=PATH)
         with Vault(given, backoff_factor=0) as client, pytest.raises(VaultError) as refused:
             list(client.read_all())
     assert shown and not stolen
@@ -183,7 +183,7 @@ def test_a_silent_vault_ends_within_its_limit() -> None:
 def test_an_unreachable_address_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    unreachable = VaultSettings(addr=f"http://127.0.0.1:{port}", token=TOKEN, secret_path=PATH)
+    unreachable = VaultSettings.of(addr=f"http://127.0.0.1:{port}", token=TOKEN, secret_path=PATH)
     with (
         Vault(unreachable, backoff_factor=0) as client,
         pytest.raises(VaultError, match=f"127.0.0.1:{port}.*VAULT_ADDR"),

@@ -115,6 +115,6 @@ def deaf(directory: Path) -> Path:
 def test_user_and_password_in_the_address_stay_out_of_annotations() -> None:
     from fournos.systems.vault.settings import VaultSettings
 
-    settings = VaultSettings(addr="https://user:pw@vault.test:8200/x/", token="t", secret_path="/a/b/")
+    settings = VaultSettings.of(addr="https://user:pw@vault.test:8200/x/", token="t", secret_path="/a/b/")
     assert settings.addr == "https://vault.test:8200/x"
     assert settings.source_path == "kv/a/b"

@@ -110,6 +110,8 @@ async def test_the_namespace_and_the_pattern_of_the_secrets(monkeypatch: pytest.
     for name, value in (("ADDR", "https://vault.test"), ("TOKEN", "t"), ("SECRET_PATH", PATH)):
         monkeypatch.setenv(f"VAULT_{name}", value)
     monkeypatch.setenv("FOURNOS_SECRETS_NAMESPACE", "safe")
+    for name in ("ADDR", "TOKEN", "NAMESPACE", "SECRET_PATTERN"):
+        monkeypatch.setenv(name, "of-another-{entry}-program")
     monkeypatch.setenv("FOURNOS_VAULT_SECRET_PATTERN", "of-{entry}-here")
     settings, secrets = VaultSettings(), Secrets()  # type: ignore[call-arg]
     intake = take_in([VaultEntry("a", {"k": "v"})], settings)

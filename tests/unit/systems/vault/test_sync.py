@@ -19,7 +19,7 @@ from fournos.systems.vault.sync import (
 )
 from tests.rule_cases import job, shared
 
-SETTINGS = VaultSettings(addr="https://vault.test", token="t", secret_path="team/secrets")
+SETTINGS = VaultSettings.of(addr="https://vault.test", token="t", secret_path="team/secrets")
 
 
 def secret(name: str, data: dict[str, str], **changes: Any) -> dict[str, Any]:
