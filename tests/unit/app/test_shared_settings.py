@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from fournos.api.fournosjob import FournosJobSpec, Hardware
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.fournosjob_values import Hardware
 from fournos.app import run
 from fournos.app.parts import PACKAGES, PARTS
 from fournos.engine.runtime.logs import bind

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from fournos.api.fournosjob import FournosJobSpec, Hardware
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.fournosjob_values import Hardware
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.kinds import NAMESPACE
 from fournos.engine.kube.resource import Obj, uid_of

@@ -8,7 +8,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
-from fournos.api.fournosjob import FournosJobSpec, Hardware
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.fournosjob_values import Hardware
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of

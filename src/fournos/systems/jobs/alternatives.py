@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from fournos.api.fournosjob import Gpus
+from fournos.api.fournosjob_values import Gpus
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Obj

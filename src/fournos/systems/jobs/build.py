@@ -6,7 +6,8 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fournos.api.fournosjob import FournosJobSpec, Gpus, Timeouts
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.fournosjob_values import Gpus, Timeouts
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.api.slots import UNAVAILABLE_TAINT
 from fournos.engine.api.durations import format_duration, parse_duration

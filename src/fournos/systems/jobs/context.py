@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from fournos.api.fournosjob import FournosJobSpec, Gpus
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.fournosjob_values import Gpus
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Key, Obj, is_terminating, newest, uid_of

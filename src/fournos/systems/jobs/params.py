@@ -9,7 +9,8 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fournos.api.fournosjob import DEFAULT_PIPELINE, text_of
+from fournos.api.fournosjob import DEFAULT_PIPELINE
+from fournos.api.fournosjob_values import text_of
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Key, Obj

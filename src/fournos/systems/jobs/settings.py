@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fournos.api.fournosjob import MAX_REPEATS
+from fournos.api.fournosjob_values import MAX_REPEATS
 from fournos.engine.api.durations import parse_duration
 from fournos.engine.runtime.settings_types import LogLevel, Seconds, with_placeholder
 
