@@ -72,7 +72,7 @@ def fill(connection: Connection, revision: str) -> None:
 async def found_by_trigrams(store: HistoryStore, words: str) -> tuple[Run, ...]:
     """Returns the runs with a text in their names that the index finds."""
     query = everything(text=words)
-    led = await store.database.read(lambda each: store.search.reach(each, query))
+    led = await store.database.read(lambda each: store.search.plan(each, query))
     assert (store.search.has_trigrams, led.leading) == (True, "trigrams")
     return (await store.find(query)).runs
 
@@ -116,9 +116,9 @@ async def test_alembic_is_not_loaded_where_no_revision_is_missing(empty_url: str
     await (await HistoryStore.open(empty_url)).close()
     program = f"""
 import asyncio, sys
-from fournos.history.store import Store
+from fournos.history.store import HistoryStore
 async def opened():
-    await (await Store.open({empty_url!r}, writable={writable})).close()
+    await (await HistoryStore.open({empty_url!r}, writable={writable})).close()
 asyncio.run(opened())
 print(*(name for name in ("alembic", "mako", "pygments") if name in sys.modules))
 """
