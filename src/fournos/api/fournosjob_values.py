@@ -32,17 +32,23 @@ Engine = Annotated[
 Name = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 253})]
 
 
-def text_of(value: object) -> Any:
-    """Returns a number or a boolean as JSON has it, also within a list: YAML has no quotes around them."""
-    if isinstance(value, list | tuple):
-        return tuple(text_of(item) for item in value)
+def param_value(value: object) -> Any:
+    """Returns the value of a parameter with numbers and booleans as JSON has them, and a list as a tuple.
+
+    YAML has no quotes around them.  What is neither a text nor a list of texts is returned as it is.
+    """
+    return tuple(map(_text, value)) if isinstance(value, list | tuple) else _text(value)
+
+
+def _text(value: object) -> object:
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
 ParamValue = Annotated[
-    str | tuple[str, ...],
-    BeforeValidator(text_of),
-    # A structural schema has no type for "a string or a list".
+    # Any: a structural schema has no type for "a string or a list", so the API server stores what is neither.
+    # It is refused with the Pipeline's types; if the spec could not be read, a job could not be stopped.
+    Any,
+    BeforeValidator(param_value),
     WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True}),
 ]
 EnvValue = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 32768})]

@@ -26,6 +26,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
+from fournos.api.fournosjob_values import param_value
 from fournos.engine.kube.resource import Obj
 from fournos.insight.values import spec_of, status_of
 
@@ -145,7 +146,7 @@ def _params(spec: Mapping[str, Any], counting: str | None) -> str:
     """
     chosen = re.split(r"[\s,]+", "params" if counting is None else counting)
     values = {
-        f"{field}.{name}": value
+        f"{field}.{name}": param_value(value)
         for field in ("params", "env")
         for name, value in (spec.get(field) or {}).items()
         if field in chosen or f"{field}.{name}" in chosen

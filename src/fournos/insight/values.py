@@ -83,11 +83,10 @@ def hardware_of(job: Obj) -> Mapping[str, Any]:
 
 def hardware(job: Obj) -> str:
     """The GPUs of a job, such as "2 x a100"; all that it accepts as long as it has none."""
-    text = hardware_text(hardware_of(job))
-    if status_of(job).get("cluster"):
-        return text
-    others = (spec_of(job).get("hardware") or {}).get("alternatives") or ()
-    return " or ".join([text, *map(hardware_text, others)])
+    accepted = spec_of(job).get("hardware") or {}
+    if status_of(job).get("cluster") or not accepted.get("alternatives"):
+        return hardware_text(hardware_of(job))
+    return " or ".join(map(hardware_text, (accepted, *accepted["alternatives"])))
 
 
 def hardware_text(wanted: Mapping[str, Any]) -> str:

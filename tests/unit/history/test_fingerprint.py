@@ -212,5 +212,6 @@ def test_parameters_are_shown_and_a_run_without_them_keeps_its_identifier() -> N
     params = {"model": "a", "batches": ["1", "2"]}
     assert "batches=['1', '2'], model=a" in str(fingerprint(spec(params=params)))
     assert fingerprint({"params": params}).model == "a"
+    assert fingerprint({"params": {"batch": 32}}).id == fingerprint({"params": {"batch": "32"}}).id
     assert "params" not in fingerprint(spec()).as_data()
     assert fingerprint(spec()).id == fingerprint(spec(params={}, env={"CI": "1"})).id

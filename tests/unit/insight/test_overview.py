@@ -200,6 +200,7 @@ def test_jobs_without_a_place_follow_by_age() -> None:
     [
         ({}, "2 x h200 or 4 x a100"),
         ({"resolved": {"hardware": {"gpuType": "h200", "gpuCount": 2}}}, "2 x h200 or 4 x a100"),
+        ({"resolved": {"hardware": {"gpuType": "a100", "gpuCount": 4}}}, "2 x h200 or 4 x a100"),
         ({"cluster": "c1", "resolved": {"hardware": {"gpuType": "a100", "gpuCount": 4}}}, "4 x a100"),
     ],
 )

@@ -109,8 +109,7 @@ def slots_and_gpus(spec: FournosJobSpec, hardware: Gpus | None, gpu_prefix: str)
 def requests_of(workload: Obj) -> Mapping[str, str]:
     """Returns the resources that the Workload of a job asks for."""
     (container, *_) = workload["spec"]["podSets"][0]["template"]["spec"]["containers"]
-    requests: Mapping[str, str] = container["resources"]["requests"]
-    return requests
+    return (container.get("resources") or {}).get("requests") or {}
 
 
 def gpu_resource(hardware: Gpus, prefix: str) -> str:

@@ -22,6 +22,17 @@ from fournos.systems.jobs.template import Template
 
 
 @dataclass(frozen=True, slots=True)
+class FreeQuota:
+    """What a ClusterQueue has left."""
+
+    cluster_queue: str
+    cohort: str
+    """"" if it has none."""
+    flavors: Mapping[str, Mapping[str, Decimal]]
+    """Flavor → resource → quota that no Workload has reserved."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """A FournosJob and the related objects that the caches hold."""
 
@@ -57,11 +68,8 @@ class Observed:
     """True if the job's message may name the holder: the number of jobs that name it is limited."""
     all_locked: bool = False
     """True if every cluster is held exclusively."""
-    free_quota: tuple[Mapping[str, Mapping[str, Decimal]], ...] = ()
-    """Flavor → resource → what is free, of each cohort.
-
-    Observed for a Pending job that accepts several GPU types.
-    """
+    free_quota: tuple[FreeQuota, ...] = ()
+    """Of each ClusterQueue; observed for a waiting job that accepts several GPU types."""
 
 
 @dataclass(slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from heapq import nsmallest
 from typing import Any
 
 from pydantic import ValidationError
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
-from fournos.api.phase import HOLDING
+from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.kube.kinds import JOB
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
@@ -17,8 +18,8 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLO
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import controller_uid, no_keys, pick
 from fournos.systems.jobs import names
-from fournos.systems.jobs.alternatives import Free, free_quota, lent
-from fournos.systems.jobs.context import Observed
+from fournos.systems.jobs.alternatives import CHOOSING_AT_MOST, free_quota
+from fournos.systems.jobs.context import FreeQuota, Observed
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.waiting import NAMING_AT_MOST, waits_for
 
@@ -83,6 +84,8 @@ class Observer:
         self._settings = settings
         self._specs: dict[Key, tuple[str, int, FournosJobSpec, str]] = {}
         """Key → UID and generation, the parsed spec and its validation error; of jobs that exist."""
+        self._free: tuple[int, tuple[FreeQuota, ...]] = (-1, ())
+        """The revision of the cached ClusterQueues, and what was free then."""
         self._names: dict[Callable[[Obj], Iterable[str]], tuple[int, frozenset[str]]] = {}
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
@@ -117,7 +120,7 @@ class Observer:
             exclusive_holders=exclusive,
             may_name_holder=not exclusive or self._may_name(caches, exclusive[0], job),
             all_locked=queued and not spec.cluster and self._all_locked(caches, flavors),
-            free_quota=_free_quota(caches) if queued and spec.hardware and spec.hardware.alternatives else (),
+            free_quota=self._free_quota(caches) if _accepts_others(job) else (),
         )
 
     def _spec(self, key: Key, job: Obj) -> tuple[FournosJobSpec, str]:
@@ -157,6 +160,14 @@ class Observer:
             cached = self._names[names_in] = (store.revision, gathered)
         return cached[1]
 
+    def _free_quota(self, caches: Caches) -> tuple[FreeQuota, ...]:
+        """Returns what is free in each ClusterQueue; gathered once per change of the cache."""
+        store = caches[CLUSTER_QUEUE]
+        if self._free[0] != store.revision:
+            quotas = (FreeQuota(queue["metadata"]["name"], queue["cohort"], queue["free"]) for queue in store)
+            self._free = (store.revision, tuple(quotas))
+        return self._free[1]
+
     def _gpu_names(self, queue: Obj) -> Iterable[str]:
         prefix = self._settings.gpu_resource_prefix
         return (name for name in queue["covered"] if name.startswith(prefix))
@@ -192,9 +203,13 @@ def _wanted_priority(job: Obj) -> Iterable[str]:
 
 
 def _accepts_others(job: Obj) -> Iterable[str]:
-    """Index of Pending jobs with several GPU types: what they ask for depends on the quota that is free."""
-    choosing = ((job.get("spec") or {}).get("hardware") or {}).get("alternatives")
-    return (CHOICE,) if choosing and (job.get("status") or {}).get("phase") == "Pending" else ()
+    """Index of waiting jobs with several GPU types: what they ask for depends on the quota that is free.
+
+    A job that MultiKueue dispatches has no phase on its manager cluster until a worker runs it.
+    """
+    spec, phase = job.get("spec") or {}, (job.get("status") or {}).get("phase")
+    choosing = (spec.get("hardware") or {}).get("alternatives") and not spec.get("suspend")
+    return (CHOICE,) if choosing and phase not in HOLDING | TERMINAL else ()
 
 
 def _resolves(job: Obj, name: str) -> bool:
@@ -208,10 +223,6 @@ def _resolves(job: Obj, name: str) -> bool:
 def _exclusive(job: Obj) -> bool:
     spec = job.get("spec") or {}
     return bool(spec.get("exclusive", True) or spec.get("lockOnly"))
-
-
-def _free_quota(caches: Caches) -> tuple[Free, ...]:
-    return lent((queue["cohort"], queue["free"]) for queue in caches[CLUSTER_QUEUE])
 
 
 def _flavor_name(flavor: Obj) -> Iterable[str]:
@@ -260,7 +271,10 @@ def _resolved_key(job: Obj, caches: Caches) -> Iterable[Key]:
 
 
 def _choosing(_: Obj, caches: Caches) -> Iterable[Key]:
-    return tuple(key_of(job) for job in caches[FOURNOS_JOB].by(CHOICE, CHOICE))
+    """Enqueues the oldest jobs that may ask for other GPUs; the next ones follow when these are admitted."""
+    jobs = caches[FOURNOS_JOB].by(CHOICE, CHOICE)
+    oldest = nsmallest(CHOOSING_AT_MOST, jobs, key=lambda job: job["metadata"].get("creationTimestamp") or "")
+    return tuple(map(key_of, oldest))
 
 
 def _waiting_for_class(priority: Obj, caches: Caches) -> Iterable[Key]:

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
-from fournos.api.fournosjob_values import text_of
+from fournos.api.fournosjob_values import param_value
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.runtime.decision import Facts, LiveGet, Present
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
 from fournos.systems.jobs import names
+from fournos.systems.jobs.context import Context
 from fournos.systems.jobs.settings import JobSettings
 
 _HAS_PARAMS: Final = "has(object.spec) && has(object.spec.params)"
@@ -38,10 +39,22 @@ def problem(params: Mapping[str, Any], pipeline: Obj) -> str:
             near = difflib.get_close_matches(param, known, n=1)
             meant = f" (did you mean '{near[0]}'?)" if near else ""
             return f"Pipeline '{name}' declares no parameter '{param}'{meant}: {declares}"
-        kind = "string" if isinstance(value, str) else "array"
+        texts = value if isinstance(value, tuple) else (value,)
+        if not all(isinstance(text, str) for text in texts):
+            return f"Parameter '{param}' is neither a text nor a list of texts"
+        kind = "array" if isinstance(value, tuple) else "string"
         if kind != known[param]:
             return f"Parameter '{param}' of Pipeline '{name}' is of type {known[param]}, not {kind}"
     return ""
+
+
+def params_problem(ctx: Context) -> str:
+    """Returns why the job's Pipeline cannot take its parameters, by a live read if the cached one cannot."""
+    params, cached = ctx.spec.params, ctx.observed.pipeline
+    if not params or (cached is not None and not problem(params, cached)):
+        return ""
+    answer = ctx.facts.require(LiveGet(PIPELINE, Key(ctx.namespace, ctx.spec.pipeline)))
+    return problem(params, answer.value) if isinstance(answer, Present) else ""
 
 
 def params_webhook(settings: JobSettings, configuration: str) -> Webhook:
@@ -70,6 +83,6 @@ def review(request: Request, facts: Facts) -> Review:
     answer = facts.require(LiveGet(PIPELINE, Key(request.key.namespace, name)))
     if not isinstance(answer, Present):
         return Review()
-    params = {param: text_of(value) for param, value in (spec.get("params") or {}).items()}
+    params = {param: param_value(value) for param, value in (spec.get("params") or {}).items()}
     text = problem(params, answer.value)
     return Review((Violation("spec.params", text, "params-declared"),) if text else ())

@@ -9,6 +9,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import creation_time
 from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Key, Obj, uid_of
+from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.runtime.decision import (
     Absent,
@@ -25,7 +26,7 @@ from fournos.systems.jobs import build, names
 from fournos.systems.jobs.allow import secret_consumer
 from fournos.systems.jobs.context import Context
 from fournos.systems.jobs.finish import fail
-from fournos.systems.jobs.params import problem
+from fournos.systems.jobs.params import params_problem
 from fournos.systems.jobs.pending import QUEUED, in_queue
 from fournos.systems.jobs.waiting import wait, wait_if_curable
 
@@ -137,7 +138,7 @@ def _resolve_job(ctx: Context) -> Obj | None:
 def _launch(ctx: Context) -> Decision:
     """Creates the resolve Job with the image that the Pipeline's annotation names."""
     pipeline = ctx.observed.pipeline
-    if pipeline is None or _image(pipeline) is None or problem(ctx.spec.params, pipeline):
+    if pipeline is None or _image(pipeline) is None:
         # A live read: the job fails for good, so a stale cache must not decide.
         answer = ctx.facts.require(LiveGet(PIPELINE, Key(ctx.namespace, ctx.spec.pipeline)))
         if isinstance(answer, Absent) and answer.no_kind:
@@ -165,8 +166,8 @@ def _launch(ctx: Context) -> Decision:
             type_="Resolved",
             reason="MissingResolveImage",
         )
-    if wrong := problem(ctx.spec.params, pipeline):
-        return fail(ctx, wrong, type_="Resolved", reason="InvalidParams")
+    if problem := params_problem(ctx):
+        return fail(ctx, problem, type_="Resolved", reason="InvalidParams")
     if ctx.template.body is None:
         return wait(
             ctx,
@@ -202,6 +203,8 @@ def _complete(ctx: Context) -> Decision:
     The cache may not have it yet, so this pass creates nothing.  Its only effect is a status write with the
     observed resourceVersion, which the API server refuses (409) if the cached job is stale.
     """
+    if problem := params_problem(ctx):  # they may have changed since the resolver was created
+        return fail(ctx, problem, type_="Resolved", reason="InvalidParams")
     return _check_hardware(ctx) or _check_secrets(ctx) or _resolved(ctx)
 
 
@@ -212,7 +215,9 @@ def _check_hardware(ctx: Context) -> Decision | None:
             return None
         return fail(ctx, _NO_HARDWARE, type_="Resolved", reason="NoHardware")
     prefix = ctx.settings.gpu_resource_prefix
-    resources = {build.gpu_resource(gpus, prefix) for gpus in ctx.choices}
+    # A worker cluster of MultiKueue needs only what the manager has chosen.
+    choices = (ctx.hardware,) if prebuilt_name(ctx.job) and ctx.hardware else ctx.choices
+    resources = {build.gpu_resource(gpus, prefix) for gpus in choices}
     if spec.clusterless or resources <= ctx.observed.gpu_resources:
         return None
     # A live read: the job fails for good, so a stale cache must not decide.

@@ -24,6 +24,7 @@ from fournos.systems.jobs.allow import secret_consumer
 from fournos.systems.jobs.cancel_run import pods_gone
 from fournos.systems.jobs.context import Context, run_ended, run_succeeded, succeeded_condition
 from fournos.systems.jobs.finish import fail, fail_attempt, finish
+from fournos.systems.jobs.params import params_problem
 from fournos.systems.jobs.waiting import wait, wait_if_curable
 
 _STARTED_WITHIN = timedelta(seconds=2)
@@ -80,6 +81,8 @@ def _leftovers(ctx: Context) -> Decision | None:
 
 
 def _launch(ctx: Context) -> Decision:
+    if problem := params_problem(ctx):  # the Pipeline may have changed since the job was resolved
+        return fail(ctx, problem, type_="PipelineRunReady", reason="InvalidParams")
     namespace = ctx.settings.secrets_namespace
     shapes = {
         ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in ctx.spec.secret_refs

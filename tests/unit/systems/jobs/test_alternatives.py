@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE
-from fournos.engine.runtime.decision import Decision
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE
+from fournos.engine.runtime.decision import Absent, Answer, Decision, LiveGet, Present, Unknown
 from fournos.engine.runtime.steps import Create, Patch
-from fournos.systems.jobs.alternatives import free_quota, lent
+from fournos.systems.jobs.alternatives import CHOOSING_AT_MOST, free_quota, free_to
 from fournos.systems.jobs.build import requests_of
+from fournos.systems.jobs.context import FreeQuota
 from fournos.systems.jobs.observe import Observer, project_queue, watches
-from tests.unit.systems.jobs.passes import condition_of, true, written
+from tests.unit.systems.jobs.actors import NS
+from tests.unit.systems.jobs.passes import a_job, condition_of, decided, true, written
 from tests.unit.systems.jobs.pending_passes import pending, queued
 from tests.unit.systems.jobs.test_observe import JOB, SETTINGS, caches
+from tests.unit.systems.jobs.test_resolving import ENGINE, QUEUES, resolver
 
 CHOICES = {
     "gpuType": "h200",
@@ -33,6 +36,21 @@ def cluster(**gpus: int) -> dict[str, Decimal]:
     """Returns what is free in one flavor: slots, and GPUs by their short names."""
     named = {f"fournos/gpu-{kind}": number for kind, number in gpus.items()}
     return {name: Decimal(number) for name, number in (SLOTS | named).items()}
+
+
+QUEUE = LiveGet(LOCAL_QUEUE, Key(NS, SETTINGS.kueue_local_queue_name))
+FOUND = Present({"spec": {"clusterQueue": "cq"}})
+
+
+def with_free(
+    *workloads: Obj, free: Any = (), others: Any = (), queue: Answer = FOUND, **changes: Any
+) -> Decision:
+    """Returns a pass of a queued job; `free` is of its own ClusterQueue, `others` are of other ones."""
+    quotas = (
+        FreeQuota("cq", "", {flavor: quotas for each in free for flavor, quotas in each.items()}),
+        *others,
+    )
+    return pending(*workloads, free_quota=quotas, answers={QUEUE: queue}, **changes)
 
 
 def asked(decision: Decision) -> dict[str, str]:
@@ -63,13 +81,29 @@ def gpus_of(workload: Obj) -> dict[str, str]:
     ids=["nothing", "first", "second", "third", "elsewhere", "no slot", "not in one cluster"],
 )
 def test_a_new_workload_asks_for_the_first_that_are_free(free: Any, gpus: dict[str, str]) -> None:
-    assert asked(pending(free_quota=free, cluster=None, **SPEC)) == gpus
+    assert asked(with_free(free=free, cluster=None, **SPEC)) == gpus
 
 
 def test_only_the_cluster_of_the_job_counts() -> None:
     free = ({"cluster-1": cluster(a100=4), "cluster-2": cluster(h200=2)},)
-    assert asked(pending(free_quota=free, **SPEC)) == {A100: "4"}
-    assert asked(pending(free_quota=free, cluster=None, **SPEC)) == {H200: "2"}
+    assert asked(with_free(free=free, **SPEC)) == {A100: "4"}
+    assert asked(with_free(free=free, cluster=None, **SPEC)) == {H200: "2"}
+
+
+@pytest.mark.parametrize(
+    ("queue", "gpus"),
+    [(FOUND, {A100: "4"}), (Absent(), {H200: "2"}), (Unknown("timeout"), {H200: "2"})],
+    ids=["own queue", "no queue", "not known"],
+)
+def test_only_the_cluster_queue_of_the_job_counts(queue: Answer, gpus: dict[str, str]) -> None:
+    others = (FreeQuota("foreign", "", {"cluster-1": cluster(h200=8)}),)
+    own = ({"cluster-1": cluster(a100=4)},)
+    assert asked(with_free(free=own, others=others, queue=queue, **SPEC)) == gpus
+
+
+def test_without_free_gpus_anywhere_no_queue_is_read() -> None:
+    free = (FreeQuota("cq", "", {"cluster-1": cluster(h200=1)}),)
+    assert asked(pending(free_quota=free, answers={}, **SPEC)) == {H200: "2"}
 
 
 PENDING = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "insufficient quota"}
@@ -78,21 +112,27 @@ PENDING = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "mes
 def test_a_waiting_workload_is_rewritten_when_others_become_free_and_back() -> None:
     workload = queued(PENDING, **SPEC)
     assert gpus_of(workload) == {H200: "2"}
-    assert asked(pending(workload, free_quota=({"cluster-1": cluster(h200=1)},), **SPEC)) == {}, (
-        "nothing is free"
-    )
-    changed = pending(workload, free_quota=({"cluster-1": cluster(a100=4)},), **SPEC)
+    assert asked(with_free(workload, free=({"cluster-1": cluster(h200=1)},), **SPEC)) == {}, "nothing is free"
+    changed = with_free(workload, free=({"cluster-1": cluster(a100=4)},), **SPEC)
     (step,) = changed.steps
     assert isinstance(step, Patch) and asked(changed) == {A100: "4"}
     assert step.body["metadata"]["resourceVersion"] == "3", "Kueue may reserve quota meanwhile"
     rewritten = {**workload, "spec": {**workload["spec"], **step.body["spec"]}}
-    assert asked(pending(rewritten, free_quota=(), **SPEC)) == {}, "it keeps what it asks for"
-    assert asked(pending(rewritten, free_quota=({"cluster-1": cluster(h200=2)},), **SPEC)) == {H200: "2"}
+    assert asked(with_free(rewritten, free=(), **SPEC)) == {}, "it keeps what it asks for"
+    assert asked(with_free(rewritten, free=({"cluster-1": cluster(h200=2)},), **SPEC)) == {H200: "2"}
+
+
+def test_a_job_whose_priority_class_is_gone_keeps_its_place() -> None:
+    workload = queued(PENDING, **SPEC)
+    workload["spec"] |= {"priorityClassRef": {"name": "urgent"}, "priority": 5}
+    free = ({"cluster-1": cluster(a100=4)},)
+    assert with_free(workload, free=free, priority="urgent", **SPEC).steps == ()
+    assert asked(with_free(workload, free=free, priority="urgent", priority_value=5, **SPEC)) == {A100: "4"}
 
 
 def test_reserved_quota_is_kept_while_admission_checks_last() -> None:
     reserved = queued(true("QuotaReserved"), cluster="cluster-1", **SPEC)
-    found = pending(reserved, free_quota=({"cluster-1": cluster(a100=4)},), **SPEC)
+    found = with_free(reserved, free=({"cluster-1": cluster(a100=4)},), **SPEC)
     assert found.steps == ()
 
 
@@ -102,7 +142,7 @@ def test_what_holds_quota_stays_and_the_status_names_it() -> None:
     requests: dict[str, str] = {**requests_of(workload), A100: "4"}
     del requests[H200]
     workload["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"] = requests
-    claimed = pending(workload, free_quota=free, status={"resolved": {"secretRefs": ["s"]}}, **SPEC)
+    claimed = with_free(workload, free=free, status={"resolved": {"secretRefs": ["s"]}}, **SPEC)
     assert claimed.steps == () and written(claimed, "phase", "cluster") == ("Admitted", "cluster-1")
     resolved = {"secretRefs": ["s"], "hardware": {"gpuType": "a100", "gpuCount": 4}}
     assert written(claimed, "resolved") == (resolved,)
@@ -113,14 +153,35 @@ def test_a_prebuilt_workload_decides_on_a_worker() -> None:
     """The manager has chosen; to ask for other GPUs would end the job as out of sync."""
     label = {"kueue.x-k8s.io/prebuilt-workload-name": "job"}
     workload = queued(PENDING, **SPEC)
-    found = pending(
+    found = with_free(
         workload,
         meta={"labels": label},
         prebuilt=workload,
-        free_quota=({"cluster-1": cluster(a100=4)},),
+        free=({"cluster-1": cluster(a100=4)},),
         **SPEC,
     )
     assert asked(found) == {}
+
+
+def test_a_worker_needs_only_the_gpus_that_the_manager_has_chosen() -> None:
+    job = {"labels": {"kueue.x-k8s.io/prebuilt-workload-name": "job"}}
+    workload = queued(PENDING, **SPEC)
+    for covered, phase in (({H200}, "Pending"), ({A100, L40}, "Failed")):
+        found = decided(
+            a_job("Resolving", status={"resolved": None}, meta=job, **ENGINE, **SPEC),
+            workloads=(workload,),
+            prebuilt=workload,
+            resolve_jobs=(resolver(("Complete", "")),),
+            gpu_resources=frozenset(covered),
+            answers={QUEUES: Present(())},
+        )
+        assert written(found, "phase") == (phase,)
+
+
+def test_a_foreign_workload_without_requests_breaks_nothing() -> None:
+    workload = queued(**SPEC)
+    workload["spec"]["podSets"][0]["template"]["spec"]["containers"] = [{"name": "c"}]
+    assert requests_of(workload) == {}
 
 
 # --- free quota ---------------------------------------------------------------------------------------------
@@ -149,14 +210,28 @@ def test_reserved_quota_is_not_free() -> None:
 
 
 def test_the_queues_of_a_cohort_lend_to_each_other() -> None:
-    queues = [("", {"c1": {H200: Decimal(1)}}), *(("team", {"c1": {H200: Decimal(n)}}) for n in (3, -1))]
-    assert lent(queues) == ({"c1": {H200: 1}}, {"c1": {H200: 2}})
+    def quota(name: str, cohort: str, number: int) -> FreeQuota:
+        return FreeQuota(name, cohort, {"c1": {H200: Decimal(number)}})
+
+    quotas = (quota("alone", "", 1), quota("a", "team", 3), quota("b", "team", -1), quota("other", "x", 9))
+    assert free_to("alone", quotas) == {"c1": {H200: 1}}
+    assert free_to("a", quotas) == free_to("b", quotas) == {"c1": {H200: 2}}
+    assert free_to("unknown", quotas) == {}
+
+
+@pytest.mark.parametrize("quota", ["1e1000", None, "a lot"])
+def test_a_queue_that_cannot_be_read_has_nothing_free(quota: Any) -> None:
+    wrong = a_queue("q", h200=1)
+    (resource,) = wrong["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
+    resource.pop("nominalQuota") if quota is None else resource.update(nominalQuota=quota)
+    assert project_queue(wrong)["free"] == {}
 
 
 def test_only_a_waiting_job_with_a_choice_observes_what_is_free() -> None:
     observe = Observer(SETTINGS)
     for hardware, phase, observed in (
-        (CHOICES, "Pending", ({"c1": {H200: 2}},)),
+        (CHOICES, "Pending", (FreeQuota("q", "", {"c1": {H200: Decimal(2)}}),)),
+        (CHOICES, "", (FreeQuota("q", "", {"c1": {H200: Decimal(2)}}),)),
         (CHOICES, "Running", ()),
         ({"gpuType": "h200", "gpuCount": 2}, "Pending", ()),
     ):
@@ -179,9 +254,33 @@ def test_quota_that_becomes_free_wakes_the_jobs_that_choose() -> None:
         }
         for name, hardware, phase in (
             ("chooses", CHOICES, "Pending"),
+            ("is-dispatched", CHOICES, ""),
             ("runs", CHOICES, "Running"),
             ("waits", {"gpuType": "h200", "gpuCount": 2}, "Pending"),
         )
     ]
+    jobs.append({**jobs[0], "metadata": {**jobs[0]["metadata"], "name": "held", "uid": "held"}})
+    jobs[-1]["spec"] = {**jobs[0]["spec"], "suspend": True}
     woken = wakes(project_queue(a_queue("q")), caches(*jobs))
-    assert [key.name for key in woken] == ["chooses"]
+    assert sorted(key.name for key in woken) == ["chooses", "is-dispatched"]
+
+
+def test_only_the_oldest_jobs_choose_at_once() -> None:
+    wakes = next(watch.wakes for watch in watches(SETTINGS) if watch.resource is CLUSTER_QUEUE)
+    numbers = range(CHOOSING_AT_MOST + 5)
+    jobs = [
+        {
+            "metadata": {
+                "name": f"j{number:03}",
+                "namespace": JOB.namespace,
+                "uid": str(number),
+                "resourceVersion": "1",
+                "creationTimestamp": f"2030-01-01T12:00:{59 - number:02}Z",
+            },
+            "spec": {"hardware": CHOICES},
+            "status": {"phase": "Pending"},
+        }
+        for number in numbers
+    ]
+    woken = wakes(project_queue(a_queue("q")), caches(*jobs))
+    assert [key.name for key in woken] == [f"j{number:03}" for number in reversed(numbers[5:])]

@@ -64,6 +64,13 @@ def test_a_pipeline_without_parameters_says_so() -> None:
     assert problem({"x": "1"}, annotated("engine:1")) == text
 
 
+@pytest.mark.parametrize("value", [{"x": 1}, None, ["a", None], [["a"]]])
+def test_what_is_no_parameter_is_refused_and_the_job_can_still_be_read(value: Any) -> None:
+    spec = FournosJobSpec.model_validate({"params": {"model": value}, "managedBy": "a/b", "shutdown": "Stop"})
+    assert (spec.managed_by, spec.shutdown) == ("a/b", "Stop")
+    assert problem(spec.params, pipeline()) == "Parameter 'model' is neither a text nor a list of texts"
+
+
 def test_numbers_and_flags_are_text_as_yaml_wrote_them() -> None:
     spec = FournosJobSpec.model_validate({"params": {"a": 4, "b": 0.5, "c": True, "d": [1, "x"], "e": "f"}})
     assert spec.params == {"a": "4", "b": "0.5", "c": "true", "d": ("1", "x"), "e": "f"}
@@ -85,6 +92,26 @@ def test_a_stale_cache_does_not_end_the_job() -> None:
     (step,) = found.steps
     assert isinstance(step, Create)
     assert resolving(params={"model": "x"}, pipeline=pipeline()).steps, "no live read is needed"
+
+
+def test_a_parameter_that_was_changed_since_is_refused_when_the_resolver_has_ended() -> None:
+    found = resolving(
+        resolver(("Complete", "")), params={"modle": "x"}, answers={PIPELINE_READ: Present(pipeline())}
+    )
+    assert written(found, "phase") == ("Failed",)
+    assert condition_of(found, "Resolved")[1] == "InvalidParams"
+
+
+def test_a_pipeline_that_was_changed_since_fails_the_job_before_its_run() -> None:
+    job = a_job("Admitted", **ENGINE, params={"gone": "x"})
+    found = decided(
+        job,
+        workloads=(a_workload(),),
+        pipeline=pipeline(),
+        answers={PIPELINE_READ: Present(pipeline())},
+    )
+    assert not [step for step in found.steps if isinstance(step, Create)]
+    assert condition_of(found, "PipelineRunReady")[1] == "InvalidParams"
 
 
 def test_what_counts_for_the_fingerprint_is_kept_with_the_job() -> None:
