@@ -57,7 +57,6 @@ class ClientConnection:
         self._own: HttpClient | None = None
         self._asked = namespace
         self._credentials: Credentials | None = None
-        self._inherited: list[HttpClient | None] = []
         default = "default"
         if api is None:
             self._credentials = credentials or _credentials(kubeconfig, context, inside=in_cluster)
@@ -88,13 +87,9 @@ class ClientConnection:
             await self._own.close()
 
     def _reopen(self) -> None:
-        """Opens connections of its own in a forked process.
-
-        Those of the parent belong to its event loop, and their sockets are the parent's, too: they are kept,
-        as to close them here would end them for the parent.
-        """
-        if self._credentials is not None:
-            self._inherited.append(self._own)
+        """Opens connections of its own in a forked process.  A connection that was passed as `api` stays."""
+        if self._credentials is not None and self._own is not None:
+            self._own.abandon()
             self.api = self._own = _opened(self._credentials)
         self.watches = Watches(self.api)
 

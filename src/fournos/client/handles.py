@@ -22,12 +22,12 @@ from fournos.client.views import View
 from fournos.client.watches import Watches
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConflictError, InvalidError, NotFoundError
-from fournos.engine.kube.probe import ClusterApi
 from fournos.engine.kube.resource import Obj, Resource, key_of, uid_of
 from fournos.insight.values import status_of
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
+    from fournos.engine.kube.probe import ClusterApi
 
 ENDED: Final = "ended"
 CONDITION: Final = "condition="

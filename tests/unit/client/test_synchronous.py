@@ -230,7 +230,9 @@ class Empty(BaseHTTPRequestHandler):
         """Prints nothing."""
 
 
-def test_a_client_works_in_a_forked_process_and_further_in_its_parent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)"])
+def test_a_client_works_in_a_forked_process_and_further_in_its_parent(tmp_path: Path, end: str) -> None:
+    """Also after a child that ends by itself, and with it all objects that it has from its parent."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Empty)
     serving = threading.Thread(target=server.serve_forever)
     serving.start()
@@ -242,7 +244,7 @@ def test_a_client_works_in_a_forked_process_and_further_in_its_parent(tmp_path: 
         "contexts: [{name: a, context: {cluster: c, user: u}}]\n"
     )
     code = (
-        "import os, signal\n"
+        "import os, signal, sys\n"
         "from fournos.client import Client\n"
         f"with Client(kubeconfig={str(config)!r}, namespace='here') as client:\n"
         "    print(client.jobs(), flush=True)\n"
@@ -250,7 +252,7 @@ def test_a_client_works_in_a_forked_process_and_further_in_its_parent(tmp_path: 
         "        signal.alarm(30)\n"
         "        with client:\n"
         "            print('child', client.jobs(), flush=True)\n"
-        "        os._exit(0)\n"
+        f"        {end}\n"
         "    print(os.waitpid(child, 0)[1], client.jobs(), flush=True)\n"
     )
     try:

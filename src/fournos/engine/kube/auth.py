@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -133,10 +134,11 @@ class ExecPlugin:
         self._proof: Proof | None = None
         self._expires: datetime | None = None
         self._made_at = 0.0
-        self._lock = asyncio.Lock()
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        """By event loop: in that of a forked process nothing would release the lock of its parent."""
 
     async def proof(self) -> Proof:
-        async with self._lock:
+        async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             if self._proof is None or (self._expires and self._now() >= self._expires - _EXPIRY_MARGIN):
                 self._proof = None
                 status = self._check(await self._run())

@@ -30,6 +30,15 @@ class Connector(aiohttp.TCPConnector):
         super().__init__(**options)
         self._guard = guard
 
+    def abandon(self) -> None:
+        """Forgets the connections of the parent process after a fork.
+
+        To close them, as the end of the process does, would take them out of the parent's event loop, because
+        parent and child share its epoll instance.
+        """
+        self._closed = True
+        self._conns.clear()
+
     async def connect(
         self,
         req: ClientRequest,

@@ -91,6 +91,10 @@ class Transport:
     async def close(self) -> None:
         await self._connections.close()
 
+    def abandon(self) -> None:
+        """See `Connector.abandon`."""
+        self._connections.abandon()
+
     def of(self, credentials: Credentials, *, qps: float, burst: int) -> Transport:
         """Returns one with other credentials and a rate limit of its own, over the same connections."""
         found = copy(self)
@@ -203,6 +207,13 @@ class _Connections:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+    def abandon(self) -> None:
+        """See `Connector.abandon`."""
+        if self._session is not None and isinstance(self._session.connector, Connector):
+            self._session.connector.abandon()
+            self._session.detach()
+        self._session = None
 
     def session(self) -> aiohttp.ClientSession:
         if self._closed:

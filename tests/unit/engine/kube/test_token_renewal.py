@@ -96,6 +96,19 @@ async def test_many_requests_run_a_plugin_once(tmp_path: Path) -> None:
     assert log.read_text().count("run") == 1
 
 
+def test_a_plugin_runs_in_each_event_loop(tmp_path: Path) -> None:
+    """As in a forked process, whose parent may just have waited for the plugin."""
+    expired = answer(token="t", expirationTimestamp=START.isoformat())
+    identity = ExecPlugin(plugin(tmp_path, f"echo '{expired}'"), now=lambda: START)
+
+    async def tokens() -> list[str | None]:
+        async with asyncio.timeout(20):
+            proofs = await asyncio.gather(*(identity.proof() for _ in range(3)))
+        return [proof.token for proof in proofs]
+
+    assert asyncio.run(tokens()) == asyncio.run(tokens()) == ["t"] * 3
+
+
 async def test_a_plugin_gets_what_it_may_have(tmp_path: Path) -> None:
     script = f"""echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info
         echo "$X$1" > {tmp_path}/env
