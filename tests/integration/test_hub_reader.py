@@ -16,6 +16,7 @@ from devcluster import Cluster
 from tests.e2e.hub import Hub, RefusedError
 from tests.e2e.reader import Reader
 from tests.integration.conftest import CLUSTER, Server
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,10 @@ def shown(cluster: Cluster, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
+async def _exists(server: Server, path: str) -> bool:
+    return (await server("GET", path))[0] == 200
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -57,9 +62,10 @@ def shown(cluster: Cluster, *words: str) -> Any:
 async def test_lists_and_objects(
     cluster: Cluster, server: Server, namespace: str, reader: Reader, kind: str
 ) -> None:
-    await server.apply(
-        f"/api/v1/namespaces/{namespace}/configmaps/a", _named("v1", "ConfigMap", "a", labels={"x": "1"})
-    )
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    await server.apply(f"{maps}/a", _named("v1", "ConfigMap", "a", labels={"x": "1"}))
+    # A controller makes one in each new namespace; else it may come between the two reads.
+    await until(lambda: _exists(server, f"{maps}/kube-root-ca.crt"), "the namespace has no authority")
     queue = {**_named("kueue.x-k8s.io/v1beta2", "LocalQueue", "q"), "spec": {"clusterQueue": "none"}}
     await server.apply(f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/localqueues/q", queue)
 
