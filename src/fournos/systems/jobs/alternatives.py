@@ -7,7 +7,7 @@ only record of the choice: the job's status names the GPUs when they are admitte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
@@ -19,7 +19,7 @@ from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.engine.runtime.decision import LiveGet, Present
 from fournos.systems.jobs.build import slots_and_gpus
-from fournos.systems.jobs.context import Context, FreeQuota
+from fournos.systems.jobs.context import Context, Flavors, FreeQuota
 
 CHOOSING_AT_MOST: Final = 50
 """The maximum number of jobs, the oldest first, that a change of a ClusterQueue lets choose again."""
@@ -54,7 +54,7 @@ def _cluster_queue(ctx: Context) -> str:
     return str(answer.value["spec"].get("clusterQueue") or "") if isinstance(answer, Present) else ""
 
 
-def _are_free(ctx: Context, gpus: Gpus, free: Mapping[str, Mapping[str, Decimal]]) -> bool:
+def _are_free(ctx: Context, gpus: Gpus, free: Flavors) -> bool:
     """Returns True if one flavor has room for all that the job asks for."""
     requests = slots_and_gpus(ctx.spec, gpus, ctx.settings.gpu_resource_prefix)
     return any(
@@ -64,8 +64,8 @@ def _are_free(ctx: Context, gpus: Gpus, free: Mapping[str, Mapping[str, Decimal]
     )
 
 
-def free_quota(cluster_queue: Obj) -> Mapping[str, Mapping[str, Decimal]]:
-    """Returns flavor → resource → what a ClusterQueue has left; negative where it has borrowed."""
+def free_quota(cluster_queue: Obj) -> Flavors:
+    """Returns what a ClusterQueue has left; nothing of one that cannot be read."""
     try:
         return _free_quota(cluster_queue)
     except (KeyError, ValueError):  # of a stranger: it must not stop the jobs of all queues
@@ -86,7 +86,7 @@ def _free_quota(cluster_queue: Obj) -> dict[str, dict[str, Decimal]]:
     return free
 
 
-def free_to(cluster_queue: str, quotas: Iterable[FreeQuota]) -> Mapping[str, Mapping[str, Decimal]]:
+def free_to(cluster_queue: str, quotas: Iterable[FreeQuota]) -> Flavors:
     """Returns what is free to a ClusterQueue: its own quota, and all that others of its cohort have left."""
     quotas = tuple(quotas)
     own = next((quota for quota in quotas if quota.cluster_queue == cluster_queue), None)
@@ -95,7 +95,7 @@ def free_to(cluster_queue: str, quotas: Iterable[FreeQuota]) -> Mapping[str, Map
     return _added(quota for quota in quotas if quota is own or (own.cohort and quota.cohort == own.cohort))
 
 
-def _added(quotas: Iterable[FreeQuota]) -> Mapping[str, Mapping[str, Decimal]]:
+def _added(quotas: Iterable[FreeQuota]) -> Flavors:
     free: dict[str, dict[str, Decimal]] = {}
     for quota in quotas:
         for flavor, resources in quota.flavors.items():

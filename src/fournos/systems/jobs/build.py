@@ -106,9 +106,9 @@ def slots_and_gpus(spec: FournosJobSpec, hardware: Gpus | None, gpu_prefix: str)
     return requests
 
 
-def requests_of(workload: Obj) -> Mapping[str, str]:
-    """Returns the resources that the Workload of a job asks for."""
-    (container, *_) = workload["spec"]["podSets"][0]["template"]["spec"]["containers"]
+def requests_of(template: Obj) -> Mapping[str, str]:
+    """Returns the resources that the placeholder pod of a job's Workload asks for."""
+    (container, *_) = template["spec"]["containers"]
     return (container.get("resources") or {}).get("requests") or {}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import TypeAlias
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.fournosjob_values import Gpus
@@ -20,6 +21,9 @@ from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.status import StatusDraft
 from fournos.systems.jobs.template import Template
 
+Flavors: TypeAlias = Mapping[str, Mapping[str, Decimal]]
+"""Flavor → resource → quota that no Workload has reserved; negative where it is borrowed."""
+
 
 @dataclass(frozen=True, slots=True)
 class FreeQuota:
@@ -28,8 +32,7 @@ class FreeQuota:
     cluster_queue: str
     cohort: str
     """"" if it has none."""
-    flavors: Mapping[str, Mapping[str, Decimal]]
-    """Flavor → resource → quota that no Workload has reserved."""
+    flavors: Flavors
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ class Context(PassContext):
         """The GPUs that the job's Workload asks for, else those of the first choice, if there are any."""
         choices, workload = self.choices, self.workload or self.observed.prebuilt
         if len(choices) > 1 and workload is not None:
-            asked = requests_of(workload)
+            asked = requests_of(workload["spec"]["podSets"][0]["template"])
             prefix = self.settings.gpu_resource_prefix
             for gpus in choices:
                 if asked.get(gpu_resource(gpus, prefix)) == str(gpus.gpu_count):

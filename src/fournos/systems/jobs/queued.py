@@ -161,13 +161,12 @@ class QueuedFournosJob:
         return state is not QueueState.ADMITTED or spec.get("queueName") == request.queue
 
 
-def _pods(template: Obj) -> tuple[Obj, Obj]:
+def _pods(template: Obj) -> tuple[Mapping[str, str], Obj]:
     """Returns the compared parts of a pod template: slots and GPUs, and the cluster.
 
     Versions differ in the rest.
     """
-    spec = template["spec"]
-    return spec["containers"][0]["resources"]["requests"], spec.get("nodeSelector") or {}
+    return build.requests_of(template), template["spec"].get("nodeSelector") or {}
 
 
 def name_is_taken(ctx: Context) -> bool:

@@ -64,7 +64,8 @@ def asked(decision: Decision) -> dict[str, str]:
 
 
 def gpus_of(workload: Obj) -> dict[str, str]:
-    return {name: amount for name, amount in requests_of(workload).items() if "gpu" in name}
+    requests = requests_of(workload["spec"]["podSets"][0]["template"])
+    return {name: amount for name, amount in requests.items() if "gpu" in name}
 
 
 @pytest.mark.parametrize(
@@ -139,9 +140,10 @@ def test_reserved_quota_is_kept_while_admission_checks_last() -> None:
 def test_what_holds_quota_stays_and_the_status_names_it() -> None:
     free = ({"cluster-1": cluster(h200=2, a100=4)},)
     workload = queued(true("QuotaReserved"), true("Admitted"), cluster="cluster-1", **SPEC)
-    requests: dict[str, str] = {**requests_of(workload), A100: "4"}
+    template = workload["spec"]["podSets"][0]["template"]
+    requests: dict[str, str] = {**requests_of(template), A100: "4"}
     del requests[H200]
-    workload["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"] = requests
+    template["spec"]["containers"][0]["resources"]["requests"] = requests
     claimed = with_free(workload, free=free, status={"resolved": {"secretRefs": ["s"]}}, **SPEC)
     assert claimed.steps == () and written(claimed, "phase", "cluster") == ("Admitted", "cluster-1")
     resolved = {"secretRefs": ["s"], "hardware": {"gpuType": "a100", "gpuCount": 4}}
@@ -180,8 +182,9 @@ def test_a_worker_needs_only_the_gpus_that_the_manager_has_chosen() -> None:
 
 def test_a_foreign_workload_without_requests_breaks_nothing() -> None:
     workload = queued(**SPEC)
-    workload["spec"]["podSets"][0]["template"]["spec"]["containers"] = [{"name": "c"}]
-    assert requests_of(workload) == {}
+    template = workload["spec"]["podSets"][0]["template"]
+    template["spec"]["containers"] = [{"name": "c"}]
+    assert requests_of(template) == {}
 
 
 # --- free quota ---------------------------------------------------------------------------------------------
