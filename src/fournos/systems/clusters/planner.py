@@ -21,6 +21,7 @@ from fournos.systems.clusters.quotas import (
     covered_elsewhere,
     fits,
     is_managed,
+    is_opening,
     is_resource,
     number,
     quota_group,
@@ -190,11 +191,14 @@ class _Planner:
         """Returns the quotas of one flavor, in the order of `resources`, as Kueue's webhook requires."""
         old = {quota["name"]: quota for quota in entry["resources"]}
         cluster = self.clusters.get(name)
+        opening = cluster is not None and is_opening(cluster, self.flavors.get(name))
         result = []
         for resource in resources:
             quota = old.get(resource) or {"name": resource, "nominalQuota": "0"}
             wanted = amount(cluster, resource, self.prefix) if cluster else None
-            if wanted is not None and number(quota["nominalQuota"]) != wanted:
+            # The slots follow in the pass that sees the flavor without its taint.
+            unchanged = opening and resource == SLOT_RESOURCE
+            if not unchanged and wanted is not None and number(quota["nominalQuota"]) != wanted:
                 quota = {**quota, "nominalQuota": str(wanted)}
             result.append(quota)
         return result

@@ -67,6 +67,16 @@ def covered_elsewhere(groups: Sequence[Mapping[str, Any]], index: int | None) ->
     return {name for group in others for name in group["coveredResources"]}
 
 
+def is_opening(cluster: PlannerInput, flavor: Obj | None) -> bool:
+    """True if the cluster is to take jobs, but its flavor still has the taint of a closed cluster.
+
+    Kueue hears of flavors and of the ClusterQueue by two watches. If the quota rose in the same pass in which
+    the taint goes, Kueue could check its pending Workloads with the old taint, and then not again.
+    """
+    taints = ((flavor or {}).get("spec") or {}).get("nodeTaints") or ()
+    return not cluster.closed and any(taint.get("key") == UNAVAILABLE_TAINT for taint in taints)
+
+
 def amount(cluster: PlannerInput, resource: str, prefix: str) -> int | None:
     """Returns the wanted quota; None for a resource that does not depend on clusters."""
     if resource == SLOT_RESOURCE:

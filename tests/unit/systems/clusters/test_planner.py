@@ -182,8 +182,23 @@ def test_a_closed_cluster_gives_no_slots_but_to_its_owner() -> None:
     assert taints == [{"key": "fournos.dev/unavailable", "value": "draining", "effect": "NoSchedule"}]
     locked = PlannerInput("c1", closed="draining", for_lock=True)
     assert plan([locked], flavors_of(closed), before, prefix=PREFIX).queue is None
-    reopened = plan([open_], flavors_of(closed), before, prefix=PREFIX)
-    assert reopened.taint[0][1] == []
+
+
+def test_a_cluster_that_opens_gets_its_slots_when_its_flavor_is_seen_without_taint() -> None:
+    open_, closed = PlannerInput("c1"), PlannerInput("c1", closed="draining")
+    before = applied(queue(), plan([closed], [], queue(), prefix=PREFIX))
+    first = plan([open_], flavors_of(closed), before, prefix=PREFIX)
+    assert first.taint[0][1] == [] and first.queue is None
+    second = plan([open_], flavors_of(open_), before, prefix=PREFIX)
+    assert not second.taint and quotas(second) == {"c1": {SLOT: "100"}}
+    assert syncs([open_], flavors_of(open_), before)["c1"].reason == "Pending"
+
+
+def test_a_cluster_that_opens_gets_its_new_gpus_at_once() -> None:
+    open_, closed = PlannerInput("c1", {"l4": 2}), PlannerInput("c1", {"l4": 1}, closed="draining")
+    before = applied(queue(), plan([closed], [], queue(), prefix=PREFIX))
+    opening = plan([open_], flavors_of(closed), before, prefix=PREFIX)
+    assert quotas(opening) == {"c1": {SLOT: "0", "fournos/gpu-l4": "2"}}
 
 
 def test_peoples_taints_stay() -> None:

@@ -34,7 +34,7 @@ def test_a_closed_cluster_has_slots_for_a_lock_that_is_about_to_be_held_and_else
             continue
         # Kueue looks again at who waits when the ClusterQueue changes: opening it must change that.
         closed = applied(queue(), plan([found], flavors_of(found), queue(), prefix=PREFIX))
-        reopened = plan([member(**OPEN)], flavors_of(found), closed, prefix=PREFIX)
+        reopened = plan([member(**OPEN)], flavors_of(member(**OPEN)), closed, prefix=PREFIX)
         assert quotas(reopened) == {"c1": {SLOT: "100"}}, (spec, status)
     assert set(about_to) == {("ann", 0, None), ("ann", 0, "Requested")}
 
