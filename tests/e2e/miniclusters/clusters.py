@@ -15,7 +15,7 @@ from tests.e2e.hub import Hub
 
 KIND = "miniclusters.flux-framework.org"
 QUEUE = "hpc"
-LIMIT = 180.0
+LIMIT = 300.0
 """Seconds that pods may take to start on a busy machine."""
 
 

@@ -195,13 +195,13 @@ def test_queued_by_the_labels_of_its_job(clusters: Clusters) -> None:
 
 
 @pytest.mark.timing
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1000)
 def test_many_pods(clusters: Clusters) -> None:
     size = 64
     start = time.monotonic()
     affinity = {"disableAffinity": True}
     name = clusters.make("many", size=size, tasks=size, network=affinity, container={"command": "hostname"})
-    assert clusters.reaches(name, "Finished", limit=400)["exitCode"] == 0
+    assert clusters.reaches(name, "Finished", limit=800)["exitCode"] == 0
     output = clusters.log(name).replace("\r", "").split()
     assert sorted(output) == sorted(f"many-{index}" for index in range(size))
     print(yaml.safe_dump({"pods": size, "seconds": round(time.monotonic() - start, 1)}))

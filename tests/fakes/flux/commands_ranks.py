@@ -7,7 +7,6 @@ import fnmatch
 import json
 import os
 import secrets
-import time
 from pathlib import Path
 from typing import Any
 
@@ -158,20 +157,6 @@ def lsattr(words: list[str]) -> int:
     parsed = parse("lsattr", words, table("v,values"))
     for name, value in sorted(rpc("lsattr", "attr")["attrs"].items()):
         print(f"{name:<40}{value}" if "values" in parsed else name)
-    return 0
-
-
-def uptime(words: list[str]) -> int:
-    """Asks the broker of this rank for its state, and rank 0 for the rest only if that is `run`."""
-    found = rpc("uptime", "state")
-    lost = drained = 0
-    if found["state"] == "run":
-        ranks = _ranks()
-        lost = sum(not rank["up"] for rank in ranks)
-        drained = sum(rank["drained"] is not None for rank in ranks)
-    text = f" {time.strftime('%H:%M:%S')} {found['state']} 1s,  owner {os.getuid()},  depth 0,"
-    text += f"  size {found['size']}"
-    print(text + (f",  {drained} drained" if drained else "") + (f",  {lost} offline" if lost else ""))
     return 0
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from . import broker, commands_jobs, commands_ranks
 from .hostlist import FormatError
 from .options import die, parse, table
+from .uptime import uptime
 
 _START = "o,broker-opts= wrap= v,verbose X,noexec s,test-size= recovery= sysconfig"
 _START_NEW = "S,setattr= c,config-path="
@@ -58,7 +59,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "getattr": commands_ranks.getattr_,
     "setattr": commands_ranks.setattr_,
     "lsattr": commands_ranks.lsattr,
-    "uptime": commands_ranks.uptime,
+    "uptime": uptime,
     "dmesg": commands_ranks.dmesg,
     "shutdown": commands_ranks.shutdown,
     "dump": commands_ranks.dump,

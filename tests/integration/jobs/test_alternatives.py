@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.jobs.stage import GPU, OTHER_GPU, JobStage
+
+
+async def is_waiting(stage: JobStage, name: str) -> bool:
+    """Kueue has looked at the job's Workload and found no quota; `Pending` is written before there is one."""
+    try:
+        workload = await stage.get(WORKLOAD, name)
+    except NotFoundError:
+        return False
+    reserved = condition(workload, "QuotaReserved")
+    return reserved is not None and reserved["status"] == "False"
 
 
 async def test_of_several_gpu_types_a_waiting_job_takes_those_that_are_free(stage: JobStage) -> None:
@@ -23,7 +35,7 @@ async def test_of_several_gpu_types_a_waiting_job_takes_those_that_are_free(stag
         "second": {"gpuType": OTHER_GPU, "gpuCount": 4},
     }
     await stage.submit("third", **shared)
-    await stage.phase("third", "Pending")
+    await stage.until(lambda: is_waiting(stage, "third"), "Kueue does not know that the third waits")
     workload = await stage.get(WORKLOAD, "third")
     stage.executors.finish("second")
     status = await stage.phase("third", "Running")
