@@ -8,12 +8,12 @@ from typing import Any
 from fournos.engine.runtime.act import StepExecutor
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.reconcile import PassOutcome
-from tests.world.process import Process
+from tests.world.process import Process, WatchEventNumber
 from tests.world.server import Connection, Server
 
 
 class Group:
-    """As `Process`, for systems that share no cache.  `blind` counts through the systems in turn."""
+    """As `Process`, for systems that share no cache."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class Group:
         controllers: Sequence[Controller[Any]],
         *,
         lag: int = 0,
-        blind: int | None = None,
+        blind: WatchEventNumber | None = None,
         before: Callable[[int], None] = lambda n: None,
         after: Callable[[int], None] = lambda n: None,
     ) -> None:
@@ -30,15 +30,13 @@ class Group:
         executor = StepExecutor(self.api)
         self._members = []
         for index, controller in enumerate(controllers):
-            own = blind is not None and (blind - 1) % len(controllers) == index
-            number = (blind - 1) // len(controllers) + 1 if own and blind is not None else None
-            member = Process(server, controller, lag=lag, blind=number)
+            member = Process(server, controller, system=index, lag=lag, blind=blind)
             member.api, member.executor = self.api, executor
             self._members.append(member)
 
     @property
-    def events(self) -> int:
-        return len(self._members) * max(member.events for member in self._members)
+    def events(self) -> list[WatchEventNumber]:
+        return sorted(event for member in self._members for event in member.events)
 
     def relist(self) -> None:
         for member in self._members:

@@ -16,7 +16,7 @@ from fournos.engine.kube.errors import ConnectionLostError, ServerError
 from fournos.engine.runtime.controller import Controller
 from tests.world.compare import snapshot
 from tests.world.group import Group
-from tests.world.process import Process
+from tests.world.process import Process, WatchEventNumber
 from tests.world.server import Server, VirtualClock
 
 Actor = Callable[[Server], None]
@@ -114,7 +114,7 @@ class Run:
 
     scenario: Scenario
     lag: int = 0
-    blind: int | None = None
+    blind: WatchEventNumber | None = None
     before: Callable[[int], None] = lambda n: None
     after: Callable[[int], None] = lambda n: None
 
@@ -211,8 +211,8 @@ async def blind_everywhere(scenario: Scenario) -> int:
     scenario = replace(scenario, end=scenario.end_unseen or scenario.end)
     reference = await run(scenario)
     disturbed = [
-        (f"event {number} lost", Run(scenario, blind=number))
-        for number in range(1, reference.process.events + 1)
+        (f"event {number} of system {system} lost", Run(scenario, blind=(system, number)))
+        for system, number in reference.process.events
     ]
     return await _all_alike(reference, disturbed)
 

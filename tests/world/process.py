@@ -21,18 +21,22 @@ from tests.world.server import Connection, Server, copied
 
 NEVER = float("inf")
 
+WatchEventNumber = tuple[int, int]
+"""The index of a system in its process, and the number (from 1) of the watch event that it gets."""
+
 
 class Process:
     """Runs one pass at a time.  `lag`: by how many changes its caches stay behind while there is work;
-    `blind`: the number (from 1) of the watch event that it never gets."""
+    `blind`: the watch event that it never gets."""
 
     def __init__(
         self,
         server: Server,
         controller: Controller[Any],
         *,
+        system: int = 0,
         lag: int = 0,
-        blind: int | None = None,
+        blind: WatchEventNumber | None = None,
         before: Callable[[int], None] = lambda n: None,
         after: Callable[[int], None] = lambda n: None,
     ) -> None:
@@ -40,8 +44,9 @@ class Process:
         self.controller = controller
         self.api = Connection(server, before=before, after=after)
         self.executor = StepExecutor(self.api)
-        self.events = 0
+        self.events: list[WatchEventNumber] = []
         """Watch events so far."""
+        self._system = system
         self._lag = lag
         self._blind = blind
         self._queue = VirtualQueue(server.clock, jitter=lambda: 1.0)
@@ -96,8 +101,8 @@ class Process:
             watch = self._watches.get(resource)
             if watch is None or type_ not in ("ADDED", "MODIFIED", "DELETED") or not watch.covers(obj):
                 continue
-            self.events += 1
-            if self.events == self._blind:
+            self.events.append((self._system, len(self.events) + 1))
+            if self.events[-1] == self._blind:
                 continue
             change = self._stores[resource].observe(type_, copied(obj))  # type: ignore[arg-type]
             if change is not None:
