@@ -19,13 +19,11 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
-import yaml
-
 from dev.image import ROOT
 from dev.release_images import BASES, AbsentError, recipe
 from dev.release_install import SYSTEMS, Document, System, missing_namespaces, of_all, of_system, write
 from dev.release_sbom import sbom
-from devcluster import DevclusterError, system
+from devcluster import DevclusterError, manifests, system
 from devcluster.existing import kubectl_program
 from devcluster.progress import Progress
 from devcluster.shell import run
@@ -98,7 +96,7 @@ def documents(tree: Path, system: System) -> list[Document]:
         texts = [run(words, limit=120).stdout]
     else:
         texts = [(tree / name).read_text(encoding="utf-8") for name in system.files]
-    return [found for text in texts for found in yaml.safe_load_all(text) if found]
+    return [found for text in texts for found in manifests.parse(text) if found]
 
 
 def _install(path: Path, objects: Sequence[Document], title: str) -> None:

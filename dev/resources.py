@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from dev.image import ROOT
-from devcluster import Cluster, DevclusterError
+from devcluster import Cluster, DevclusterError, manifests
 from devcluster.existing import kubectl_program
 from devcluster.shell import run
 from fournos.systems.jobs.allow import NAMESPACES
@@ -56,7 +56,7 @@ def load(path: str | Path, **values: str) -> list[dict[str, Any]]:
     text = (ROOT / path).read_text(encoding="utf-8")
     if values:
         text = Template(text).substitute(values)
-    return [document for document in yaml.safe_load_all(text) if document]
+    return manifests.parse(text)
 
 
 def namespaces(namespace: str, *others: str) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def kustomized(operator_namespace: str, namespace: str, secrets_namespace: str) 
         path = Path(scratch) / "deploy" / "names.yaml"
         path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "data": names}))
         text = run([*kubectl_program(), "kustomize", path.parent], limit=60).stdout
-    return [document for document in yaml.safe_load_all(text) if document]
+    return manifests.parse(text)
 
 
 def rbac(namespace: str, secrets_namespace: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import yaml
 
 from dev.history import HOME, without_storage
 from dev.rollout import await_rollout
+from devcluster import manifests
 from tests.e2e.hub import ROOT, Hub
 
 BUSYBOX = "docker.io/library/busybox:1.36"
@@ -25,7 +26,7 @@ tests:
 @contextmanager
 def deployed(hub: Hub, image: str) -> Iterator[None]:
     """The shipped manifests with this image; the cluster has no storage class."""
-    found = list(yaml.safe_load_all(hub.kubectl("kustomize", str(ROOT / "deploy" / "history"))))
+    found = manifests.parse(hub.kubectl("kustomize", str(ROOT / "deploy" / "history")))
     (deployment,) = (one for one in found if one["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["image"].startswith(PUBLISHED)
@@ -59,7 +60,7 @@ def archived(hub: Hub, *names: str) -> None:
 def sample(image: str) -> list[dict[str, Any]]:
     """config/fournos-results with this image."""
     text = (ROOT / "config" / "fournos-results" / "pipeline.yaml").read_text()
-    task, pipeline = yaml.safe_load_all(text)
+    task, pipeline = manifests.parse(text)
     (parameter,) = task["spec"]["params"]
     assert parameter["default"].startswith(PUBLISHED)
     parameter["default"] = image

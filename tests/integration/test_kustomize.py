@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from dev import resources
+from devcluster import manifests
 from devcluster.existing import kubectl_program
 from fournos.engine.kube.kinds import VALIDATING_WEBHOOKS
 from fournos.engine.runtime.webhook.registration import Service, configurations
@@ -28,7 +29,7 @@ def rendered(folder: str) -> list[dict[str, Any]]:
     command = [*kubectl_program(), "kustomize", str(ROOT / folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=400)
     assert not re.search(r"\$(SECRETS_)?NAMESPACE", done.stdout)
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return manifests.parse(done.stdout)
 
 
 NAMES = ("ovens-control", "ovens-jobs", "oven-keys")
@@ -114,7 +115,7 @@ def test_the_webhook_of_an_operator_in_one_namespace(tmp_path: Path) -> None:
         check=True,
         timeout=400,
     ).stdout
-    found = {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(text)}
+    found = {(item["kind"], item["metadata"]["name"]): item for item in manifests.parse(text)}
     wanted = configurations(
         job_webhooks(JobSettings(namespace="ovens")), Service("ovens", "fournos-webhooks"), owner="ovens"
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from devcluster import manifests
 from fournos.engine.runtime.webhook.registration import Address, configurations
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.settings import JobSettings
@@ -126,7 +126,7 @@ async def who(server: Server, crds: None, namespace: str, rights: None) -> Async
     status = {"apiGroups": ["fournos.dev"], "resources": ["fournosjobs/status"], "verbs": ["get", "patch"]}
     jobs = {**USERS[0], "resources": ["fournosjobs"]}
     await grant(server, namespace, "user", [jobs, status, *USERS[1:]])
-    for one in filter(None, yaml.safe_load_all(CLUSTER_ROLE.read_text())):
+    for one in manifests.parse(CLUSTER_ROLE.read_text()):
         where = {"psap-automation": namespace}.get(one["metadata"].get("namespace") or "")
         if where is None and one["metadata"].get("namespace"):
             continue
@@ -273,7 +273,7 @@ async def test_a_resolver_fills_in_hardware_and_secrets_and_nothing_else(who: As
 
 async def test_the_own_job_webhook_is_one_that_the_api_server_takes(server: Server) -> None:
     path = ROOT / "deploy" / "job-webhooks" / "webhooks.yaml"
-    (body,) = yaml.safe_load_all(path.read_text())
+    (body,) = manifests.parse(path.read_text())
     hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     status, answer = await server("POST", hooks, body, dryRun="All")
     assert status == 201, answer

@@ -287,6 +287,8 @@ async def test_an_operator_s_own_deployment_runs_as_it(who: As, server: Server, 
     ):
         await who.may(account, "POST", where, body, namespace="kube-system", dryRun="All")
         await who.may_not(builder, "POST", where, body, TAKEN)
+        if where == replicas:  # Kueue looks up the owner of a pod
+            await who.may("", "POST", replicas, {"metadata": {"name": "x"}, "spec": spec})
     for account in ("job-controller", "replication-controller", "daemon-set-controller"):
         await who.may_not(account, "POST", pods, pod, TAKEN, namespace="kube-system")
     await who.may("", "POST", pods, {"metadata": {"name": "x"}, "spec": ACCOUNT})

@@ -12,6 +12,7 @@ import yaml
 
 from dev.release import ROOT, Source, artifacts
 from dev.release_install import SYSTEMS, missing_namespaces
+from devcluster import manifests
 from devcluster.existing import kubectl_program
 
 _NOT_SOURCE = (".git", ".venv", "build", "dist", ".*_cache", "__pycache__", ".hypothesis", "*.egg-info")
@@ -55,7 +56,7 @@ def test_a_second_release_is_the_same_bytes(released: Path, tmp_path: Path) -> N
 
 def test_every_install_file_is_whole(released: Path) -> None:
     for path in released.glob("install*.yaml"):
-        found = list(yaml.safe_load_all(path.read_text()))
+        found = manifests.parse(path.read_text())
         assert missing_namespaces(found) == set(), path.name
         images = [
             container["image"]
@@ -74,7 +75,7 @@ def test_every_install_file_is_whole(released: Path) -> None:
 def installed(kubeconfig: Path, released: Path) -> Iterator[Path]:
     path = released / "install.yaml"
     yield path
-    going = [item for item in yaml.safe_load_all(path.read_text()) if item["kind"] not in LASTING]
+    going = [item for item in manifests.parse(path.read_text()) if item["kind"] not in LASTING]
     words = ("delete", "--ignore-not-found", "--wait=false", "-f", "-")
     kubectl(kubeconfig, *words, stdin=yaml.safe_dump_all(going))
 

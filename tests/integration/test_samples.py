@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from devcluster import manifests
 from fournos.engine.kube.resource import Resource
 from tests.integration.conftest import Server
 
@@ -17,7 +17,7 @@ OBJECTS = {
     f"{path.relative_to(ROOT)}: {obj['kind']} {obj['metadata'].get('name', '')}": obj
     for folder in FOLDERS
     for path in sorted(ROOT.glob(f"{folder}/**/*.yaml"))
-    for obj in yaml.safe_load_all(path.read_text().replace("$NAMESPACE", "perf"))
+    for obj in manifests.parse(path.read_text().replace("$NAMESPACE", "perf"))
     if "kind" in obj  # samples/frameworks.yaml is a setting
 }
 

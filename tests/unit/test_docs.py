@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.main import get_command
 
+from devcluster import manifests
 from fournos.app.parts import kinds
 from fournos.cli.app import build
 from fournos.systems.jobs.rules import check_manifest
@@ -32,7 +32,7 @@ def examples() -> list[Any]:
     found = []
     for page in PAGES:
         for number, text in enumerate(blocks(page, "yaml")):
-            for document in yaml.safe_load_all(text):
+            for document in manifests.parse(text):
                 if isinstance(document, dict) and document.get("kind") == "FournosJob":
                     name = f"{page.relative_to(ROOT)}-{number}"
                     found.append(pytest.param(document, id=name))

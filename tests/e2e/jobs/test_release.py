@@ -12,6 +12,7 @@ import yaml
 from dev.image import operator_image
 from dev.release import ROOT, Source, installs
 from dev.release_install import JOBS_NAMESPACE
+from devcluster import manifests
 from devcluster.progress import Progress
 from fournos.systems.jobs.rights import OPERATOR_NAMESPACE
 from tests.e2e.hub import Hub
@@ -35,7 +36,7 @@ def installed(hub: Hub, operator_in_cluster: None, tmp_path: Path) -> Iterator[H
     own = {"Namespace", "ClusterRoleBinding", "ValidatingWebhookConfiguration"}
     going = [
         item
-        for item in yaml.safe_load_all(path.read_text())
+        for item in manifests.parse(path.read_text())
         if item["kind"] in own and item["metadata"]["name"] != "psap-secrets"
     ]
     fresh.kubectl("delete", "-f", "-", "--wait=false", stdin=yaml.safe_dump_all(going))

@@ -18,6 +18,7 @@ import yaml
 from dev.image import operator_image
 from dev.rollout import await_rollout
 from dev.setup import prepare
+from devcluster import manifests
 from devcluster.progress import Progress
 from tests.e2e.hub import ROOT, Hub
 from tests.e2e.jobs.conftest import WHERE
@@ -41,7 +42,7 @@ def place() -> tuple[Path, str]:
     for image in (operator, flux):
         cluster.load(image.archive, progress=progress)
     hub = Hub(cluster.kubeconfig_path, SYSTEM)
-    objects = list(yaml.safe_load_all(hub.kubectl("kustomize", str(ROOT / "deploy" / "minicluster"))))
+    objects = manifests.parse(hub.kubectl("kustomize", str(ROOT / "deploy" / "minicluster")))
     for one in objects:
         if one["kind"] == "Deployment":
             one["spec"]["replicas"] = 1

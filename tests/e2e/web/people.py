@@ -16,6 +16,7 @@ import yaml
 from aiohttp import web
 from playwright.sync_api import Browser, BrowserContext, StorageState
 
+from devcluster import manifests
 from fournos.web.identity import session_keys
 from fournos.web.identity.sessions import Cookies, Sealer, Session
 from tests.e2e.hub import ROOT, Hub
@@ -122,7 +123,7 @@ def _answers(port: int) -> bool:
 @contextmanager
 def _account(hub: Hub) -> Iterator[str]:
     """The token of the shipped ServiceAccount, with the shipped rights and the shipped empty Secrets."""
-    shipped = yaml.safe_load_all(hub.kubectl("kustomize", str(ROOT / "deploy" / "web")))
+    shipped = manifests.parse(hub.kubectl("kustomize", str(ROOT / "deploy" / "web")))
     left_out = ("Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget")
     text = yaml.safe_dump_all([one for one in shipped if one["kind"] not in left_out])
     hub.kubectl("apply", "--server-side", "-f", "-", stdin=text)

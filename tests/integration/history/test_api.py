@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 import yaml
 
+from devcluster import manifests
 from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.client.errors import FournosError, MissingError, NotAllowedError
 from fournos.client.history import AsyncHistory
@@ -89,7 +90,7 @@ class Reached:
 async def published(server: Server, kubeconfig: Path, account: str) -> AsyncIterator[tuple[str, int]]:
     """The shipped manifests; the Service leads to this address and port of this machine."""
     port, made = free_port(), []
-    for obj in yaml.safe_load_all((ROOT / "deploy" / "history" / "api.yaml").read_text()):
+    for obj in manifests.parse((ROOT / "deploy" / "history" / "api.yaml").read_text()):
         namespace = obj["metadata"].get("namespace", "")
         path = f"{PATHS[obj['kind']].format(namespace=namespace)}/{obj['metadata']['name']}"
         if obj["kind"] == "Service":

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from dev import resources
+from devcluster import manifests
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.times import creation_time, format_time
@@ -45,7 +46,7 @@ async def account(server: Server, namespace: str) -> AsyncIterator[str]:
     )
     made = []
     text = (ROOT / "deploy" / "history" / "rbac.yaml").read_text()
-    for obj in (*yaml.safe_load_all(text), *resources.load("manifests/rbac/policies.yaml")):
+    for obj in (*manifests.parse(text), *resources.load("manifests/rbac/policies.yaml")):
         path = PLURALS[obj["kind"]].format(namespace=HOME)
         made.append(f"{path}/{obj['metadata']['name']}")
         await server.apply(made[-1], obj)

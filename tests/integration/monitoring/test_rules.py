@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from dev.promtool import ensure_promtool
+from devcluster import manifests
 from devcluster.progress import Progress
 from tests.unit.deploy.monitoring import FOLDER, queries, rules
 
@@ -30,7 +31,7 @@ def run(promtool: Path, *words: str | Path, cwd: Path) -> None:
 
 
 def test_every_alert_fires_when_it_should(promtool: Path, tmp_path: Path) -> None:
-    (resource,) = yaml.safe_load_all((FOLDER / "rules.yaml").read_text())
+    (resource,) = manifests.parse((FOLDER / "rules.yaml").read_text())
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(resource["spec"]))
     run(promtool, "check", "rules", "--lint=all", "--lint-fatal", "rules.yaml", cwd=tmp_path)
     shutil.copy(TESTS, tmp_path)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from devcluster import manifests
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ForbiddenError, KubeError
 from fournos.engine.kube.kinds import POD, SECRET
@@ -40,7 +41,7 @@ async def rights(server: Server) -> AsyncIterator[None]:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         await server.apply(f"/api/v1/namespaces/{name}", body)
     for path in sorted(FOLDER.rglob("*.yaml")):
-        for obj in filter(None, yaml.safe_load_all(path.read_text())):
+        for obj in manifests.parse(path.read_text()):
             if obj["kind"] not in PLURALS:
                 continue
             meta = obj["metadata"]

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from yarl import URL
 
+from devcluster import manifests
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
@@ -92,7 +93,7 @@ async def account(server: Server) -> AsyncIterator[str]:
     await server.apply(f"/api/v1/namespaces/{HOME}", body)
     made = []
     for file in ("rbac.yaml", "deployment.yaml"):
-        for obj in yaml.safe_load_all((ROOT / "deploy" / "web" / file).read_text()):
+        for obj in manifests.parse((ROOT / "deploy" / "web" / file).read_text()):
             if obj["kind"] in PLURALS or obj["kind"] == "Secret":
                 plurals = {**PLURALS, "Secret": "/api/v1/namespaces/{namespace}/secrets"}
                 made.append(f"{plurals[obj['kind']].format(namespace=HOME)}/{obj['metadata']['name']}")

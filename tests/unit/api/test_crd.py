@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-import yaml
 from pydantic import Field, WithJsonSchema, create_model
 
+from devcluster import manifests
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.app.generate import files, main
 from fournos.app.parts import kinds
@@ -175,7 +175,7 @@ def test_the_job_is_addressed_as_it_is_defined() -> None:
 
 
 def test_names_and_columns_of_the_job() -> None:
-    resource, _ = yaml.safe_load_all(files()["manifests/crd.yaml"])
+    resource, _ = manifests.parse(files()["manifests/crd.yaml"])
     assert resource["metadata"] == {"name": "fournosjobs.fournos.dev"}, (
         "no namespace: applies with and without -n"
     )

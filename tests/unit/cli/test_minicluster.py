@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
+from devcluster import manifests
 from fournos.cli.exits import Exit
 from tests.unit.cli.api import Api, Program
 
@@ -36,7 +36,7 @@ def written(folder: Path, text: str) -> str:
 def test_all_objects_are_printed(program: Program, tmp_path: Path) -> None:
     result = program("minicluster", "render", "-f", written(tmp_path, HELLO), "-n", "mine")
     assert result.exit_code == 0
-    objects = list(yaml.safe_load_all(result.stdout))
+    objects = manifests.parse(result.stdout)
     assert [f"{one['kind']}/{one['metadata']['name']}" for one in objects] == [
         "Secret/flux-sample-curve",
         "Service/flux-service",
@@ -61,7 +61,7 @@ def test_one_file_is_printed_as_it_is(program: Program, tmp_path: Path) -> None:
 def test_a_certificate_is_made_on_demand(program: Program, tmp_path: Path) -> None:
     path = written(tmp_path, HELLO)
     texts = [
-        next(yaml.safe_load_all(program("minicluster", "render", "-f", path, "--certificate").stdout))
+        manifests.parse(program("minicluster", "render", "-f", path, "--certificate").stdout)[0]
         for _ in range(2)
     ]
     first, second = (text["stringData"]["curve.cert"] for text in texts)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from devcluster import manifests
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "monitoring"
@@ -23,7 +23,7 @@ OF_PROMETHEUS = {"up"}
 
 @cache
 def rules() -> list[dict[str, Any]]:
-    (resource,) = yaml.safe_load_all((FOLDER / "rules.yaml").read_text())
+    (resource,) = manifests.parse((FOLDER / "rules.yaml").read_text())
     return [rule for group in resource["spec"]["groups"] for rule in group["rules"]]
 
 

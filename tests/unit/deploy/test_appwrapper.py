@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from devcluster import manifests
 from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN
 from fournos.app.parts import PARTS
 from fournos.engine.runtime.metrics_server.settings import MetricsSettings
@@ -23,7 +22,7 @@ VERBS = {"get", "list", "watch", "create", "delete"}
 def objects(folder: str = "appwrapper") -> dict[tuple[str, str], dict[str, Any]]:
     found = {}
     for path in sorted((ROOT / "deploy" / folder).glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in manifests.parse(path.read_text()):
             if document and document["kind"] != "Kustomization":
                 found[document["kind"], document["metadata"]["name"]] = document
     return found
@@ -31,7 +30,7 @@ def objects(folder: str = "appwrapper") -> dict[tuple[str, str], dict[str, Any]]
 
 def test_every_file_is_in_its_kustomization() -> None:
     for folder in ("appwrapper", "appwrapper-own-workloads", "kueue"):
-        (listed,) = yaml.safe_load_all((ROOT / "deploy" / folder / "kustomization.yaml").read_text())
+        (listed,) = manifests.parse((ROOT / "deploy" / folder / "kustomization.yaml").read_text())
         files = {path.name for path in (ROOT / "deploy" / folder).glob("*.yaml")} - {"kustomization.yaml"}
         assert files == {name for name in listed["resources"] if not name.startswith("..")}
 
@@ -55,7 +54,7 @@ def test_kueue_may_look_at_the_owner_of_what_our_kinds_make() -> None:
     ours = {(one.group, one.plural) for one in (FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN)}
     assert set(granted) == ours | {("tekton.dev", "taskruns")}
     assert all(verbs == ["get", "list", "watch"] for verbs in granted.values())
-    (listed,) = yaml.safe_load_all((ROOT / "deploy/appwrapper-own-workloads/kustomization.yaml").read_text())
+    (listed,) = manifests.parse((ROOT / "deploy/appwrapper-own-workloads/kustomization.yaml").read_text())
     assert "../kueue" in listed["resources"]
 
 

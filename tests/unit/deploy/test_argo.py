@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from devcluster import manifests
+
 ROOT = Path(__file__).parents[3]
 APPLICATION = yaml.safe_load((ROOT / "argocd" / "app-fournos.yaml").read_text())
 HEARTH = yaml.safe_load((ROOT / "argocd" / "app-hearth.yaml").read_text())
@@ -31,7 +33,7 @@ def _resources(folder: Path, kustomization: dict[str, Any]) -> Iterator[dict[str
         if path.is_dir():
             yield from objects(path)
         else:
-            yield from (document for document in yaml.safe_load_all(path.read_text()) if document)
+            yield from (document for document in manifests.parse(path.read_text()) if document)
 
 
 def ignored(kind: str) -> list[dict[str, Any]]:
@@ -67,7 +69,7 @@ def test_every_system_with_a_kustomization_is_in_it_and_nothing_of_hearths() -> 
     assert len(set(keys)) == len(keys)
     names = HEARTH["spec"]["source"]["directory"]["include"].strip("{}").split(",")
     for path in names:
-        for one in yaml.safe_load_all((ROOT / "deploy" / path).read_text()):
+        for one in manifests.parse((ROOT / "deploy" / path).read_text()):
             assert (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) not in keys
 
 

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import yaml
 
+from devcluster import manifests
+
 ROOT: Final = Path(__file__).parents[3]
 PEERS: Final = {"http": False, "https": False, "metrics": True, "webhooks": True, 9443: True, "api": True}
 """The ports, and whether only some clients reach them."""
@@ -15,7 +17,7 @@ PEERS: Final = {"http": False, "https": False, "metrics": True, "webhooks": True
 def policies() -> list[dict[str, Any]]:
     files = [*ROOT.glob("deploy/**/*.yaml"), *ROOT.glob("manifests/**/*.yaml")]
     texts = [file.read_text() for file in files]
-    found = [one for text in texts if "kind: NetworkPolicy" in text for one in yaml.safe_load_all(text)]
+    found = [one for text in texts if "kind: NetworkPolicy" in text for one in manifests.parse(text)]
     return [one for one in found if one and one["kind"] == "NetworkPolicy"]
 
 

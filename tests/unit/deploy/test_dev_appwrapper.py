@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from dev import appwrapper, image
-from devcluster import DevclusterError, upstream
+from devcluster import DevclusterError, manifests, upstream
 from devcluster import kubectl as kubectl_module
 from devcluster.versions import chosen
 
@@ -88,7 +88,7 @@ def test_every_command_is_reached_by_make_or_by_a_script() -> None:
 
 
 def test_the_queue_of_the_sample_has_four_cpus() -> None:
-    flavor, cluster_queue, local_queue = yaml.safe_load_all((ROOT / "samples" / "queues.yaml").read_text())
+    flavor, cluster_queue, local_queue = manifests.parse((ROOT / "samples" / "queues.yaml").read_text())
     sample = yaml.safe_load((ROOT / "samples" / "appwrapper.yaml").read_text())
     assert sample["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == local_queue["metadata"]["name"]
     assert local_queue["spec"]["clusterQueue"] == cluster_queue["metadata"]["name"]

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from dev import appwrapper, demo, demo_jobs, image, setup
 from dev.engine import Engine, find_engine
 from dev.setup import Where
-from devcluster import DevclusterError, imagebuild, native, system
+from devcluster import DevclusterError, imagebuild, manifests, native, system
 from devcluster.progress import Progress
 from tests.fakes import engine as fake
 
@@ -203,7 +202,7 @@ def test_the_pulled_resolver_has_what_its_script_calls() -> None:
     """And the kubectl of the connectivity check, which is public."""
     lines = (ROOT / "dev/mock-resolve/Containerfile.public").read_text().splitlines()
     assert f"FROM {image.VALIDATION} AS kubectl" in lines
-    task, pipeline = yaml.safe_load_all((ROOT / "config/fournos-validation/pipeline.yaml").read_text())
+    task, pipeline = manifests.parse((ROOT / "config/fournos-validation/pipeline.yaml").read_text())
     images = {
         param["name"]: param["default"]
         for found in (task, pipeline)

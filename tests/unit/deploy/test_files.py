@@ -6,12 +6,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from devcluster import manifests
 from fournos.systems.clusters.settings import ClusterSettings
 
 ROOT = Path(__file__).parents[3]
@@ -22,8 +23,10 @@ YAML = sorted(
 )
 
 
+@cache
 def documents(path: Path) -> list[dict[str, Any]]:
-    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+    """To be read only: all callers get the same."""
+    return manifests.parse(path.read_text())
 
 
 def everything(kind: str) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -119,7 +122,7 @@ def test_hearth_is_called_hearth_and_has_every_setting_of_its_readme() -> None:
             continue
         name = variable["name"].removeprefix("HEARTH_").lower()
         assert type(getattr(settings, name))(variable["value"]) == getattr(settings, name)
-    (application,) = yaml.safe_load_all((ROOT / "argocd" / "app-hearth.yaml").read_text())
+    (application,) = manifests.parse((ROOT / "argocd" / "app-hearth.yaml").read_text())
     ignored = {entry["kind"] for entry in application["spec"]["ignoreDifferences"]}
     assert ignored == {"Deployment", "ClusterQueue", "ResourceFlavor"}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from devcluster import manifests
 from fournos.app.parts import PARTS
 from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.engine.runtime.webhook.settings import WebhookSettings
@@ -22,13 +21,13 @@ def objects() -> dict[tuple[str, str], dict[str, Any]]:
     return {
         (document["kind"], document["metadata"]["name"]): document
         for path in sorted(FOLDER.glob("*.yaml"))
-        for document in yaml.safe_load_all(path.read_text())
+        for document in manifests.parse(path.read_text())
         if document and document["kind"] != "Kustomization"
     }
 
 
 def test_every_file_is_in_its_kustomization() -> None:
-    (listed,) = yaml.safe_load_all((FOLDER / "kustomization.yaml").read_text())
+    (listed,) = manifests.parse((FOLDER / "kustomization.yaml").read_text())
     files = {path.name for path in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
     assert files == set(listed["resources"])
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from devcluster import manifests
 from fournos.app.parts import PARTS
 from fournos.engine.kube.resource import Resource
 from fournos.engine.runtime.metrics_server.settings import MetricsSettings
@@ -19,7 +18,7 @@ FOLDER = Path(__file__).parents[3] / "deploy" / "history"
 def objects() -> dict[tuple[str, str], dict[str, Any]]:
     found = {}
     for path in sorted(FOLDER.glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in manifests.parse(path.read_text()):
             if document and document["kind"] != "Kustomization":
                 found[document["kind"], document["metadata"]["name"]] = document
     return found
@@ -27,7 +26,7 @@ def objects() -> dict[tuple[str, str], dict[str, Any]]:
 
 def test_the_component_of_a_bucket_lists_its_files() -> None:
     folder = FOLDER.with_name("history-s3")
-    (listed,) = yaml.safe_load_all((folder / "kustomization.yaml").read_text())
+    (listed,) = manifests.parse((folder / "kustomization.yaml").read_text())
     assert listed["kind"] == "Component"
     assert {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"} == {
         patch["path"] for patch in listed["patches"] if "path" in patch
@@ -44,7 +43,7 @@ def granted() -> dict[tuple[str, str], set[str]]:
 
 
 def test_every_file_is_in_its_kustomization() -> None:
-    (listed,) = yaml.safe_load_all((FOLDER / "kustomization.yaml").read_text())
+    (listed,) = manifests.parse((FOLDER / "kustomization.yaml").read_text())
     assert {path.name for path in FOLDER.glob("*.yaml")} - {"kustomization.yaml"} == set(listed["resources"])
 
 
@@ -107,5 +106,5 @@ def test_the_api_has_an_address_while_its_store_does_not_answer() -> None:
     """Its pods are not ready then, and no deletion of a namespace ends while an APIService is unavailable."""
     service = objects()["APIService", "v1.history.fournos.dev"]["spec"]["service"]
     assert objects()["Service", service["name"]]["spec"]["publishNotReadyAddresses"] is True
-    (budget,) = yaml.safe_load_all((FOLDER.with_name("history-postgres") / "disruption.yaml").read_text())
+    (budget,) = manifests.parse((FOLDER.with_name("history-postgres") / "disruption.yaml").read_text())
     assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow", "nodes are drained meanwhile"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from devcluster import manifests
 from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ class Shipped:
             for folder in FOLDERS[system]
             for path in sorted((ROOT / folder).glob("*.yaml"))
             if path.name != "crd.yaml"  # large, and says nothing here
-            for document in yaml.safe_load_all(path.read_text())
+            for document in manifests.parse(path.read_text())
             if document
         ]
         (self.deployment,) = self.of("Deployment")

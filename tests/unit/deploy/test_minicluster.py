@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from devcluster import manifests
 from fournos.app.parts import PARTS
 from fournos.engine.kube.resource import Resource
 from fournos.engine.runtime.metrics_server.settings import MetricsSettings
@@ -19,7 +18,7 @@ FOLDER = Path(__file__).parents[3] / "deploy" / "minicluster"
 def objects() -> dict[tuple[str, str], dict[str, Any]]:
     found = {}
     for path in sorted(FOLDER.glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in manifests.parse(path.read_text()):
             if document and document["kind"] != "Kustomization":
                 found[document["kind"], document["metadata"]["name"]] = document
     return found
@@ -35,7 +34,7 @@ def granted() -> dict[tuple[str, str], set[str]]:
 
 
 def test_every_file_is_in_its_kustomization() -> None:
-    (listed,) = yaml.safe_load_all((FOLDER / "kustomization.yaml").read_text())
+    (listed,) = manifests.parse((FOLDER / "kustomization.yaml").read_text())
     assert {path.name for path in FOLDER.glob("*.yaml")} - {"kustomization.yaml"} == set(listed["resources"])
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
+from devcluster import manifests
 from fournos.app.metrics import TABLE
 from tests.unit.deploy.monitoring import (
     FOLDER,
@@ -24,7 +24,7 @@ OF_THE_SCRAPE = {"namespace", "job", "pod", "le"}
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    return [found for found in yaml.safe_load_all((FOLDER / name).read_text()) if found]
+    return manifests.parse((FOLDER / name).read_text())
 
 
 @pytest.mark.parametrize("system", FOLDERS)

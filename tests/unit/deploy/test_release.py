@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from dev import release, release_images
 from dev.engine import Engine
@@ -28,7 +27,7 @@ from dev.release_install import (
     write,
 )
 from dev.release_sbom import pins, sbom
-from devcluster import DevclusterError
+from devcluster import DevclusterError, manifests
 from devcluster.errors import CommandFailedError
 from devcluster.progress import Progress
 
@@ -134,7 +133,7 @@ def test_all_in_one_locks_clusters_where_its_jobs_run() -> None:
     jobs = [namespace("fournos")]
     text = write(of_all([jobs, hearth]), title="t")
     assert LOCKS_NAMESPACE not in text
-    found = list(yaml.safe_load_all(text))
+    found = manifests.parse(text)
     assert [item["metadata"]["name"] for item in found] == ["fournos", "hearth"]
 
 

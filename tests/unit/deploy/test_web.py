@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from devcluster import manifests
 from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.web.identity.members import CALLBACK
 from fournos.web.rights import SERVER
@@ -21,7 +21,7 @@ OVERLAYS = ("web-ingress", "web-route", "web-impersonation")
 def objects(folder: str = "web") -> dict[tuple[str, str], dict[str, Any]]:
     found = {}
     for path in sorted((DEPLOY / folder).glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in manifests.parse(path.read_text()):
             if document and document["kind"] != "Kustomization":
                 found[document["kind"], document["metadata"]["name"]] = document
     return found
@@ -34,7 +34,7 @@ def environment(folder: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("folder", ["web", *OVERLAYS])
 def test_every_file_is_in_its_kustomization(folder: str) -> None:
-    (listed,) = yaml.safe_load_all((DEPLOY / folder / "kustomization.yaml").read_text())
+    (listed,) = manifests.parse((DEPLOY / folder / "kustomization.yaml").read_text())
     named = {*listed["resources"], *(patch["path"] for patch in listed.get("patches", ()))}
     there = {path.name for path in (DEPLOY / folder).glob("*.yaml")} - {"kustomization.yaml"}
     assert there == named - {"../web"}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from devcluster import manifests
 from fournos.systems.miniclusters.rules import check_manifest
 from tests.unit.cli.api import Api, Program
 
@@ -19,11 +20,11 @@ SAMPLES = sorted(ROOT.glob("samples/minicluster*.yaml"))
 EXAMPLES = [
     document
     for text in (*re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL),)
-    for document in yaml.safe_load_all(text)
+    for document in manifests.parse(text)
 ] + [
     document
     for path in SAMPLES
-    for document in yaml.safe_load_all(path.read_text())
+    for document in manifests.parse(path.read_text())
     if document["kind"] == "MiniCluster"
 ]
 COMMANDS = [
@@ -37,7 +38,7 @@ def test_an_example_is_accepted_and_rendered(document: Any, tmp_path: Path) -> N
     (tmp_path / "example.yaml").write_text(yaml.safe_dump(document))
     result = Program(Api())("minicluster", "render", "-f", str(tmp_path / "example.yaml"))
     assert result.exit_code == 0
-    kinds = [one["kind"] for one in yaml.safe_load_all(result.stdout)]
+    kinds = [one["kind"] for one in manifests.parse(result.stdout)]
     assert kinds[:3] == ["Secret", "Service", "ConfigMap"]
     assert kinds[-1] == "Job"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import yaml
+from devcluster import manifests
 
 ROOT = Path(__file__).resolve().parents[4]
 TESTS = ROOT / "tests" / "integration" / "multikueue"
@@ -74,7 +74,7 @@ def test_the_sample_is_the_pages() -> None:
     page = (ROOT / "docs" / "multikueue.md").read_text(encoding="utf-8")
     sample = (ROOT / "samples" / "multikueue" / "manager.yaml").read_text(encoding="utf-8")
     shown = page.split("```yaml\n")[1].split("```")[0]
-    assert list(yaml.safe_load_all(shown)) == list(yaml.safe_load_all(sample))
+    assert manifests.parse(shown) == manifests.parse(sample)
 
 
 def test_every_line_is_shown() -> None:
