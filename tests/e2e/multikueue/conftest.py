@@ -5,23 +5,28 @@ FOURNOS_E2E_CLUSTER names another cluster of this machine, with pods, Kueue and 
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import devcluster
 from bench.fleet import make
+from dev import resources
 from dev.setup import Where, install, prepare
 from devcluster import Cluster
+from devcluster.manifests import parse
 from devcluster.progress import Progress
 from devcluster.state import require
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.kinds import NAMESPACE, SECRET
+from fournos.insight.doctor.facts import KUEUE_CONFIGURATION
 from fournos.systems.multikueue import names
 from tests.e2e.jobs.conftest import WHERE
 from tests.fakes.flux_image import flux_image
@@ -29,6 +34,7 @@ from tests.integration.multikueue.fleet import MANAGER_CONFIG, TARGET, Fleet, Si
 
 MANAGER = "fournos-test-manager"
 SYSTEMS = "frameworks,jobs,appwrappers,miniclusters"
+EXTERNAL = ["PipelineRun.v1.tekton.dev", "TaskRun.v1.tekton.dev"]
 SHARED = {"APPWRAPPER_NAMESPACE": "appwrapper-system", "MINICLUSTER_NAMESPACE": "operator-system"}
 """Where the leases are of the operators that the worker may have already: there is only one at work."""
 
@@ -39,8 +45,25 @@ def clusters() -> dict[str, Cluster]:
     given = os.environ.get("FOURNOS_E2E_CLUSTER")
     worker = Cluster(require(given)) if given else prepare(WHERE, progress)
     worker.load(flux_image(progress).archive, progress=progress)
+    _know_pipelineruns(worker)
     manager = devcluster.ensure(MANAGER, profile="control-plane", kueue_config=MANAGER_CONFIG)
     return {"manager": manager, "worker": worker}
+
+
+def _know_pipelineruns(worker: Cluster) -> None:
+    """Kueue leaves the pods of PipelineRuns alone (docs/frameworks.md); as shipped, 0.19 queues all pods."""
+    resources.apply(worker, resources.load("deploy/kueue/rbac.yaml"))
+    kueue = partial(resources.kubectl, worker, "--namespace", KUEUE_CONFIGURATION.namespace)
+    name, file = KUEUE_CONFIGURATION.name, "controller_manager_config.yaml"
+    shipped = parse(json.loads(kueue("get", "configmap", name, "--output", "json"))["data"][file])[0]
+    integrations = shipped["integrations"]
+    if integrations.get("externalFrameworks") == EXTERNAL:
+        return
+    integrations["externalFrameworks"] = EXTERNAL
+    kueue("patch", "configmap", name, "--patch", json.dumps({"data": {file: json.dumps(shipped)}}))
+    deployment = "deployment/kueue-controller-manager"
+    kueue("rollout", "restart", deployment)
+    kueue("rollout", "status", deployment, "--timeout=120s", limit=150.0)
 
 
 @pytest.fixture
