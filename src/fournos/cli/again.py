@@ -12,7 +12,7 @@ from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.options import Format
-from fournos.cli.submit import WatchOption, documents_of
+from fournos.cli.submit import RepeatOption, WatchOption, documents_of
 from fournos.cli.watch import ENDS, follow_to_end
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.jobs import AsyncJob
@@ -108,6 +108,7 @@ async def matrix(
         str | None,
         typer.Option("--key", metavar="KEY", help="So that the same command again makes no second jobs."),
     ] = None,
+    repeat: RepeatOption = 1,
     wait: Annotated[
         bool,
         typer.Option("--wait", help="Wait until all have ended; the exit code is then that of the worst."),
@@ -127,7 +128,7 @@ async def matrix(
     varied = dict(axis(one, option="--axis ") for one in axes)
     async with cli.session() as session:
         client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
-        jobs = await client.submit_matrix(documents[0][1], varied, label=label, key=key)
+        jobs = await client.submit_matrix(documents[0][1], varied, label=label, key=key, repeat=repeat)
         if wait:
             await client.wait_all(jobs, progress=lambda ended, of, job: _progress(cli, ended, of, job))
     if not cli.output.objects(FOURNOS_JOB, [job.raw for job in jobs]):

@@ -20,6 +20,16 @@ from fournos.insight.selection import matches, newest_first, wanted_labels, want
 from fournos.insight.values import between, display_name, since, spec_of, status_of
 
 
+class Order(StrEnum):
+    """What a list may be sorted by."""
+
+    NAME = "name"
+    PHASE = "phase"
+    CLUSTER = "cluster"
+    OWNER = "owner"
+    RAN = "ran"
+
+
 async def list_jobs(
     cli: Cli,
     phase: Annotated[
@@ -52,6 +62,19 @@ async def list_jobs(
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="With --all-time: at most so many, the newest.")
     ] = 50,
+    order: Annotated[
+        Order | None,
+        typer.Option("--sort-by", help="Sort by this, jobs that ran longest first; default: newest first."),
+    ] = None,
+    label_columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label-columns",
+            "-L",
+            metavar="LABEL",
+            help="Show the value of this label in a column; repeat it, or write several with commas.",
+        ),
+    ] = None,
 ) -> None:
     """List jobs, newest first.
 
@@ -60,14 +83,17 @@ async def list_jobs(
     fournos list --phase active           what has not ended
     fournos list --phase Pending,Running --cluster cluster-1
     fournos list -A --owner perf-team -o wide
+    fournos list -l fournos.dev/matrix=sweep -L team --sort-by ran
     fournos list -o name --phase Failed | xargs fournos delete --yes
     fournos list --all-time --owner perf-team
     fournos list --all-clusters           as --all-time
     """
     phases = wanted_phases(phase or ())
+    labels = [name for given in label_columns or () for name in given.split(",") if name]
     if all_time or all_clusters:
         reach = {"everywhere": everywhere, "all_clusters": all_clusters}
-        await _all_time(cli, phases, owner, cluster, selector, limit=limit, **reach)
+        shown = {"order": order, "labels": labels, "limit": limit}
+        await _all_time(cli, phases, owner, cluster, selector, **shown, **reach)
         return
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace

@@ -6,10 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fournos.cli.errors import Fail
-from fournos.insight.manifests import assign, field_path, yaml_problem
+from fournos.insight.manifests import assign, field_path, value_at
 
 
 def read(path: str) -> str:
@@ -36,8 +34,8 @@ def assignment(given: str, *, text: bool = False) -> tuple[str, Any]:
     """Splits one `path=value` into path and value.
 
     The path is relative to spec unless it starts with spec or metadata; `\\.` is a dot within a name.  The
-    value is parsed as YAML, so that 2, true and [a, b] have their types; with `text` it stays a string.  An
-    empty YAML value is null, which removes the field.  Raises Fail.
+    value is parsed as YAML, so that 2, true and [a, b] have the types of the field; with `text` it stays a
+    string.  An empty YAML value is null, which removes the field.  Raises Fail.
     """
     path, equals, value = given.partition("=")
     parts = field_path(path)
@@ -49,9 +47,7 @@ def assignment(given: str, *, text: bool = False) -> tuple[str, Any]:
     if len(parts) == 1:
         raise Fail(f"--set {path} names no field", fix=f"write the field too, like --set {path}.cluster=…")
     try:
-        parsed = value if text else yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise Fail(
-            f"--set {path}: the value is no YAML: {yaml_problem(error)}", fix="use --set-string for a text"
-        ) from None
+        parsed = value if text else value_at(path, value)
+    except ValueError as error:
+        raise Fail(f"--set {path}: the value {error}", fix="use --set-string for a text") from None
     return path, parsed

@@ -54,6 +54,17 @@ OwnerOption = Annotated[
         "--owner", metavar="NAME", help="Owner, where the manifest names none.", envvar="FOURNOS_OWNER"
     ),
 ]
+RepeatOption = Annotated[
+    int,
+    typer.Option(
+        "--repeat",
+        metavar="N",
+        min=1,
+        max=m.MAX_REPEAT,
+        help="Submit each job so many times, to see how much its results vary; a name becomes the prefix of "
+        "generated ones.",
+    ),
+]
 WatchOption = Annotated[
     bool, typer.Option("--watch", "-w", help="Follow the job; the exit code is then the job's.")
 ]
@@ -75,6 +86,7 @@ async def submit(
     name: NameOption = None,
     generate_name: GenerateNameOption = None,
     owner: OwnerOption = None,
+    repeat: RepeatOption = 1,
     watch: WatchOption = False,
     dry_run: DryRunOption = None,
 ) -> int:
@@ -88,6 +100,7 @@ async def submit(
     fournos submit -f job.yaml --set hardware.gpuCount=4 --set env.OCPCI_SUITE=nightly
     generate-job | fournos submit -f - --name nightly-42
     fournos submit --set cluster=cluster-1 --set executionEngine.forge.project=llmd
+    fournos submit -f job.yaml --repeat 5
     fournos submit -f job.yaml --dry-run client
     """
     if name and generate_name:
@@ -99,6 +112,7 @@ async def submit(
         name=name,
         generate_name=generate_name,
         owner=owner,
+        repeat=repeat,
     )
     if watch and len(manifests) > 1:
         raise Fail(f"--watch follows one job, here are {len(manifests)}", fix="leave --watch out")
@@ -150,6 +164,7 @@ def prepare(
     name: str | None,
     generate_name: str | None,
     owner: str | None,
+    repeat: int = 1,
 ) -> list[dict[str, Any]]:
     """Returns the manifests as they are sent.  Raises Fail with all violations of all manifests."""
     if not sources and not assignments and not texts:
@@ -166,12 +181,14 @@ def prepare(
         for assignment in texts:
             put(manifest, assignment, text=True)
         m.rename(manifest, name=name, generate_name=generate_name)
+        if repeat > 1:
+            manifest = m.with_generated_name(manifest)
         spec = manifest.get("spec")
         if owner and isinstance(spec, dict) and not spec.get("owner"):
             spec["owner"] = owner
         if violations := m.check(manifest):
             failures.append(m.refused(manifest, violations, source))
-        result.append(manifest)
+        result += [copy.deepcopy(manifest) for _ in range(repeat)]
     if failures:
         raise Fail("\n".join(failure.message for failure in failures), fix=failures[0].fix)
     return result

@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
@@ -157,8 +158,9 @@ class JobMethods(ClientConnection):
         *,
         label: str | None = None,
         key: str | None = None,
+        repeat: int = 1,
     ) -> Handles[AsyncJob]:
-        """Submits a job for each combination of the values of `axes`.
+        """Submits `repeat` jobs for each combination of the values of `axes`.
 
         `axes` is path → values, such as {"hardware.gpuCount": [1, 2], "env.MODEL": [...]}.  All jobs carry
         the label fournos.dev/matrix with the value `label`; the default is a random value.  All manifests
@@ -176,11 +178,12 @@ class JobMethods(ClientConnection):
 
         base, chosen = base_document(job), label or f"m-{secrets.token_hex(4)}"
         bodies: list[tuple[dict[str, Any], str | None]] = []
-        for values in combinations(axes):
+        for values, number in product(combinations(axes), range(repeat)):
             body = varied(base, values) if key is None else changed(base, values)
             meta = body.setdefault("metadata", {})
             meta["labels"] = {**(meta.get("labels") or {}), MATRIX_LABEL: chosen}
-            own = None if key is None else " ".join([key, *(f"{path}={values[path]!r}" for path in values)])
+            parts = [f"{path}={values[path]!r}" for path in values] + [f"#{number + 1}"] * (number > 0)
+            own = None if key is None else " ".join([key, *parts])
             manifest(body, owner=self.owner, name=None, key=own)
             bodies.append((body, own))
         free = asyncio.Semaphore(_CONNECTIONS)

@@ -16,10 +16,20 @@ from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.errors import KeyConflict, ManifestError
 from fournos.client.views import values_of
 from fournos.engine.kube.resource import Obj, is_terminating
-from fournos.engine.kube.yamls import load_all
 from fournos.insight.appwrapper_components import accepted as accepted_wrapper
 from fournos.insight.appwrapper_components import wrapped
-from fournos.insight.manifests import assign, check, documents, field_path, parse, refused, rename, skeleton
+from fournos.insight.manifests import (
+    assign,
+    check,
+    documents,
+    field_path,
+    parse,
+    refused,
+    rename,
+    skeleton,
+    value_at,
+    with_generated_name,
+)
 from fournos.insight.miniclusters import accepted as accepted_minicluster
 from fournos.insight.values import name_of, spec_of
 from fournos.systems.jobs.rules_fields import MAX_NAME
@@ -167,23 +177,20 @@ def axis(text: str, *, option: str = "") -> tuple[str, list[Any]]:
     """
     path, equals, values = text.partition("=")
     try:
-        parsed = load_all(f"[{values}]")
+        parsed = value_at(path, f"[{values}]")
     except ValueError:
         parsed = []
-    if not equals or not path.strip() or len(parsed) != 1 or not parsed[0]:
+    if not equals or not path.strip() or not parsed:
         raise ManifestError(
             f"{option}{text!r:.80} is no path=value,value",
             fix=f"write it like {option}hardware.gpuCount=1,2,4",
         )
-    return path.strip(), parsed[0]
+    return path.strip(), parsed
 
 
 def varied(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the manifest of one combination: a name becomes the prefix of a generated one."""
-    meta = dict(base.get("metadata") or {})
-    if name := meta.pop("name", None):
-        meta["generateName"] = f"{name}-"
-    return changed({**base, "metadata": meta}, values)
+    return changed(with_generated_name(base), values)
 
 
 def _documents(what: Manifest | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

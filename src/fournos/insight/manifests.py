@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
 
-from fournos.api.fournosjob import DEFAULT_PIPELINE
+from fournos.api.fournosjob import DEFAULT_PIPELINE, DEFINITION
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.rules import Violation
-from fournos.engine.kube.yamls import yaml_problem as yaml_problem
+from fournos.engine.api.validate import takes_texts
+from fournos.engine.kube.yamls import load_all, yaml_problem
 from fournos.insight.errors import ManifestError
 from fournos.systems.jobs.rules import check_manifest
 
 _SUFFIX: Final = "x7k2m"
 """An example of the suffix that the API server appends to a generateName."""
 _ROOTS: Final = ("spec", "metadata")
+MAX_REPEAT: Final = 100
+"""Maximum number of jobs of one manifest that are submitted together."""
 _PART: Final = re.compile(r"(?:[^.\\]|\\.)+")
 
 
@@ -77,6 +80,17 @@ def field_path(text: str) -> list[str]:
     return parts if not parts or parts[0] in _ROOTS else ["spec", *parts]
 
 
+def value_at(path: str, text: str) -> Any:
+    """Returns the YAML value that is written for a field; None for an empty one.
+
+    Where the field takes a text, the value stays as it is written, without quotes: 1.10 does not become 1.1.
+    Raises ValueError.
+    """
+    parts = field_path(path)
+    texts = parts[:1] == ["metadata"] or parts[:2] == ["spec", "params"] or takes_texts(DEFINITION, parts)
+    return next(iter(load_all(text, texts=texts)), None)
+
+
 def assign(manifest: dict[str, Any], parts: Sequence[str], value: object, *, asked: str) -> None:
     """Sets the field at a path; the value None removes it.
 
@@ -110,6 +124,14 @@ def rename(manifest: dict[str, Any], *, name: str | None, generate_name: str | N
         spec = manifest.get("spec")
         pipeline = spec.get("pipeline") if isinstance(spec, dict) else None
         meta["generateName"] = f"{pipeline or DEFAULT_PIPELINE}-"
+
+
+def with_generated_name(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the manifest for one of several jobs: its name is the prefix of a generated one."""
+    meta = dict(manifest.get("metadata") or {})
+    if name := meta.pop("name", None):
+        meta["generateName"] = f"{name}-"
+    return {**manifest, "metadata": meta}
 
 
 def place(

@@ -108,7 +108,10 @@ class Api:
         if resource is SELF_SUBJECT_ACCESS_REVIEW:
             return {"status": {"allowed": True}}
         meta = dict(obj["metadata"])
-        meta.setdefault("name", f"{meta.get('generateName')}x7k2m")
+        if "name" not in meta:
+            taken = {key.name for key in self.objects.get(resource, {})}
+            names = (f"{meta['generateName']}x7k{number}m" for number in range(2, 100))
+            meta["name"] = next(name for name in names if name not in taken)
         made = {**obj, "metadata": {**meta, "uid": f"uid-{meta['name']}"}}
         if key_of(made) in self.objects.get(resource, {}):
             raise AlreadyExistsError(f'fournosjobs.fournos.dev "{meta["name"]}" already exists', status=409)

@@ -80,6 +80,14 @@ def test_a_matrix_submits_every_combination(file: str) -> None:
     assert (again.stdout, len(api.writes)) == (result.stdout, 4)
 
 
+def test_a_matrix_repeats_each_combination_and_a_key_makes_no_more(file: str) -> None:
+    api = Api()
+    arguments = ("matrix", "-f", file, "--axis", "env.V=1.10,2", "--repeat", "2", "--key", "k")
+    for _ in range(2):
+        assert Program(api)(*arguments).exit_code == 0
+    assert sorted(body["spec"]["env"]["V"] for _, body in api.writes) == ["1.10", "1.10", "2", "2"]
+
+
 def test_a_matrix_is_waited_for(file: str) -> None:
     api = Api()
     arguments = ("matrix", "-f", file, "--axis", "env.MODEL=a,b", "--key", "k", "-o", "name")

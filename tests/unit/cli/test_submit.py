@@ -71,6 +71,34 @@ def test_from_set_alone_a_name_is_generated() -> None:
     assert created(api)["metadata"]["generateName"] == "fournos-full-"
 
 
+def test_what_a_field_takes_as_text_needs_no_quotes() -> None:
+    api = Api()
+    written = (
+        "env.BATCH=8",
+        "env.VERSION=1.10",
+        "params.sizes=[1, 2]",
+        "metadata.labels.try=3",
+        "env.ON=true",
+    )
+    arguments = [word for path in (*written, "exclusive=false", "env.Q='8'") for word in ("--set", path)]
+    assert Program(api)("submit", *arguments, "--set", "executionEngine.x.n=8").exit_code == 0
+    body = created(api)
+    assert body["spec"]["env"] == {"BATCH": "8", "VERSION": "1.10", "ON": "true", "Q": "8"}
+    assert body["spec"]["params"] == {"sizes": ["1", "2"]}
+    assert body["metadata"]["labels"] == {"try": "3"}
+    assert (body["spec"]["exclusive"], body["spec"]["executionEngine"]) == (False, {"x": {"n": 8}})
+
+
+def test_a_job_is_submitted_several_times(file: str) -> None:
+    api = Api()
+    result = Program(api)("submit", "-f", file, "--name", "nightly", "--repeat", "3")
+    assert result.exit_code == 0, result.stderr
+    names = [(body["metadata"].get("name"), body["metadata"]["generateName"]) for _, body in api.writes]
+    assert names == [(None, "nightly-")] * 3
+    watched = Program(Api())("submit", "-f", file, "--repeat", "2", "--watch")
+    assert (watched.exit_code, "--watch follows one job, here are 2" in watched.stderr) == (2, True)
+
+
 def test_every_violation_names_its_field_and_nothing_is_sent(tmp_path: Path) -> None:
     api = Api()
     path = tmp_path / "two.yaml"
@@ -138,7 +166,7 @@ def test_watch_follows_to_the_end(file: str) -> None:
         (("-f", "-", "--name", "a", "--generate-name", "b"), "exclude one another"),
         (("-f", "-", "--set", "cluster"), "is no path=value"),
         (("-f", "-", "--set", "cluster.x=1"), "spec.cluster is no map"),
-        (("-f", "-", "--set", "env.A=[1"), "the value is no YAML"),
+        (("-f", "-", "--set", "env.A=[1"), "the value is not YAML"),
         (("-f", "-", "-n", "here", "--set", "metadata.namespace=there"), "says namespace there"),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -33,6 +33,14 @@ _NAMES = {
     "number": "a number",
     "boolean": "true or false",
 }
+
+
+def takes_texts(definition: Definition, path: Sequence[str]) -> bool:
+    """Whether the field at a path holds a text or a list of texts."""
+    node: Any = _schema(definition)
+    for part in path:
+        node = (node.get("properties") or {}).get(part) or node.get("additionalProperties") or {}
+    return "string" in (node.get("type"), (node.get("items") or {}).get("type"))
 
 
 def schema_violations(definition: Definition, obj: Mapping[str, Any]) -> list[Violation]:

@@ -54,8 +54,8 @@ _LOADER: Final = _loader()
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def load_all(text: str, *, deepest: int = DEEPEST) -> list[Any]:
-    """Returns the documents of the text.
+def load_all(text: str, *, deepest: int = DEEPEST, texts: bool = False) -> list[Any]:
+    """Returns the documents of the text; with `texts` all its values are texts, as they are written.
 
     Raises YamlError; its text has no subject: "is not YAML: line 1, …".
     """
@@ -63,7 +63,7 @@ def load_all(text: str, *, deepest: int = DEEPEST) -> list[Any]:
         raise YamlError("is YAML, which PyYAML without libyaml does not read here; write JSON")
     try:
         _check_shape(yaml.parse(text, _LOADER), deepest)
-        return list(yaml.load_all(text, _LOADER))  # a safe loader
+        return list(yaml.load_all(text, yaml.CBaseLoader if texts else _LOADER))  # both are safe
     except yaml.YAMLError as error:
         raise YamlError("is not YAML", yaml_problem(error)) from None
     except YamlError:
