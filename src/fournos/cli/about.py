@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -12,6 +12,9 @@ from typer.completion import get_completion_script  # type: ignore[attr-defined]
 from fournos import __version__
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli
+
+
+VERSION: Final = f"fournos {__version__} ({FOURNOS_JOB.api_version})"
 
 
 class Shell(StrEnum):
@@ -27,7 +30,7 @@ def version(cli: Cli) -> None:
     if cli.output.structured:
         cli.output.data(data)
     else:
-        cli.output.say(f"fournos {__version__} ({FOURNOS_JOB.api_version})")
+        cli.output.say(VERSION)
 
 
 def completion(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
@@ -200,6 +200,20 @@ def build() -> typer.Typer:
     return app
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from fournos.cli.about import VERSION
+
+        typer.echo(VERSION)
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool,
+    typer.Option("--version", is_eager=True, callback=_show_version, help="As fournos version."),
+]
+
+
 def _options(
     ctx: typer.Context,
     namespace: NamespaceOption = None,
@@ -207,6 +221,7 @@ def _options(
     context: ContextOption = None,
     output: FormatOption = None,
     no_color: NoColorOption = False,
+    version: VersionOption = False,
 ) -> None:
     root = ctx.ensure_object(Root)
     common = CommonOptions(

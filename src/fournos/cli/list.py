@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Annotated, Final
+from enum import StrEnum
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -17,7 +18,7 @@ from fournos.cli.output import table
 from fournos.engine.kube.resource import Obj
 from fournos.insight.job_row import JobRow
 from fournos.insight.selection import matches, newest_first, wanted_labels, wanted_phases
-from fournos.insight.values import between, display_name, since, spec_of, status_of
+from fournos.insight.values import between, display_name, moment, since, spec_of, status_of
 
 
 class Order(StrEnum):
@@ -98,7 +99,10 @@ async def list_jobs(
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace
         listed = (await session.api.list(FOURNOS_JOB, namespace=namespace, selector=selector)).items
+    now = cli.world.now()
     jobs = newest_first(job for job in listed if matches(job, phases=phases, owner=owner, cluster=cluster))
+    if order:
+        jobs.sort(key=lambda job: _rank(JobRow.of(job), order, now))
     if cli.output.objects(FOURNOS_JOB, jobs):
         return
     if not jobs:
@@ -107,7 +111,8 @@ async def list_jobs(
         cli.output.hint(f"{which} in {where}.")
         return
     wide = cli.output.form is Format.WIDE
-    rows = view(jobs, now=cli.world.now(), wide=wide, namespaces=everywhere, width=cli.output.width)
+    width = cli.output.width
+    rows = view(jobs, now=now, wide=wide, labels=labels, namespaces=everywhere, width=width)
     cli.output.lines(rows)
 
 
@@ -121,6 +126,8 @@ async def _all_time(
     everywhere: bool,
     all_clusters: bool,
     limit: int,
+    order: Order | None,
+    labels: Sequence[str],
 ) -> None:
     from fournos.cli.stored import history_of, run_data
     from fournos.history.job_row import recorded_row
@@ -138,23 +145,40 @@ async def _all_time(
                 limit=limit,
             )
         ]
+    now = cli.world.now()
+    if order:
+        runs.sort(key=lambda run: _rank(recorded_row(JobRow, run), order, now))
     if cli.output.structured:
         cli.output.data([run_data(run) for run in runs])
     elif not runs:
         cli.output.hint("The history has no such jobs.")
     else:
         rows = [recorded_row(JobRow, run) for run in runs]
-        now, width = cli.world.now(), cli.output.width
-        cli.output.lines(_table(rows, now=now, namespaces=everywhere, width=width))
+        width = cli.output.width
+        cli.output.lines(_table(rows, now=now, labels=labels, namespaces=everywhere, width=width))
         if len(runs) == limit:
             cli.output.hint(f"The newest {limit}; more with --limit.")
 
 
+def _rank(row: JobRow, order: Order, now: datetime) -> Any:
+    """Returns the sort key of a row."""
+    if order is Order.RAN:
+        started, ended = moment(row.started), moment(row.ended) or now
+        return -(ended - started).total_seconds() if started else 0.0
+    return getattr(row, order.value)
+
+
 def view(
-    jobs: Sequence[Obj], *, now: datetime, wide: bool, namespaces: bool, width: int | None
+    jobs: Sequence[Obj],
+    *,
+    now: datetime,
+    wide: bool,
+    namespaces: bool,
+    width: int | None,
+    labels: Sequence[str] = (),
 ) -> list[Text]:
-    rows = [JobRow.of(job) for job in jobs]
-    return _table(rows, [_wide(job) for job in jobs if wide], now=now, namespaces=namespaces, width=width)
+    rows, cells = [JobRow.of(job) for job in jobs], [_wide(job) for job in jobs if wide]
+    return _table(rows, cells, now=now, labels=labels, namespaces=namespaces, width=width)
 
 
 def _table(
@@ -162,11 +186,13 @@ def _table(
     wide: Sequence[Sequence[str]] = (),
     *,
     now: datetime,
+    labels: Sequence[str],
     namespaces: bool,
     width: int | None,
 ) -> list[Text]:
     """The rows of a list; `wide` are the cells of each in the columns _WIDE, if they are wanted."""
-    header = ("NAME", "PHASE", "CLUSTER", "GPUS", "OWNER", "AGE", "RAN", *(_WIDE if wide else ()), "MESSAGE")
+    more = (*(_WIDE if wide else ()), *(label.rpartition("/")[2].upper() for label in labels))
+    header = ("NAME", "PHASE", "CLUSTER", "GPUS", "OWNER", "AGE", "RAN", *more, "MESSAGE")
     cells: list[list[str | Text]] = [
         [
             row.namespace,
@@ -177,10 +203,11 @@ def _table(
             row.owner or "-",
             since(row.submitted, now),
             between(row.started, row.ended, now),
-            *more,
+            *wide_cells,
+            *(row.labels.get(label) or "-" for label in labels),
             row.message,
         ]
-        for row, more in zip(rows, wide or ((),) * len(rows), strict=True)
+        for row, wide_cells in zip(rows, wide or ((),) * len(rows), strict=True)
     ]
     first = 0 if namespaces else 1
     return table(("NAMESPACE", *header)[first:], [line[first:] for line in cells], width=width)

@@ -32,6 +32,7 @@ def recorded_row(row: type[R], run: Run) -> R:
         ended=_time(run.ended_at),
         message=one_line(run.message),
         live=False,
+        labels=run.labels,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from fournos.engine.kube.resource import Obj, key_of, uid_of
@@ -40,6 +41,7 @@ class JobRow:
     message: str
     live: bool = True
     """False if only the history has it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, job: Obj) -> Self:
@@ -58,6 +60,7 @@ class JobRow:
             started=str(times.get("running") or ""),
             ended=str(times.get("finished") or "") if is_terminal(job) else "",
             message=one_line(status_of(job).get("message")),
+            labels=job["metadata"].get("labels") or {},
         )
 
     @property

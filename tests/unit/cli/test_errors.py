@@ -145,7 +145,9 @@ def test_completion_offers_names_and_is_silent_about_errors() -> None:
 
 
 def test_version() -> None:
-    assert Program(Api())("version").stdout.startswith("fournos 0.")
+    told = Program(Api())("version").stdout
+    assert told.startswith("fournos 0.")
+    assert Program(Api())("--version").stdout == told
     assert "api: fournos.dev/v1" in Program(Api())("version", "-o", "yaml").stdout
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import yaml
 
 from tests.unit.cli.api import Api, Program
@@ -68,6 +69,31 @@ def test_wide_of_all_namespaces() -> None:
     ]
     assert "high" in lines[2] and "Night run" in lines[2]
     assert lines[3].split().count("busy") == 2, "its name is its display name, too"
+
+
+def test_labels_are_columns_of_their_own() -> None:
+    result = Program(some_jobs())("list", "-L", "fournos.dev/matrix,team", "--phase", "Running,New")
+    assert [line.split()[-2:] for line in result.stdout.splitlines()] == [
+        ["TEAM", "MESSAGE"],
+        ["-", "-"],
+        ["-", "a"],
+    ]
+    assert " RAN  MATRIX  TEAM  MESSAGE" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("order", "sorted_names"),
+    [
+        ("name", ["busy", "fresh", "old", "young"]),
+        ("ran", ["old", "busy", "fresh", "young"]),
+        ("cluster", ["fresh", "young", "busy", "old"]),
+    ],
+)
+def test_a_list_is_sorted_in_every_format(order: str, sorted_names: list[str]) -> None:
+    program = Program(some_jobs())
+    assert names(program, "--sort-by", order) == sorted_names
+    lines = program("list", "--sort-by", order).stdout.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == sorted_names
 
 
 def test_a_narrow_terminal_cuts_the_last_column() -> None:
