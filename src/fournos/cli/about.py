@@ -13,7 +13,6 @@ from fournos import __version__
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli
 
-
 VERSION: Final = f"fournos {__version__} ({FOURNOS_JOB.api_version})"
 
 

@@ -50,6 +50,12 @@ COMMANDS: Final = (
         "Stop jobs: cancel their runs, let the finally tasks clean up, give the quota back.",
     ),
     CommandEntry(
+        "stop:hold",
+        ("hold",),
+        "Hold jobs: they leave the queue, and give their quota back, until they are released.",
+    ),
+    CommandEntry("stop:release", ("release",), "Release held jobs: they are queued anew."),
+    CommandEntry(
         "stop:delete",
         ("delete", "rm"),
         "Delete jobs, with all that was made for them: runs, logs, copies of secrets.",

@@ -1,7 +1,8 @@
-"""fournos stop and fournos delete."""
+"""fournos stop, hold, release and delete."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -13,8 +14,8 @@ from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NamesArgument, find_job
 from fournos.engine.kube.resource import Obj, key_of, uid_of
-from fournos.insight.stopping import decide_stop
-from fournos.insight.values import count, name_of, phase_of
+from fournos.insight.stopping import HoldVerdict, decide_hold, decide_release, decide_stop
+from fournos.insight.values import count, name_of, phase_of, spec_of
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -52,6 +53,43 @@ async def stop(
             report = cli.output.warn if verdict.ended else cli.output.say
             report(verdict.message)
             worst = max(worst, Exit.FINISHED if verdict.ended else Exit.OK)
+    return worst
+
+
+async def hold(cli: Cli, names: NamesArgument, yes: YesOption = False) -> int:
+    """Hold jobs: they leave the queue, and give their quota back, until they are released.
+
+    The run of a job that is under way is stopped first, with its finally tasks. On a terminal it asks then.
+
+    \b
+    fournos hold nightly-x7k2m
+    fournos list -o name --owner me --phase Pending | xargs fournos hold
+    """
+    async with cli.session() as session:
+        jobs = await _found(cli, session, names)
+        if live := [job for job in jobs if phase_of(job) in HOLDING and not spec_of(job).get("suspend")]:
+            _ask(cli, f"Really stop {_list(live)} until released?", yes)
+        return await _suspend(cli, session, jobs, decide_hold)
+
+
+async def release(cli: Cli, names: NamesArgument) -> int:
+    """Release held jobs: they are queued anew.
+
+    \b
+    fournos release nightly-x7k2m
+    """
+    async with cli.session() as session:
+        return await _suspend(cli, session, await _found(cli, session, names), decide_release)
+
+
+async def _suspend(cli: Cli, session: CliSession, jobs: list[Obj], decide: Callable[..., HoldVerdict]) -> int:
+    worst = Exit.OK
+    for job in jobs:
+        verdict = decide(job, clock=cli.world.now())
+        if verdict.suspend is not None:
+            await session.api.patch(FOURNOS_JOB, key_of(job), {"spec": {"suspend": verdict.suspend}})
+        (cli.output.warn if verdict.ended else cli.output.say)(verdict.message)
+        worst = max(worst, Exit.FINISHED if verdict.ended else Exit.OK)
     return worst
 
 

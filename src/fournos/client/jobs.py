@@ -31,7 +31,7 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
 from fournos.insight.log_sources import WantedLogs
-from fournos.insight.stopping import StopVerdict, decide_stop
+from fournos.insight.stopping import HoldVerdict, StopVerdict, decide_hold, decide_release, decide_stop
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import status_of
 
@@ -178,6 +178,23 @@ class AsyncJob(AsyncWork, JobView):
         verdict = decide_stop(self._raw, now=now, clock=datetime.now(UTC))
         if verdict.shutdown:
             await self._patch({"spec": {"shutdown": verdict.shutdown}})
+        return verdict
+
+    @typed
+    async def hold(self) -> HoldVerdict:
+        """Takes the job out of the queue until `release`; a run that is under way is stopped first."""
+        await self.refresh()
+        return await self._suspend(decide_hold(self._raw, clock=datetime.now(UTC)))
+
+    @typed
+    async def release(self) -> HoldVerdict:
+        """Queues a held job again."""
+        await self.refresh()
+        return await self._suspend(decide_release(self._raw, clock=datetime.now(UTC)))
+
+    async def _suspend(self, verdict: HoldVerdict) -> HoldVerdict:
+        if verdict.suspend is not None:
+            await self._patch({"spec": {"suspend": verdict.suspend}})
         return verdict
 
     async def retry(self, /, **changes: Any) -> AsyncJob:

@@ -66,6 +66,8 @@ class Job(Work, JobView):
     explain = blocking(AsyncJob.explain)
     estimate = blocking(AsyncJob.estimate)
     stop = blocking(AsyncJob.stop)
+    hold = blocking(AsyncJob.hold)
+    release = blocking(AsyncJob.release)
     retry = one_of(AsyncJob.retry, _job)
     resubmit = one_of(AsyncJob.resubmit, _job)
 

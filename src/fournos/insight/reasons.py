@@ -12,7 +12,7 @@ from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.failure import failure
-from fournos.insight.queue_reasons import kept_from_quota, patch_command, with_kueue
+from fournos.insight.queue_reasons import kept_from_quota, with_kueue
 from fournos.insight.shortage import short
 from fournos.insight.startup import starting
 from fournos.insight.tasks import FAILED, RUNNING, tasks
@@ -197,9 +197,8 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
     messages = _messages(job)
     if spec_of(job).get("suspend"):
-        fix = patch_command("fournosjob", job, '{"spec":{"suspend":false}}')
-        text = f"{name} is suspended by its own spec.suspend."
-        return Explanation(text, advice=(f"queue it: {fix}",), cause=Cause.SUSPENDED)
+        text = f"{name} is held by its own spec.suspend."
+        return Explanation(text, advice=(f"queue it: fournos release {name}",), cause=Cause.SUSPENDED)
     retry_at = moment(status_of(job).get("retryAt"))
     if retry_at and retry_at > now:
         wait = between(now.isoformat(), retry_at.isoformat(), now)

@@ -183,7 +183,7 @@ def ended_job(*, attempt: int) -> dict[str, Any]:
             world(pending(), workload(conditions=[{"type": "QuotaReserved", "status": "True"}])),
             "has its quota, and waits for admission checks.",
         ),
-        (world(pending(spec={"suspend": True})), "is suspended by its own spec.suspend."),
+        (world(pending(spec={"suspend": True})), "is held by its own spec.suspend."),
         (
             world(pending(status={"retryAt": "2030-01-01T12:00:20Z"})),
             "failed and is tried again in 20s.",

@@ -52,7 +52,7 @@ def test_the_whole_queue_in_order_with_a_reason_for_each() -> None:
     assert [re.split(r"  +", line)[-1] for line in lines[1:]] == [
         "no room",
         "wants cluster-1 for itself; 1 job on it must end first.",
-        "is suspended by its own spec.suspend.",
+        "is held by its own spec.suspend.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""fournos stop and delete: what is written, and truthful answers."""
+"""fournos stop, hold, release and delete: what is written, and truthful answers."""
 
 from __future__ import annotations
 
@@ -36,6 +36,30 @@ def test_jobs_that_have_ended_are_named_and_the_others_are_stopped() -> None:
     assert result.exit_code == 7
     assert "over has ended already: Failed 5m ago. Nothing to stop." in result.stderr
     assert [write[1] for write in api.writes] == ["bench/one"]
+
+
+def test_a_job_is_held_once_and_released_once() -> None:
+    api = Api(job("one", "Pending"), job("two", "Running", spec={"suspend": True}), job("over", "Failed"))
+    result = Program(api)("hold", "one", "two", "over")
+    assert result.exit_code == 7
+    assert result.stdout == (
+        "one is held: it leaves the queue. Queue it again: fournos release one\ntwo is held already.\n"
+    )
+    assert "over has ended already: Failed. Nothing to hold." in result.stderr
+    result = Program(api)("release", "two")
+    assert (result.exit_code, result.stdout) == (0, "two is released: it is queued anew.\n")
+    assert api.writes == [
+        ("patch", "bench/one", {"spec": {"suspend": True}}),
+        ("patch", "bench/two", {"spec": {"suspend": False}}),
+    ]
+    assert Program(Api(job("one")))("release", "one").stdout == "one is not held.\n"
+
+
+def test_a_run_that_a_hold_stops_is_named_and_a_job_that_is_stopped_is_not_held() -> None:
+    api = Api(job("one", "Running"), job("two", "Stopping", spec={"shutdown": "Stop"}))
+    told = Program(api)("hold", "one", "two").stdout
+    assert "one is held: its run is stopped, its finally tasks run." in told
+    assert "two is being stopped: it does not run again." in told
 
 
 def test_a_wrong_name_stops_nothing() -> None:

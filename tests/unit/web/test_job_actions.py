@@ -25,7 +25,7 @@ from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import Visit, visit
 
 RUNS = f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs"
-ALL = {"stop", "retry", "delete", "keep", "release", "forget"}
+ALL = {"stop", "hold", "unhold", "retry", "delete", "keep", "release", "forget"}
 
 
 async def a_job(api: Api, phase: str = "Running", name: str = "one") -> dict[str, str]:
@@ -50,6 +50,16 @@ async def test_stop_writes_shutdown() -> None:
         assert done.notice == "one: stopping, its finally tasks run."
         await act(here, actions.stop, {**form, "now": "yes"})
         assert api.job("one")["spec"]["shutdown"] == "Terminate"
+
+
+async def test_a_job_is_held_and_released() -> None:
+    api = Api()
+    form = await a_job(api, "Pending")
+    async with visit(api) as here:
+        done = await act(here, actions.hold, form)
+        assert (done.notice, api.job("one")["spec"]["suspend"]) == ("one is held: it leaves the queue.", True)
+        done = await act(here, actions.unhold, form)
+        assert (done.location, api.job("one")["spec"]["suspend"]) == (f"/jobs/{NS}/one", False)
 
 
 async def test_delete_deletes_that_job() -> None:
@@ -169,7 +179,8 @@ async def test_a_job_that_is_gone_is_not_stopped() -> None:
 @pytest.mark.parametrize(
     ("subject", "shown"),
     [
-        (about({}), ["Stop", "Stop now", "Keep", "Let expire", "Delete"]),
+        (about({}), ["Stop", "Stop now", "Hold", "Keep", "Let expire", "Delete"]),
+        (about({"suspend": True}), ["Stop", "Stop now", "Release", "Keep", "Let expire", "Delete"]),
         (about({"shutdown": "Stop"}, "Stopping"), ["Stop now", "Keep", "Let expire", "Delete"]),
         (about({"shutdown": "Terminate"}, "Stopping"), ["Keep", "Let expire", "Delete"]),
         (about({}, "Failed"), ["Retry", "Keep", "Let expire", "Delete"]),

@@ -49,6 +49,8 @@ RUN: Final = Resource("history.fournos.dev", "v1", "Run", "runs")
 """What rules about the history name; no API server has it."""
 _RIGHTS: Final = {
     "stop": ("patch", FOURNOS_JOB, ""),
+    "hold": ("patch", FOURNOS_JOB, ""),
+    "unhold": ("patch", FOURNOS_JOB, ""),
     "retry": ("create", FOURNOS_JOB, ""),
     "delete": ("delete", FOURNOS_JOB, ""),
     "keep": ("update", RUN, "keep"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.jobs import AsyncJob
+from fournos.insight.stopping import HoldVerdict
 from fournos.insight.values import is_terminal, name_of, phase_of
 from fournos.web.errors import PageError
 from fournos.web.routes import Action, Call, Done
@@ -38,6 +39,23 @@ async def stop(call: Call, form: Mapping[str, str]) -> Done:
     about, job = await _live(call, form)
     verdict = await job.stop(now=form.get("now") == "yes")
     message = verdict.message.partition(" Follow it:")[0]
+    return Done(about.address(), message, Written(FOURNOS_JOB, job.raw))
+
+
+async def hold(call: Call, form: Mapping[str, str]) -> Done:
+    return await _suspended(call, form, AsyncJob.hold)
+
+
+async def unhold(call: Call, form: Mapping[str, str]) -> Done:
+    return await _suspended(call, form, AsyncJob.release)
+
+
+async def _suspended(
+    call: Call, form: Mapping[str, str], act: Callable[[AsyncJob], Awaitable[HoldVerdict]]
+) -> Done:
+    about, job = await _live(call, form)
+    verdict = await act(job)
+    message = verdict.message.partition(" Queue it again:")[0]
     return Done(about.address(), message, Written(FOURNOS_JOB, job.raw))
 
 
@@ -84,5 +102,5 @@ async def forget(call: Call, form: Mapping[str, str]) -> Done:
 
 ACTIONS: Final = tuple(
     Action(name=f"{act.__name__} job", path=f"/jobs/{{namespace}}/{{name}}/{act.__name__}", act=act)
-    for act in (stop, delete, retry, keep, release, forget)
+    for act in (stop, hold, unhold, delete, retry, keep, release, forget)
 )

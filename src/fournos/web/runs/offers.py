@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
-from fournos.engine.kube.resource import is_terminating
+from fournos.engine.kube.resource import Obj, is_terminating
 from fournos.insight.values import is_terminal, name_of, spec_of
 from fournos.web.runs.subject import JobSubject
 
@@ -55,6 +55,8 @@ def _all(about: JobSubject) -> Iterator[EstimateOffer]:
                 danger=True,
                 fields={"now": "yes"},
             )
+        if not spec_of(job).get("shutdown"):
+            yield _hold(job, name, words)
     if ended:
         yield EstimateOffer(
             "retry",
@@ -91,3 +93,17 @@ def _all(about: JobSubject) -> Iterator[EstimateOffer]:
             "",
             danger=True,
         )
+
+
+def _hold(job: Obj, name: str, words: str) -> EstimateOffer:
+    if spec_of(job).get("suspend"):
+        question = "The job is queued anew."
+        return EstimateOffer("unhold", "Release", question, f"Release {name}", f"fournos release {words}")
+    return EstimateOffer(
+        "hold",
+        "Hold",
+        "The job leaves the queue until it is released. A run that is under way is stopped first; "
+        "its finally tasks run.",
+        f"Hold {name}",
+        f"fournos hold {words}",
+    )
