@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from fournos.api.phase import run_times
 from fournos.client.display import html, text
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.timeline import TimelineEntry, timeline
@@ -205,7 +206,7 @@ class JobView(View):
         return ", ".join(f"{entry.phase} {short(entry.length)}" for entry in timeline(self.raw, now))
 
     def _columns(self) -> dict[str, Any]:
-        times = status_of(self.raw).get("phaseTimes") or {}
+        began, ended = run_times(self.raw)
         lengths = {entry.phase.lower(): entry.length for entry in self.timeline}
         gpus = hardware_of(self.raw)
         return {
@@ -215,8 +216,8 @@ class JobView(View):
             "gpu_type": gpus.get("gpuType"),
             "gpu_count": gpus.get("gpuCount"),
             "attempt": status_of(self.raw).get("attempt"),
-            "started": moment(times.get("running")),
-            "finished": moment(times.get("finished")),
+            "started": moment(began),
+            "finished": moment(ended),
             **{f"{phase}_for": lengths.get(phase) for phase in ("resolving", "pending", "running")},
         }
 
