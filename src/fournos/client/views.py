@@ -10,6 +10,7 @@ from fournos.client.display import html, text
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.timeline import TimelineEntry, timeline
 from fournos.insight.values import (
+    conditions_of,
     created,
     hardware,
     hardware_of,
@@ -86,8 +87,7 @@ class View:
         # Imported here: the models take a third of the client's import time.
         from fournos.engine.api.model import StatusCondition
 
-        found = status_of(self.raw).get("conditions") or ()
-        return tuple(StatusCondition.model_validate(one) for one in found)
+        return tuple(StatusCondition.model_validate(one) for one in conditions_of(self.raw))
 
     # --- as notebooks, terminals and data frames show it -------------------------------------------------
 
@@ -105,7 +105,7 @@ class View:
 
     def _timeline(self, now: datetime) -> str:
         """The true conditions in the order in which they became true, with the time since then."""
-        found = [one for one in status_of(self.raw).get("conditions") or () if one.get("status") == "True"]
+        found = [one for one in conditions_of(self.raw) if one.get("status") == "True"]
         found.sort(key=lambda one: str(one.get("lastTransitionTime") or ""))
         return ", ".join(f"{one.get('type')} {since(one.get('lastTransitionTime'), now)}" for one in found)
 
