@@ -59,7 +59,7 @@ async def _subject(service: HistoryService, run: Run) -> ComparedRun:
     return ComparedRun(
         name=run.name,
         fingerprint=_fingerprint(recorded, job),
-        records=await (await service.results()).of(run.identity),
+        records=await (await service.results()).of(run.identity, last_attempt=True),
         spec=job.get("spec") or {},
         provenance=provenance,
         hardware={"cluster": run.target} if run.target else {},

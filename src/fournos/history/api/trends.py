@@ -93,7 +93,7 @@ async def trends_of(
         run.fingerprint, scope.namespaces, cluster=scope.cluster, kpi_id=kpi, newest=runs
     )
     pinned = await verdicts.baseline(run.namespace_uid, run.fingerprint)
-    records = await results.of(pinned.run.identity) if pinned else ()
+    records = await results.of(pinned.run.identity, last_attempt=True) if pinned else ()
     values = baseline_values(run.fingerprint, records)
     report = await asyncio.to_thread(judge, series, values)
     acknowledgements = await verdicts.acknowledged(
