@@ -63,8 +63,7 @@ class Announcer:
 async def _context(store: HistoryStore, news: News) -> NewsContext:
     run, before = Identity.of(news.run), Identity.of(news.before)
     documents = [await store.document(one, Document.PROVENANCE) or {} if one else {} for one in (before, run)]
-    return NewsContext(
-        await store.get(run) if run else None,
-        await store.get(before) if before else None,
-        causes(*documents) if all(documents) else (),
-    )
+    began, previous = [await store.get(one) if one else None for one in (run, before)]
+    moved = bool(began and previous and began.target != previous.target)
+    where = (f"cluster {previous.target} -> {began.target}",) if moved and began and previous else ()
+    return NewsContext(began, previous, (*where, *(causes(*documents) if all(documents) else ())))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
@@ -57,6 +57,44 @@ def differences(subjects: Sequence[ComparedRun]) -> tuple[Difference, ...]:
     )
     different += _section(Section.HARDWARE, [dict(flat(subject.hardware)) for subject in subjects])
     return tuple(different)
+
+
+def not_recorded(subjects: Sequence[ComparedRun]) -> tuple[str, ...]:
+    """What could differ between the runs and is not recorded of all of them, for people."""
+    lacking = [
+        f"{text}{_of(names, len(subjects))}"
+        for text, has in _RECORDED.items()
+        if (names := [subject.name for subject in subjects if not has(subject)])
+    ]
+    return (*lacking, *_NEVER_RECORDED)
+
+
+def _of(names: Sequence[str], everyone: int) -> str:
+    return f" of {', '.join(names)}" if len(names) < everyone else ""
+
+
+def _tasks_recorded(subject: ComparedRun) -> bool:
+    """True if the steps of all tasks are in the Pipeline itself: of a Task by name only the name is."""
+    plan = subject.provenance.get("pipelineSpec") or {}
+    tasks = [*(plan.get("tasks") or ()), *(plan.get("finally") or ())]
+    return bool(tasks) and all(task.get("taskSpec") for task in tasks)
+
+
+_RECORDED: Final[Mapping[str, Callable[[ComparedRun], bool]]] = {
+    "the spec": lambda subject: bool(subject.spec),
+    "the Pipeline": lambda subject: bool(subject.provenance.get("pipelineSpec")),
+    "the Tasks that it names (steps, scripts, defaults)": _tasks_recorded,
+    "image digests": lambda subject: bool(subject.provenance.get("images")),
+    "the engine's revision": lambda subject: bool(
+        subject.provenance.get("engine") or not subject.spec.get("executionEngine")
+    ),
+}
+"""What may be recorded of a run → whether it is."""
+_NEVER_RECORDED: Final = (
+    "ConfigMaps and Secrets",
+    "nodes",
+    "versions of the target (Kubernetes, driver)",
+)
 
 
 def causes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
