@@ -132,7 +132,7 @@ class Document(StrEnum):
     QUOTA = "quota"
     """The quota that its Workload holds or held, by flavor and resource."""
     PROVENANCE = "provenance"
-    """Image digests, Pipeline with its resolved spec, SHAs of the execution engine, driver, GPU."""
+    """Tasks with their steps, image digests, Pipeline with its resolved spec, SHAs of the engine."""
     PROBLEMS = "problems"
     """What of the results that its run returned could not be stored, and why: texts."""
 

@@ -153,6 +153,8 @@ async def test_a_job_is_recorded_from_its_creation_to_its_end() -> None:
     assert documents[Document.TASKS][0]["tasks"][0]["name"] == "run"
     images = documents[Document.PROVENANCE]["images"]
     assert images == {"run/step-main": {"imageID": "registry.test/bench@sha256:1"}}
+    task = documents[Document.PROVENANCE]["tasks"]["run"]
+    assert task["taskSpec"] == {"steps": [{"name": "main", "image": "bench"}]} and task["digest"]
     assert found["status"]["archivedAt"]
     assert (condition(found, "Archived") or {})["reason"] == "Pending"
 
