@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from fournos.history.alerts.body import body
 from fournos.history.alerts.due import UNDER_WAY, Delivery, News
 from fournos.history.alerts.events import Events
 from fournos.history.alerts.receiver import NewsContext, SendOutcome
+from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.store import HistoryStore
 from fournos.history.store.announcements import KEPT, Announcements
@@ -87,6 +89,24 @@ async def test_a_regression_is_sent_once(store: HistoryStore) -> None:
     await measured(store, 26, 61)
     await look(store, receiver)
     assert len(receiver.bodies) == 1, "calculated anew with a further run"
+
+
+async def test_what_changed_with_a_run_is_named(store: HistoryStore) -> None:
+    """Runs of one class may be of several clusters."""
+    await drop(store)
+    steps = {11: "bench --batch=8", 20: "bench --batch=16"}
+    for number, script in steps.items():
+        run = await store.get(Identity("here", "bench", f"uid-{number}"))
+        assert run is not None
+        moved = replace(run, target=f"cluster-{number}", resource_version=run.resource_version + 1)
+        tasks = {"run": {"digest": script, "taskSpec": {"steps": [{"script": script}]}}}
+        await store.record(Record(moved, documents={Document.PROVENANCE: {"tasks": tasks}}))
+    receiver = Receiver()
+    await look(store, receiver)
+    assert receiver.bodies[0]["fournos"]["causes"] == [
+        "cluster cluster-11 -> cluster-20",
+        "tasks.run.taskSpec.steps[0].script bench --batch=8 -> bench --batch=16",
+    ]
 
 
 async def test_what_is_acknowledged_is_not_sent(store: HistoryStore) -> None:

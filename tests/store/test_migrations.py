@@ -8,6 +8,7 @@ import json
 import pkgutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,9 @@ async def test_from_every_revision_to_the_latest(empty_url: str, revision: str) 
         await connection.run_sync(fill, revision)
     await engine.dispose()
     async with await HistoryStore.open(empty_url) as store:
-        assert await store.get(FULL.identity) == FULL
+        # Revisions before 0011 have no time of the last begin of a run.
+        migrated = FULL if revision >= "0011" else replace(FULL, running_at=None)
+        assert await store.get(FULL.identity) == migrated
         assert await store.get(a_run(1).identity) == a_run(1)
         assert await found_by_trigrams(store, "JOB-1") == (a_run(1),)
         assert await store.waits(FULL.identity) == (

@@ -130,6 +130,21 @@ async def test_a_series_holds_what_is_comparable(store: HistoryStore) -> None:
     assert [point.value for one in newest for point in one.points if len(one.points) == 2] == [102, 103]
 
 
+async def test_what_an_evicted_attempt_pushed_is_no_point(store: HistoryStore) -> None:
+    """Of the tests that the last attempt did not repeat; of those it did, the later record replaces it."""
+    partial = record(kpi(1.0), labels={"model_name": "granite"}, timestamp=at(10))
+    whole = record(kpi(7.0), timestamp=at(40))
+    run = await a_run_with(store, 0, partial, whole, attempts=2, started_at=at(5), running_at=at(30))
+    results = Results(store)
+    (one,) = await results.series(PRINT, None)
+    assert [point.value for point in one.points] == [7.0]
+    assert [kpi.value for kpis in (await results.earlier(PRINT, None)).values() for kpi in kpis] == [7.0]
+    assert await results.of(run.identity) == (partial, whole), "it is kept for people"
+    assert await results.of(run.identity, last_attempt=True) == (whole,)
+    await store.record(Record(replace(run, attempts=1, resource_version=901)))
+    assert len(await results.series(PRINT, None)) == 2, "of a single attempt the times do not count"
+
+
 async def test_repeats_in_a_run_are_one_point(store: HistoryStore) -> None:
     tests = [record(kpi(float(value)), run_id=str(value), timestamp=at(value)) for value in (1, 5, 9)]
     await a_run_with(store, 0, *tests)

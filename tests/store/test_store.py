@@ -25,6 +25,7 @@ FULL = a_run(
     queued_at=at(8),
     admitted_at=at(9.25),
     started_at=at(10),
+    running_at=at(10),
     ended_at=at(70),
     ending=Ending.OBSERVED,
     failure="Quota",

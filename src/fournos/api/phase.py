@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Self
+from typing import Any, Final, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +65,15 @@ OF_APPWRAPPERS: Final = (
     *("Suspended", "Resuming", "Running", "Resetting", "Suspending", "Terminating", "Succeeded", "Failed"),
 )
 OF_MINICLUSTERS: Final = ("Waiting", "Running", "Ready", "Finished")
+
+
+def run_times(job: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns when a FournosJob last began to run and when it ended, in RFC 3339; "" until then.
+
+    It runs from entering Running, when its PipelineRun is made, to its end: all that show how long a job ran
+    go by this.
+    """
+    status = job.get("status") or {}
+    times = status.get("phaseTimes") or {}
+    ended = times.get("finished") if status.get("phase") in TERMINAL else ""
+    return str(times.get("running") or ""), str(ended or "")

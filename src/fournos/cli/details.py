@@ -11,7 +11,7 @@ from fournos.cli.output import table
 from fournos.cli.progress import headline
 from fournos.engine.kube.resource import Obj
 from fournos.insight.queued import workload_state
-from fournos.insight.values import created, name_of, one_line, since, status_of
+from fournos.insight.values import conditions_of, created, name_of, one_line, since
 
 
 def details(
@@ -46,7 +46,7 @@ def condition_table(obj: Obj, now: datetime, width: int | None) -> list[Text]:
             since(c.get("lastTransitionTime"), now),
             one_line(c.get("message")),
         )
-        for c in status_of(obj).get("conditions") or ()
+        for c in conditions_of(obj)
     ]
     header = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
     return table(header, rows, width=width and width - 2) if rows else []

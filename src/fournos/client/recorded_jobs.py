@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import MissingError, NotAllowedError, UnreachableError
+from fournos.systems.jobs.names import ARCHIVED
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
@@ -30,7 +31,16 @@ async def read_recorded_job(history: AsyncHistory, name: str, *, namespace: str 
     from fournos.history.records import Document
 
     found = await history.run(name, kind=FOURNOS_JOB.kind, namespace=namespace)
-    return RecordedJob(await history.document(found.run, Document.OBJECT), found)
+    return RecordedJob(_without_archived(await history.document(found.run, Document.OBJECT)), found)
+
+
+def _without_archived(job: Obj) -> Obj:
+    """Leaves out the condition Archived: it says what was not yet so when the job was recorded."""
+    conditions = (job.get("status") or {}).get("conditions")
+    if not conditions:
+        return job
+    others = [one for one in conditions if one.get("type") != ARCHIVED]
+    return {**job, "status": {**job["status"], "conditions": others}}
 
 
 async def recorded_job(

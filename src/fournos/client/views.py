@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from fournos.api.phase import run_times
 from fournos.client.display import html, text
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.timeline import TimelineEntry, timeline
 from fournos.insight.values import (
+    conditions_of,
     created,
     hardware,
     hardware_of,
@@ -85,8 +87,7 @@ class View:
         # Imported here: the models take a third of the client's import time.
         from fournos.engine.api.model import StatusCondition
 
-        found = status_of(self.raw).get("conditions") or ()
-        return tuple(StatusCondition.model_validate(one) for one in found)
+        return tuple(StatusCondition.model_validate(one) for one in conditions_of(self.raw))
 
     # --- as notebooks, terminals and data frames show it -------------------------------------------------
 
@@ -104,7 +105,7 @@ class View:
 
     def _timeline(self, now: datetime) -> str:
         """The true conditions in the order in which they became true, with the time since then."""
-        found = [one for one in status_of(self.raw).get("conditions") or () if one.get("status") == "True"]
+        found = [one for one in conditions_of(self.raw) if one.get("status") == "True"]
         found.sort(key=lambda one: str(one.get("lastTransitionTime") or ""))
         return ", ".join(f"{one.get('type')} {since(one.get('lastTransitionTime'), now)}" for one in found)
 
@@ -205,7 +206,7 @@ class JobView(View):
         return ", ".join(f"{entry.phase} {short(entry.length)}" for entry in timeline(self.raw, now))
 
     def _columns(self) -> dict[str, Any]:
-        times = status_of(self.raw).get("phaseTimes") or {}
+        began, ended = run_times(self.raw)
         lengths = {entry.phase.lower(): entry.length for entry in self.timeline}
         gpus = hardware_of(self.raw)
         return {
@@ -215,8 +216,8 @@ class JobView(View):
             "gpu_type": gpus.get("gpuType"),
             "gpu_count": gpus.get("gpuCount"),
             "attempt": status_of(self.raw).get("attempt"),
-            "started": moment(times.get("running")),
-            "finished": moment(times.get("finished")),
+            "started": moment(began),
+            "finished": moment(ended),
             **{f"{phase}_for": lengths.get(phase) for phase in ("resolving", "pending", "running")},
         }
 

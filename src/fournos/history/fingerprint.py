@@ -31,7 +31,10 @@ from fournos.engine.kube.resource import Obj
 from fournos.insight.values import spec_of, status_of
 
 CLUSTER_CLASS_LABEL: Final = "fournos.dev/cluster-class"
-"""Label of a FournosCluster: clusters with the same value are interchangeable for benchmarks."""
+"""Label of a FournosCluster, or of a ResourceFlavor: clusters with the same value are interchangeable for
+benchmarks."""
+GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+"""Label of nodes with the full GPU model, which a ResourceFlavor may select by."""
 CLUSTERLESS: Final = "clusterless"
 
 _VERSION_KEYS: Final = frozenset(
@@ -154,36 +157,48 @@ def _params(spec: Mapping[str, Any], counting: str | None) -> str:
     return _canonical(values) if values else ""
 
 
-def fingerprint_of(job: Obj, cluster: Obj | None = None) -> Fingerprint:
+def fingerprint_of(job: Obj, target: Obj | None = None) -> Fingerprint:
     """Returns the fingerprint of a FournosJob object.
 
-    `cluster` is the FournosCluster that it is assigned to; None if there is no such object.
+    `target` is the FournosCluster that it is assigned to, else the ResourceFlavor; None if there is neither.
     """
     spec, status = spec_of(job), status_of(job)
     resolved = status.get("resolved") or {}
-    target = str(status.get("cluster") or spec.get("cluster") or "")
-    hardware = resolved.get("hardware") or spec.get("hardware") or {}
-    found = cluster_class(cluster, str(hardware.get("gpuType") or "")) if cluster else ""
-    return fingerprint(spec, resolved, found or target)
+    name = str(status.get("cluster") or spec.get("cluster") or "")
+    return fingerprint(spec, resolved, target_class(name, target, gpu_type_of(spec, resolved)))
 
 
-def cluster_class(cluster: Obj, gpu_type: str = "") -> str:
-    """The class of a FournosCluster: clusters of one class give the same numbers.
+def gpu_type_of(spec: Mapping[str, Any], resolved: Mapping[str, Any] | None) -> str:
+    """Returns the short name of the GPUs that a job has, or asks for; "" if it has none."""
+    return str(((resolved or {}).get("hardware") or spec.get("hardware") or {}).get("gpuType") or "")
 
-    Its label decides.  Without the label, the full GPU models and their number in a node do: short names hide
-    differences of memory and form.  A cluster without GPUs of the type, or a job without GPUs, has no class
-    (""); the cluster's name stands for it.
+
+def target_class(name: str, target: Obj | None, gpu_type: str) -> str:
+    """Returns the class of the cluster `name`, which `target` describes (as in `fingerprint_of`).
+
+    Nothing but its GPUs is known of a cluster that names no class, and these are parts of their own: "".
+    Of a job without GPUs nothing shows that clusters are alike, so that each is a class.
     """
-    labels = cluster["metadata"].get("labels") or {}
+    return (cluster_class(target, gpu_type) if target is not None else "") or ("" if gpu_type else name)
+
+
+def cluster_class(target: Obj, gpu_type: str = "") -> str:
+    """The class that a FournosCluster or a ResourceFlavor names: clusters of one class give the same numbers.
+
+    Its label decides.  Without the label, the full GPU models and their number in a node do, of a flavor the
+    full model in its labels or its nodes': short names hide differences of memory and form.  "" if it names
+    none, as a cluster without GPUs of the type.
+    """
+    labels = {**(spec_of(target).get("nodeLabels") or {}), **(target["metadata"].get("labels") or {})}
     if label := str(labels.get(CLUSTER_CLASS_LABEL) or ""):
         return label
-    gpus = (status_of(cluster).get("hardware") or spec_of(cluster).get("hardware") or {}).get("gpus") or ()
+    gpus = (status_of(target).get("hardware") or spec_of(target).get("hardware") or {}).get("gpus") or ()
     models = sorted(
         f"{gpu.get('model')}x{_per_node(gpu)}"
         for gpu in gpus
         if gpu_type and gpu.get("shortName") == gpu_type
     )
-    return "+".join(models)
+    return "+".join(models) or (str(labels.get(GPU_PRODUCT_LABEL) or "") if gpu_type else "")
 
 
 def differs(first: Fingerprint, second: Fingerprint) -> list[FingerprintDifference]:

@@ -28,7 +28,7 @@ def recorded_row(row: type[R], run: Run) -> R:
         cluster=run.target,
         hardware=hardware_text({"gpuType": run.gpu_type, "gpuCount": run.gpu_count}).removeprefix("-"),
         submitted=format_time(run.submitted_at),
-        started=_time(run.started_at),
+        started=_time(run.ran_from),
         ended=_time(run.ended_at),
         message=one_line(run.message),
         live=False,

@@ -100,6 +100,9 @@ class Run:
     queued_at: datetime | None = None
     admitted_at: datetime | None = None
     started_at: datetime | None = None
+    """When the first container of the first attempt started: the end of the first wait."""
+    running_at: datetime | None = None
+    """When it last began to run (of a FournosJob, `fournos.api.phase.run_times`); None in older records."""
     ended_at: datetime | None = None
     ending: Ending = Ending.OPEN
     failure: str = ""
@@ -111,6 +114,11 @@ class Run:
     @property
     def key(self) -> Key:
         return Key(self.identity.namespace, self.name)
+
+    @property
+    def ran_from(self) -> datetime | None:
+        """From when to `ended_at` it ran, as lists show it; None if it has not begun."""
+        return self.running_at or self.started_at
 
 
 class Document(StrEnum):
@@ -124,7 +132,7 @@ class Document(StrEnum):
     QUOTA = "quota"
     """The quota that its Workload holds or held, by flavor and resource."""
     PROVENANCE = "provenance"
-    """Image digests, Pipeline with its resolved spec, SHAs of the execution engine, driver, GPU."""
+    """Tasks with their steps, image digests, Pipeline with its resolved spec, SHAs of the engine."""
     PROBLEMS = "problems"
     """What of the results that its run returned could not be stored, and why: texts."""
 

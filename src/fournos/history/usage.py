@@ -9,6 +9,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from pydantic import ConfigDict
 
+from fournos.api.phase import run_times
 from fournos.engine.kube.resource import Obj
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import WIRE
@@ -117,8 +118,8 @@ def _hours(one: Use, since: datetime, until: datetime) -> float | None:
 
 def of_job(job: Obj) -> Use | None:
     """The use of a FournosJob that is not gone; None if it has not started."""
-    times = status_of(job).get("phaseTimes") or {}
-    start = moment(times.get("running"))
+    began, ended = run_times(job)
+    start = moment(began)
     if start is None:
         return None
     what = fingerprint(spec_of(job), status_of(job).get("resolved"))
@@ -129,5 +130,5 @@ def of_job(job: Obj) -> Use | None:
         what.gpu_type,
         what.gpu_count,
         start,
-        moment(times.get("finished")),
+        moment(ended),
     )

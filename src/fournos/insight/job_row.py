@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from fournos.api.phase import run_times
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.selection import cluster_of
 from fournos.insight.values import (
     created,
     display_name,
     hardware,
-    is_terminal,
     moment,
     one_line,
     phase_of,
@@ -37,6 +37,7 @@ class JobRow:
     hardware: str
     submitted: str
     started: str
+    """When its last run began (`fournos.api.phase.run_times`)."""
     ended: str
     message: str
     live: bool = True
@@ -46,7 +47,7 @@ class JobRow:
     @classmethod
     def of(cls, job: Obj) -> Self:
         """Returns the row of a live job."""
-        times = status_of(job).get("phaseTimes") or {}
+        started, ended = run_times(job)
         return cls(
             namespace=key_of(job).namespace,
             name=key_of(job).name,
@@ -57,8 +58,8 @@ class JobRow:
             cluster=cluster_of(job).removeprefix("-"),
             hardware=hardware(job).removeprefix("-"),
             submitted=created(job),
-            started=str(times.get("running") or ""),
-            ended=str(times.get("finished") or "") if is_terminal(job) else "",
+            started=started,
+            ended=ended,
             message=one_line(status_of(job).get("message")),
             labels=job["metadata"].get("labels") or {},
         )

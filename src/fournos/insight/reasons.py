@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from fournos.api.phase import run_times
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import Obj
@@ -183,11 +184,11 @@ def _ended(facts: Facts, now: datetime) -> Explanation:
 
 
 def _run_length(job: Obj, now: datetime) -> str:
-    times = status_of(job).get("phaseTimes") or {}
-    if not times.get("running"):
+    began, ended = run_times(job)
+    if not began:
         return ""
     which = "its last" if (status_of(job).get("attempt") or 1) > 1 else "a"
-    return f", after {which} run of {between(times['running'], times.get('finished'), now)}"
+    return f", after {which} run of {between(began, ended, now)}"
 
 
 # --- waiting for quota -----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from fournos.api.phase import NEW as NEW
 from fournos.api.phase import TERMINAL
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.resource import Obj
+from fournos.systems.jobs.names import ARCHIVED
 from fournos.systems.jobs.names import display_name as display_name
 
 
@@ -28,6 +29,25 @@ def spec_of(job: Obj) -> Mapping[str, Any]:
 
 def status_of(job: Obj) -> Mapping[str, Any]:
     return job.get("status") or {}
+
+
+def conditions_of(obj: Obj) -> list[Mapping[str, Any]]:
+    """The conditions of an object, with Archived as `status.archivedAt` says.
+
+    The operator writes that condition with its next write of the status only, which may never come.
+    """
+    status = status_of(obj)
+    archived = {
+        "type": ARCHIVED,
+        "status": "True",
+        "reason": "Recorded",
+        "message": "The history has recorded the end of the job",
+        "lastTransitionTime": status.get("archivedAt"),
+    }
+    return [
+        archived if status.get("archivedAt") and stated.get("type") == ARCHIVED else stated
+        for stated in status.get("conditions") or ()
+    ]
 
 
 def pod_phase(pod: Obj) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from fournos.history.api.trends import Trends
 from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, compare
 from fournos.history.compare.differences import ComparedRun
+from fournos.history.compare.left_out import LeftOut
 from fournos.history.fingerprint import fingerprint
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Point, Series
@@ -86,6 +88,16 @@ def test_a_gate_is_red_while_a_regression_is_open() -> None:
     assert result.exit_code == 1
     assert "Regression confirmed -19.9%, 7 of 10 runs since" in result.stdout
     assert Program(api)("trend", "a", "--fail-on", "new-regression").exit_code == 0
+
+
+def test_runs_that_are_left_out_are_named() -> None:
+    api = trends(1.0, 2.0)
+    (path,) = api.stored
+    left = LeftOut(3, "night-9", "uid-9", ("cluster class small, not big",))
+    found = replace(Trends(run("a"), (), judge(()), ()), left_out=(left,))
+    api.stored[path] = body(found, Trends)
+    assert "no results" in Program(api)("trend", "a").stderr
+    assert str(left) in Program(api)("trend", "a").stdout
 
 
 def test_a_sparkline() -> None:

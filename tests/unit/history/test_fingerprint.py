@@ -10,6 +10,7 @@ import pytest
 
 from fournos.history.fingerprint import (
     CLUSTER_CLASS_LABEL,
+    GPU_PRODUCT_LABEL,
     Fingerprint,
     FingerprintDifference,
     cluster_class,
@@ -171,10 +172,53 @@ def test_a_job_object() -> None:
     status = {"cluster": "cluster-1", "resolved": {"hardware": {"gpuType": "a100", "gpuCount": 8}}}
     job = {"metadata": {"name": "one"}, "spec": spec(), "status": status}
     assert fingerprint_of(job, cluster([SXM])).cluster_class == "NVIDIA-A100-SXM4-80GBx8"
-    assert fingerprint_of(job).cluster_class == "cluster-1"
-    assert fingerprint_of(job, cluster([])).cluster_class == "cluster-1"
+    assert fingerprint_of(job).cluster_class == ""
+    assert fingerprint_of(job, cluster([])).cluster_class == ""
     assert fingerprint_of({**job, "spec": spec(clusterless=True)}).cluster_class == "clusterless"
     assert fingerprint_of({**job, "status": {}}).cluster_class == ""
+
+
+def flavor(name: str, labels: dict[str, str] | None = None, **nodes: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels or {}}, "spec": {"nodeLabels": nodes}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"),
+    [
+        (flavor("a"), flavor("b"), True),
+        (flavor("a", {CLUSTER_CLASS_LABEL: "lab"}), flavor("b", {CLUSTER_CLASS_LABEL: "lab"}), True),
+        (flavor("a", {CLUSTER_CLASS_LABEL: "lab"}), flavor("b"), False),
+        (
+            flavor("a", **{GPU_PRODUCT_LABEL: "A100-SXM"}),
+            flavor("b", **{GPU_PRODUCT_LABEL: "A100-PCIE"}),
+            False,
+        ),
+        (
+            flavor("a", **{GPU_PRODUCT_LABEL: "A100-SXM"}),
+            flavor("b", **{GPU_PRODUCT_LABEL: "A100-SXM"}),
+            True,
+        ),
+        (flavor("a", **{"fournos.dev/cluster": "a"}), flavor("b", **{"fournos.dev/cluster": "b"}), True),
+    ],
+)
+def test_without_hearth_the_class_is_the_gpus_and_what_the_flavor_says(
+    first: Any, second: Any, alike: bool
+) -> None:
+    """Two like clusters are one class, as long as nothing says that they differ."""
+
+    def of(target: Any, **hardware: Any) -> Fingerprint:
+        status = {"cluster": target["metadata"]["name"], "resolved": {"hardware": hardware}}
+        return fingerprint_of({"metadata": {"name": "one"}, "spec": spec(), "status": status}, target)
+
+    gpus = {"gpuType": "a100", "gpuCount": 8}
+    assert (of(first, **gpus) == of(second, **gpus)) is alike
+    assert of(first, **gpus) != of(first, gpuType="a100", gpuCount=4) != of(first, gpuType="h200", gpuCount=4)
+
+
+def test_a_job_without_gpus_is_compared_within_its_cluster() -> None:
+    job = {"metadata": {"name": "one"}, "spec": {"pipeline": "p"}, "status": {"cluster": "a"}}
+    assert fingerprint_of(job, flavor("a")).cluster_class == "a"
+    assert fingerprint_of(job, flavor("a", {CLUSTER_CLASS_LABEL: "lab"})).cluster_class == "lab"
 
 
 def test_differences_are_named() -> None:

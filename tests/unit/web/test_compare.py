@@ -12,6 +12,7 @@ from fournos.history.api.trends import Trends
 from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, RowKey, compare
 from fournos.history.compare.differences import ComparedRun
+from fournos.history.compare.left_out import LeftOut
 from fournos.history.fingerprint import fingerprint
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline
@@ -50,6 +51,9 @@ def test_jobs_that_cannot_be_compared(given: list[str]) -> None:
         asked(given, NS)
 
 
+LEFT_OUT = LeftOut(3, "night-9", "u99", ("cluster class small, not big",))
+
+
 def subject(name: str, value: float, *, up: float = 1.0, **spec: Any) -> ComparedRun:
     kpis = (
         Kpi(kpi_id="a-latency", unit="ms", higher_is_better=False, value=10),
@@ -84,6 +88,7 @@ def test_overlaid_curves_can_be_distinguished() -> None:
 async def test_the_comparison_page() -> None:
     api = Api()
     found = compared(subject("one", 100), subject("<b>two</b>", 60, pipeline="other"))
+    found = replace(found, left_out=(LEFT_OUT,))
     api.stored[f"{RUNS}/u1/results/comparison?with=u2&across=false"] = body(found, Comparison)
     async with visit(api) as here:
         html = await here.show(compare_page.PAGE, [("job", f"{NS}/u1"), ("job", f"{NS}/u2")])
@@ -91,6 +96,7 @@ async def test_the_comparison_page() -> None:
     assert f'href="/jobs/{NS}/one?uid=u1"' in html
     assert "<b>two" not in html
     assert f"fournos compare -n {NS} u1 u2" in html
+    assert "Not recorded: " in html and str(LEFT_OUT) in html
     assert "&amp;across=yes" in html, "runs of different fingerprints can be judged all the same"
 
 
@@ -180,9 +186,10 @@ class Verdicts(Api):
 
 
 async def test_the_page_of_trends() -> None:
-    async with visit(Verdicts(trends())) as here:
+    async with visit(Verdicts(replace(trends(), left_out=(LEFT_OUT,)))) as here:
         html = await here.show(trends_page.PAGE, name="u39")
     assert f'href="/jobs/{NS}/the-cause?uid=u20"' in html
+    assert str(LEFT_OUT) in html and f'href="/trends/{NS}/u99"' in html
     assert f'action="/trends/{NS}/u39/pin"' in html and f'action="/trends/{NS}/u39/acknowledge"' in html
     assert "No baseline is pinned" in html
 

@@ -61,10 +61,14 @@ class Announcer:
 
 
 async def _context(store: HistoryStore, news: News) -> NewsContext:
-    run, before = Identity.of(news.run), Identity.of(news.before)
-    documents = [await store.document(one, Document.PROVENANCE) or {} if one else {} for one in (before, run)]
-    return NewsContext(
-        await store.get(run) if run else None,
-        await store.get(before) if before else None,
-        causes(*documents) if all(documents) else (),
-    )
+    identities = Identity.of(news.before), Identity.of(news.run)
+    before, after = [
+        await store.document(one, Document.PROVENANCE) or {} if one else {} for one in identities
+    ]
+    previous, began = [await store.get(one) if one else None for one in identities]
+    found: tuple[str, ...] = ()
+    if began and previous and began.target != previous.target:
+        found = (f"cluster {previous.target} -> {began.target}",)
+    if began and previous and before and after:
+        found += causes(before, after, (previous.name, began.name))
+    return NewsContext(began, previous, found)

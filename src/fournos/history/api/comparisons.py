@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
 from fournos.history.api.authorization import Access
+from fournos.history.api.left_out import FINGERPRINT, recorded_fingerprint, runs_left_out
 from fournos.history.api.parameters import Scoped, Text, Texts
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import named
 from fournos.history.compare.comparison import Comparison, compare
 from fournos.history.compare.differences import ComparedRun
-from fournos.history.fingerprint import Fingerprint, fingerprint
 from fournos.history.records import Document, Run
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST: Final = 20
 """Runs of one comparison."""
-_FINGERPRINT: Final = "fingerprint"
 
 
 class With(Scoped):
@@ -48,6 +47,9 @@ async def compare_runs(service: HistoryService, call: ApiCall) -> Comparison:
         without=[run.identity for run in runs],
     )
     comparison = await asyncio.to_thread(compare, subjects, earlier, across=asked.across)
+    without = [run.fingerprint for run in runs]
+    others = await runs_left_out(service, runs[0], call.scope.cluster, without=without)
+    comparison = replace(comparison, left_out=others)
     return comparison if all(map(call.details.includes, runs)) else comparison.without_documents()
 
 
@@ -55,22 +57,15 @@ async def _subject(service: HistoryService, run: Run) -> ComparedRun:
     store = await service.store()
     job = await store.document(run.identity, Document.OBJECT) or {}
     provenance = dict(await store.document(run.identity, Document.PROVENANCE) or {})
-    recorded = provenance.pop(_FINGERPRINT, None)
+    recorded = provenance.pop(FINGERPRINT, None)
     return ComparedRun(
         name=run.name,
-        fingerprint=_fingerprint(recorded, job),
-        records=await (await service.results()).of(run.identity),
+        fingerprint=recorded_fingerprint(recorded, job),
+        records=await (await service.results()).of(run.identity, last_attempt=True),
         spec=job.get("spec") or {},
         provenance=provenance,
         hardware={"cluster": run.target} if run.target else {},
     )
-
-
-def _fingerprint(recorded: Any, job: Mapping[str, Any]) -> Fingerprint:
-    """The fingerprint as it was recorded with the cluster of that time, else that of the job alone."""
-    if isinstance(recorded, Mapping):
-        return Fingerprint(**{**recorded, "args": tuple(recorded.get("args") or ())})
-    return fingerprint(job.get("spec") or {}, (job.get("status") or {}).get("resolved"))
 
 
 ROUTES: Final = (

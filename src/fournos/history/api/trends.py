@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
 from fournos.history.api.authorization import Access, Scope
+from fournos.history.api.left_out import runs_left_out
 from fournos.history.api.parameters import Scoped, Text
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import found
+from fournos.history.compare.left_out import LeftOut
 from fournos.history.records import Run
 from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, is_open
 from fournos.history.regressions.baseline import Baseline, baseline_values
@@ -44,6 +46,8 @@ class Trends:
     """The id of a finding → the acknowledgement that covers it."""
     baseline: Baseline | None = None
     """The pinned run of this fingerprint."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Runs of the same spec that are not in the series."""
 
     @property
     def open_regressions(self) -> tuple[Finding, ...]:
@@ -81,7 +85,8 @@ class TrendFilter(Scoped):
 async def get_trends(service: HistoryService, call: ApiCall) -> Trends:
     asked: TrendFilter = call.parameters
     run = await found(service, call)
-    return await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)
+    trends = await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)
+    return replace(trends, left_out=await runs_left_out(service, run, call.scope.cluster))
 
 
 async def trends_of(
@@ -93,7 +98,7 @@ async def trends_of(
         run.fingerprint, scope.namespaces, cluster=scope.cluster, kpi_id=kpi, newest=runs
     )
     pinned = await verdicts.baseline(run.namespace_uid, run.fingerprint)
-    records = await results.of(pinned.run.identity) if pinned else ()
+    records = await results.of(pinned.run.identity, last_attempt=True) if pinned else ()
     values = baseline_values(run.fingerprint, records)
     report = await asyncio.to_thread(judge, series, values)
     acknowledgements = await verdicts.acknowledged(

@@ -12,7 +12,7 @@ from fournos.history.plots import number
 MAX_SHOWN: Final = 80
 WARNING: Final = "The runs did not measure the same thing: their fingerprints differ."
 NO_VERDICT: Final = "There is no verdict on KPIs of different fingerprints."
-NOTHING: Final = "Nothing differs between the runs but their results."
+NOTHING: Final = "Nothing that is recorded differs between the runs but their results."
 WITHHELD: Final = "What differs in specs and provenance is shown to those who may get runs/documents."
 ACROSS: Final = "The verdicts below were asked for all the same."
 
@@ -27,6 +27,12 @@ def headlines(comparison: Comparison) -> list[str]:
 def no_differences(comparison: Comparison) -> str:
     """What is shown in place of an empty table of differences."""
     return WITHHELD if comparison.withheld else NOTHING
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """What the comparison could not take into account, in one line each."""
+    unknown = [f"Not recorded: {'; '.join(comparison.not_recorded)}"] if comparison.not_recorded else []
+    return [*unknown, *map(str, comparison.left_out)]
 
 
 def difference_table(comparison: Comparison) -> list[list[str]]:

@@ -16,7 +16,8 @@ from statistics import NormalDist, median
 from typing import Final
 
 from fournos.history.compare.curves import common, heights_over, typical
-from fournos.history.compare.differences import ComparedRun, Difference, Section, differences
+from fournos.history.compare.differences import ComparedRun, Difference, Section, differences, not_recorded
+from fournos.history.compare.left_out import LeftOut
 from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, noise, relative
 from fournos.history.results.models import Kpi, series_labels
 
@@ -86,11 +87,15 @@ class Comparison:
     rows: tuple[Row, ...]
     withheld: bool = False
     """True if differences are left out, because the caller may not read the documents of the runs."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Runs of the same spec as the reference that its noise is not taken from."""
+    not_recorded: tuple[str, ...] = ()
+    """What could differ between the runs and is not recorded of all of them."""
 
     def without_documents(self) -> Comparison:
         """Returns the comparison without what the documents of the runs say: only rows of runs are left."""
         public = tuple(one for one in self.differences if one.section is Section.HARDWARE)
-        return replace(self, differences=public, withheld=True)
+        return replace(self, differences=public, withheld=True, not_recorded=())
 
     def of(self, *verdicts: Verdict) -> list[tuple[Row, int]]:
         """The rows and positions of runs with one of these verdicts."""
@@ -122,7 +127,8 @@ def compare(subjects: Sequence[ComparedRun], history: History, *, across: bool =
     keys = sorted({key for one in measured for key in one}, key=lambda key: (key.kpi_id, key.labels))
     judged = comparable or across
     rows = [_row(key, [one.get(key, ()) for one in measured], history, judged, len(keys)) for key in keys]
-    return Comparison(tuple(subject.name for subject in subjects), different, comparable, across, tuple(rows))
+    names = tuple(subject.name for subject in subjects)
+    return Comparison(names, different, comparable, across, tuple(rows), not_recorded=not_recorded(subjects))
 
 
 def _measured(subject: ComparedRun) -> dict[RowKey, tuple[Kpi, ...]]:

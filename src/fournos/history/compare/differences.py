@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
+from fournos.history.compare.texts import differing_lines, without_own_name
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.results.models import ResultRecord
 
@@ -49,38 +51,111 @@ class Difference:
 
 def differences(subjects: Sequence[ComparedRun]) -> tuple[Difference, ...]:
     """All differences between the subjects, those of the fingerprint first."""
-    prints = [_fingerprint(subject.fingerprint) for subject in subjects]
-    different = list(_section(Section.FINGERPRINT, prints))
-    different += _section(Section.SPEC, [_own(flat(_spec(subject.spec)), subject) for subject in subjects])
-    different += _section(
-        Section.PROVENANCE, [_own(flat(subject.provenance), subject) for subject in subjects]
+    names = [subject.name for subject in subjects]
+    return (
+        *_section(Section.FINGERPRINT, [_fingerprint(subject.fingerprint).items() for subject in subjects]),
+        *_section(Section.SPEC, [flat(_spec(subject.spec)) for subject in subjects], names),
+        *_section(Section.PROVENANCE, _comparable([one.provenance for one in subjects]), names),
+        *_section(Section.HARDWARE, [flat(subject.hardware) for subject in subjects]),
     )
-    different += _section(Section.HARDWARE, [dict(flat(subject.hardware)) for subject in subjects])
-    return tuple(different)
 
 
-def causes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """The differences of provenance between two runs in one line each: what may have caused a change."""
-    found = _section(Section.PROVENANCE, [dict(flat(before)), dict(flat(after))])
-    return tuple(f"{one.path} {one.values[0] or '-'} -> {one.values[1] or '-'}" for one in found)
+def _comparable(provenances: Sequence[Mapping[str, Any]]) -> list[Iterable[tuple[str, str]]]:
+    """The leaves of each provenance, with those tasks alone that are recorded of all.
+
+    A run that was recorded by an earlier version, or did not come to a task, has none: that is no difference.
+    The digest of a task stands for a text that is not there.
+    """
+    tasks = [one.get("tasks") or {} for one in provenances]
+    shared = set(tasks[0]).intersection(*tasks[1:])
+    texts = {name for name in shared if all("taskSpec" in one[name] for one in tasks)}
+    return [
+        flat(
+            {
+                **provenance,
+                "tasks": {
+                    name: {
+                        part: value
+                        for part, value in own[name].items()
+                        if part != ("digest" if name in texts else "taskSpec")
+                    }
+                    for name in shared
+                },
+            }
+        )
+        for provenance, own in zip(provenances, tasks, strict=True)
+    ]
 
 
-def _section(section: Section, flat: Sequence[Mapping[str, str]]) -> Iterator[Difference]:
-    for path in sorted({path for one in flat for path in one}):
-        values = tuple(one.get(path, "") for one in flat)
+def not_recorded(subjects: Sequence[ComparedRun]) -> tuple[str, ...]:
+    """What could differ between the runs and is not recorded of all of them, for people."""
+    lacking = [
+        f"{text}{_of(names, len(subjects))}"
+        for text, has in _RECORDED.items()
+        if (names := [subject.name for subject in subjects if not has(subject)])
+    ]
+    return (*lacking, *_NEVER_RECORDED)
+
+
+def _of(names: Sequence[str], everyone: int) -> str:
+    return f" of {', '.join(names)}" if len(names) < everyone else ""
+
+
+def _tasks_recorded(subject: ComparedRun) -> bool:
+    """True if the steps of all tasks are recorded, or are in the Pipeline itself."""
+    if subject.provenance.get("tasks"):
+        return True
+    plan = subject.provenance.get("pipelineSpec") or {}
+    tasks = [*(plan.get("tasks") or ()), *(plan.get("finally") or ())]
+    return bool(tasks) and all(task.get("taskSpec") for task in tasks)
+
+
+_RECORDED: Final[Mapping[str, Callable[[ComparedRun], bool]]] = {
+    "the spec": lambda subject: bool(subject.spec),
+    "the Pipeline": lambda subject: bool(subject.provenance.get("pipelineSpec")),
+    "the Tasks that it names (steps, scripts, defaults)": _tasks_recorded,
+    "image digests": lambda subject: bool(subject.provenance.get("images")),
+    "the engine's revision": lambda subject: bool(
+        subject.provenance.get("engine") or not subject.spec.get("executionEngine")
+    ),
+}
+"""What may be recorded of a run → whether it is."""
+_NEVER_RECORDED: Final = (
+    "ConfigMaps and Secrets",
+    "nodes",
+    "versions of the target (Kubernetes, driver)",
+)
+
+
+def causes(
+    before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str] = ("", "")
+) -> tuple[str, ...]:
+    """The differences of provenance between two runs in one line each: what may have caused a change.
+
+    `names`: those of the runs.  Results of tasks are left out: they follow from a change.
+    """
+    found = _section(Section.PROVENANCE, _comparable((before, after)), names)
+    return tuple(
+        f"{one.path} {one.values[0] or '-'} -> {one.values[1] or '-'}"
+        for one in found
+        if not _TASK_RESULT.match(one.path)
+    )
+
+
+_TASK_RESULT: Final = re.compile(r"tasks\..+\.results\.")
+
+
+def _section(
+    section: Section, leaves: Sequence[Iterable[tuple[str, str]]], names: Sequence[str] = ()
+) -> Iterator[Difference]:
+    """The leaves that differ, also without the name of each run (`names`), which differs between any two."""
+    maps = [dict(one) for one in leaves]
+    for path in sorted({path for one in maps for path in one}):
+        values = tuple(one.get(path, "") for one in maps)
+        if len(set(values)) > 1 and names:
+            values = tuple(map(without_own_name, values, names))
         if len(set(values)) > 1:
-            yield Difference(section, path, values)
-
-
-def _own(leaves: Iterable[tuple[str, str]], subject: ComparedRun) -> dict[str, str]:
-    """Replaces the run's own name, as in parameters: it differs between any two runs."""
-    name = subject.name
-
-    def common(value: str) -> str:
-        mine = bool(name) and (value == name or value.startswith(f"{name}-"))
-        return f"<job>{value[len(name) :]}" if mine else value
-
-    return {path: common(value) for path, value in leaves}
+            yield Difference(section, path, differing_lines(values))
 
 
 def _fingerprint(found: Fingerprint) -> dict[str, str]:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from fournos.engine.api.text import escaped_json
@@ -17,6 +18,7 @@ from fournos.history.compare.cells import (
     headlines,
     kpi_table,
     no_differences,
+    notes,
     summary,
 )
 from fournos.history.compare.comparison import Comparison, Row, Verdict
@@ -25,10 +27,10 @@ from fournos.history.compare.comparison import Comparison, Row, Verdict
 def as_text(comparison: Comparison) -> str:
     lines = headlines(comparison)
     if comparison.differences:
-        lines += [*aligned(difference_table(comparison)), ""]
+        lines += aligned(difference_table(comparison))
     else:
-        lines += [no_differences(comparison), ""]
-    lines += [*aligned(kpi_table(comparison)), "", summary(comparison)]
+        lines.append(no_differences(comparison))
+    lines += [*notes(comparison), "", *aligned(kpi_table(comparison)), "", summary(comparison)]
     return "\n".join(lines) + "\n"
 
 
@@ -43,6 +45,8 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
             for one in comparison.differences
         ],
         "withheld": comparison.withheld,
+        "not_recorded": list(comparison.not_recorded),
+        "left_out": [asdict(one) for one in comparison.left_out],
         "kpis": [_row_data(row) for row in comparison.rows],
     }
 
@@ -94,6 +98,7 @@ def as_markdown(comparison: Comparison) -> str:
     lines = [f"**{line}**\n" for line in headlines(comparison)]
     if comparison.differences:
         lines += [*_markdown(difference_table(comparison)), ""]
+    lines += [f"{_literal(line)}\n" for line in notes(comparison)]
     lines += [*_markdown(kpi_table(comparison)), "", summary(comparison)]
     return "\n".join(lines) + "\n"
 
@@ -116,6 +121,7 @@ def as_html(comparison: Comparison) -> str:
         body.append(offline.table(difference_table(comparison)))
     else:
         body.append(offline.paragraph(no_differences(comparison)))
+    body += map(offline.paragraph, notes(comparison))
     body += [
         offline.heading("Results"),
         offline.paragraph(summary(comparison)),

@@ -217,7 +217,7 @@ def _unpacked(held: dict[Any, tuple[Obj, ...]]) -> Objects:
         flavors=held[RESOURCE_FLAVOR],
         priority_classes=held[WORKLOAD_PRIORITY_CLASS],
         jobs={uid_of(one): unpack(one) for one in held[FOURNOS_JOB] if uid_of(one) in owners},
-        clusters={name_of(one): one for one in held[FOURNOS_CLUSTER]},
+        clusters={name_of(one): one for one in (*held[RESOURCE_FLAVOR], *held[FOURNOS_CLUSTER])},
         namespaces={name_of(one): uid_of(one) for one in held[NAMESPACE]},
     )
 

@@ -15,7 +15,7 @@ from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.history.estimates.durations import Durations, Past, WorkProfile, closest
 from fournos.history.estimates.queue import QueueModel, RunningJob, WaitingJob, capacity_of
-from fournos.history.fingerprint import cluster_class, fingerprint
+from fournos.history.fingerprint import fingerprint, gpu_type_of, target_class
 from fournos.insight.facts import in_line
 from fournos.insight.quota import Quotas
 from fournos.insight.values import moment, name_of, spec_of, status_of
@@ -38,7 +38,7 @@ class Objects:
     jobs: Mapping[str, Obj] = field(default_factory=dict)
     """The FournosJobs by UID."""
     clusters: Mapping[str, Obj] = field(default_factory=dict)
-    """The FournosClusters by name."""
+    """The FournosClusters by name; where there is none, the flavor."""
     namespaces: Mapping[str, str] = field(default_factory=dict)
     """Name → UID."""
 
@@ -98,13 +98,10 @@ def works_of(
     """
     if spec.get("lockOnly"):
         return ()
-    gpu_type = str((resolved.get("hardware") or spec.get("hardware") or {}).get("gpuType") or "")
+    gpu_type = gpu_type_of(spec, resolved)
     profiles: dict[WorkProfile, None] = {}
     for flavor in flavors:
-        cluster = clusters.get(flavor)
-        what = fingerprint(
-            spec, resolved, (cluster_class(cluster, gpu_type) if cluster is not None else "") or flavor
-        )
+        what = fingerprint(spec, resolved, target_class(flavor, clusters.get(flavor), gpu_type))
         profiles[WorkProfile(what.id, str(what.pipeline), what.project, what.gpu_type, what.gpu_count)] = None
     return tuple(profiles)
 

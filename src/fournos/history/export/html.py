@@ -62,7 +62,7 @@ def _facts(export: Export) -> Iterator[tuple[str, str]]:
         "GPUs": gpus,
         "attempts": str(run.attempts or ""),
         "submitted": _time(run.submitted_at),
-        "started": _time(run.started_at),
+        "started": _time(run.ran_from),
         "ended": _time(run.ended_at),
         "fingerprint": run.fingerprint,
         "labels": labels,
@@ -79,7 +79,7 @@ def _timeline(export: Export) -> Iterator[str]:
         ("submitted", run.submitted_at),
         ("queued", run.queued_at),
         ("admitted", run.admitted_at),
-        ("running", run.started_at),
+        ("running", run.ran_from),
     ]
     known = [(name, at) for name, at in marks if at is not None]
     ends = [*(at for _, at in known[1:]), end]

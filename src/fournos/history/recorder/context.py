@@ -73,7 +73,7 @@ class ObservedObject:
     workload: Obj | None = None
     """Its newest Workload."""
     target: Obj | None = None
-    """The FournosCluster that it is assigned to, or asks for."""
+    """The FournosCluster that it is assigned to, or asks for; without one the ResourceFlavor."""
     events: tuple[Obj, ...] = ()
     versions: tuple[str, ...] = ()
     """The resourceVersions of the object and of all that its documents show."""

@@ -11,11 +11,11 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.context import ObservedObject
+from fournos.history.recorder.task_provenance import task_of, tasks_of
 from fournos.history.records import Document
 from fournos.history.results.check import CheckedResults
 from fournos.history.results.problems import ResultProblem
 from fournos.history.results.tekton import tekton_results
-from fournos.insight.children import TASK_LABEL
 from fournos.insight.tasks import tasks
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.jobs.names import RESULT_NAME
@@ -149,11 +149,18 @@ def _provenance(observed: ObservedObject, what: Fingerprint) -> dict[str, Any]:
         "pipeline": spec_of(run).get("pipelineRef") if run is not None else None,
         "pipelineSpec": status.get("pipelineSpec"),
         "source": (status.get("provenance") or {}).get("refSource"),
+        "tasks": tasks_of(name_of(obj), _believed(observed)),
         "images": _images(observed.children.task_runs, observed.children.pods),
         "resolveImage": (status_of(obj).get("resolved") or {}).get("resolveImage"),
         "engine": _engine(obj),
     }
     return {name: value for name, value in provenance.items() if value}
+
+
+def _believed(observed: ObservedObject) -> list[Obj]:
+    """Returns the TaskRuns of the last attempt, without those that somebody else has made."""
+    run = observed.children.run(observed.obj)
+    return believed(run, observed.children.task_runs)[0] if run is not None else []
 
 
 def _images(task_runs: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, dict[str, str]]:
@@ -163,7 +170,7 @@ def _images(task_runs: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, dict[str
     """
     images: dict[str, dict[str, str]] = {}
     for task_run in task_runs:
-        task = _task(task_run)
+        task = task_of(task_run)
         for step in status_of(task_run).get("steps") or ():
             if step.get("imageID"):
                 name = str(step.get("container") or f"step-{step.get('name')}")
@@ -179,11 +186,7 @@ def _images(task_runs: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, dict[str
 def _maker(pod: Obj) -> str:
     """The task of a pod; that of a resolve Job has none, and a name that no other run has."""
     owners = pod["metadata"].get("ownerReferences") or ()
-    return "resolve" if any(one.get("kind") == "Job" for one in owners) else _task(pod)
-
-
-def _task(obj: Obj) -> str:
-    return str((obj["metadata"].get("labels") or {}).get(TASK_LABEL) or name_of(obj))
+    return "resolve" if any(one.get("kind") == "Job" for one in owners) else task_of(pod)
 
 
 def _engine(obj: Obj) -> dict[str, Any]:

@@ -247,7 +247,8 @@ class Observer:
         if self._resource != FOURNOS_JOB:
             return None
         name = status_of(obj).get("cluster") or spec_of(obj).get("cluster") or ""
-        return next(iter(caches[FOURNOS_CLUSTER].by(NAME, str(name))), None)
+        clusters = caches[FOURNOS_CLUSTER].by(NAME, str(name))
+        return next(iter(clusters), None) or caches[RESOURCE_FLAVOR].get(Key("", str(name)))
 
     def _facts(self, caches: Caches, obj: Obj, children: Children) -> Facts | None:
         if is_terminal(obj):

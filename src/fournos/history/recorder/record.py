@@ -10,7 +10,7 @@ import orjson
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.phase import TERMINAL
+from fournos.api.phase import TERMINAL, run_times
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.times import creation_time
 from fournos.engine.kube.resource import Obj, Resource, uid_of
@@ -125,6 +125,7 @@ def _of_job(row: Run, observed: ObservedObject, what: Fingerprint) -> Run:
         attempts=int(status.get("attempt") or 0),
         queued_at=_first(observed, "queued_at", moment(times.get("pending"))),
         admitted_at=_first(observed, "admitted_at", moment(times.get("admitted"))),
+        running_at=moment(run_times(obj)[0]),
         fingerprint="" if spec.get("lockOnly") else what.id,
         failure=failure(obj, observed.children).category.value if failed else "",
     )

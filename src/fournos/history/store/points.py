@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, func, literal, select
+from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, func, literal, not_, or_, select
 
 from fournos.history.store.results_schema import result_records, series
 from fournos.history.store.schema import Time, labels, runs
@@ -27,8 +27,9 @@ def newest_points(
 
     `namespaces` and `cluster`: as in `Results`.
 
-    A point is a value whose test and job succeeded.  The time of the last point that counts is looked up for
-    each series by the index, so that no older one is read.  Points of that very time may exceed `newest`.
+    A point is a value of the last attempt whose test and job succeeded.  The time of the last point that
+    counts is looked up for each series by the index, so that no older one is read.  Points of that very time
+    may exceed `newest`.
     """
     older = table.alias()
     last = (
@@ -63,15 +64,24 @@ def _or_any(since: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.coalesce(since, literal(datetime.min.replace(tzinfo=UTC), Time()))
 
 
+def of_last_attempt() -> ColumnElement[bool]:
+    """The condition that a record was not measured before the last attempt of its run began.
+
+    An attempt that was evicted, or that failed, may have pushed a part of its results.
+    """
+    earlier_ones = and_(runs.c.attempts > 1, runs.c.running_at.is_not(None))
+    return or_(not_(earlier_ones), result_records.c.at >= runs.c.running_at)
+
+
 def _successful(
     statement: Select[Any], table: FromClause, namespaces: tuple[str, ...] | None, cluster: str
 ) -> Select[Any]:
-    """Leaves the values of a statement whose test and job succeeded."""
+    """Leaves the values of a statement whose test and job succeeded, in the job's last attempt."""
     records, jobs = result_records, runs
     statement = (
         statement.join(records, records.c.id == table.c.record_id)
         .join(jobs, jobs.c.id == records.c.run_id)
-        .where(records.c.success.is_(True), jobs.c.phase == "Succeeded")
+        .where(records.c.success.is_(True), jobs.c.phase == "Succeeded", of_last_attempt())
     )
     if cluster:
         statement = statement.where(jobs.c.cluster == indexed(cluster))

@@ -11,7 +11,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any, Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, and_, select
 
 from fournos.history.compare.comparison import RowKey
 from fournos.history.records import Identity
@@ -19,7 +19,7 @@ from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import reads
 from fournos.history.store.images import changed_images
-from fournos.history.store.points import newest_points
+from fournos.history.store.points import newest_points, of_last_attempt
 from fournos.history.store.result_rows import MAX_RECORDS, PushResult, prepare, put_records
 from fournos.history.store.results_schema import curves, result_records, scalars, series
 from fournos.history.store.rows import identity_text
@@ -59,9 +59,15 @@ class Results:
 
         return await self._store.database.write(put)
 
-    async def of(self, identity: Identity) -> tuple[ResultRecord, ...]:
-        """Returns the records of a run, in the order in which they came."""
+    async def of(self, identity: Identity, *, last_attempt: bool = False) -> tuple[ResultRecord, ...]:
+        """Returns the records of a run, in the order in which they came.
+
+        `last_attempt`: without what earlier attempts measured, as in series.
+        """
         mine = result_records.c.run_id == number_of(identity)
+        if last_attempt:
+            of_run = select(runs.c.id).where(runs.c.id == result_records.c.run_id, of_last_attempt())
+            mine = and_(mine, of_run.exists())
         async with self._store.reading() as connection:
             headers = (
                 await connection.execute(
@@ -97,9 +103,9 @@ class Results:
     ) -> list[Series]:
         """Returns the scalar series of a fingerprint with their newest points, the oldest point first.
 
-        Only tests and jobs that succeeded are points; of reruns the images are compared with those of the run
-        that they should repeat.  Repeats of a test within one run are one point, their
-        median.
+        Only tests and jobs that succeeded are points, with what the last attempt measured; of reruns the
+        images are compared with those of the run that they should repeat.  Repeats of a test within one run
+        are one point, their median.
         """
         wanted = [series.c.fingerprint == indexed(fingerprint), series.c.is_curve.is_(False)]
         wanted += [series.c.kpi_id == indexed(kpi_id)] if kpi_id else []

@@ -108,6 +108,7 @@ runs: Final = Table(
     Column("queued_at", Time),
     Column("admitted_at", Time),
     Column("started_at", Time),
+    Column("running_at", Time),
     Column("ended_at", Time),
     Column("ending", Text, nullable=False),
     Column("failure", Text, nullable=False),

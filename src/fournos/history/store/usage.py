@@ -70,7 +70,8 @@ def usage_statement(
     cluster: str = "",
 ) -> CompoundSelect[Any]:
     begin, end = (literal(microseconds(one), BigInteger) for one in (since, until))
-    started, ended = (type_coerce(one, BigInteger) for one in (runs.c.started_at, runs.c.ended_at))
+    began = func.coalesce(runs.c.running_at, runs.c.started_at)  # as Run.ran_from
+    started, ended = (type_coerce(one, BigInteger) for one in (began, runs.c.ended_at))
     first = case((started < begin, begin), else_=started)
     last = case((or_(ended.is_(None), ended > end), end), else_=ended)
     # As a floating point number: a sum of microseconds over many GPUs is beyond 64 bits.

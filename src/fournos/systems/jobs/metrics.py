@@ -13,7 +13,7 @@ from typing import Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE
-from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Phase
+from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Phase, run_times
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import creation_time, parse_time
 from fournos.engine.kube.resource import Key, Obj, uid_of
@@ -130,7 +130,7 @@ class JobMetrics:
         self._ended.add(uid)
         pipeline = self._label(now)
         self._metrics.add(ENDED, pipeline, phase)
-        began = (now["status"].get("phaseTimes") or {}).get("running")
+        began, _ = run_times(now)
         if began and pipeline != LOCK_ONLY:
             self._metrics.observe(DURATION, _seconds(at, parse_time(began)), pipeline, phase)
 

@@ -111,8 +111,12 @@ class StatusDraft(Draft):
         return self.set_message(message)
 
     def started_running(self, at: datetime) -> Self:
-        """Sets the start time of a run that was too short for a Running phase; an existing time is kept."""
-        if self.phase_times.running is None:
+        """Sets the start time of a run that was too short for a Running phase.
+
+        An existing time is kept, unless it is that of an earlier attempt.
+        """
+        running, attempt = self.phase_times.running, self.last_attempt.started_at
+        if running is None or (attempt is not None and running < attempt):
             times = self._status.get("phaseTimes") or {}
             self._status["phaseTimes"] = {**times, "running": format_time(at)}
         return self

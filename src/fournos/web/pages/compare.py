@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from multidict import MultiMapping
 
-from fournos.history.compare.cells import headlines, no_differences, summary
+from fournos.history.compare.cells import headlines, no_differences, notes, summary
 from fournos.web.recorded_namespaces import home
 from fournos.web.routes import Call, Page
 from fournos.web.runs.comparing import asked, curves, kpi_rows
@@ -36,6 +36,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "runs": list(zip(comparison.names, links, strict=True)),
         "headlines": headlines(comparison),
         "nothing": no_differences(comparison),
+        "notes": notes(comparison),
         "summary": summary(comparison),
         "rows": kpi_rows(comparison),
         "curves": curves(comparison),

@@ -153,8 +153,10 @@ def unsaid(explanation: Explanation | None, first: Failure | None, line: str) ->
 
 
 def provenance(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Path and text of what ran; the whole Pipeline is in the YAML of the history's API."""
+    """Path and text of what ran; the whole Pipeline and its Tasks are in the YAML of the history's API."""
     short = {name: value for name, value in found.items() if name != "pipelineSpec"}
+    tasks = found.get("tasks") or {}
+    short["tasks"] = {name: {**task, "taskSpec": None} for name, task in tasks.items()}
     return [(path, text(value)) for path, value in leaves(short) if value not in (None, "", [], {})]
 
 

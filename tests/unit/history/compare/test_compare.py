@@ -234,6 +234,8 @@ def test_text() -> None:
     assert FORMATS["text"](full()).splitlines() == [
         "section  difference  a  b",
         "spec     env.A       1  2",
+        "Not recorded: the Pipeline; the Tasks that it names (steps, scripts, defaults); image digests; "
+        "ConfigMaps and Secrets; nodes; versions of the target (Kubernetes, driver)",
         "",
         "KPI                            unit         noise  a    b   change  verdict",
         "scaling (model_name=llama)     t/s / users  -      25   25  +0.0%   "
@@ -242,7 +244,34 @@ def test_text() -> None:
         "",
         "1 worse, 1 not enough history",
     ]
-    assert "Nothing differs" in FORMATS["text"](compare([run("a", kpi(1)), run("b", kpi(1))], {}))
+
+
+def test_that_nothing_differs_is_not_said_of_what_is_not_recorded() -> None:
+    task = {"name": "run", "taskSpec": {"steps": [{"image": "x"}]}}
+    whole: dict[str, Any] = {
+        "images": {"run/main": {"imageID": "sha256:1"}},
+        "pipelineSpec": {"tasks": [task]},
+    }
+    spec = {"pipeline": "p"}
+    runs = [run(name, kpi(1), spec=spec, provenance=whole) for name in "ab"]
+    found = compare(runs, {})
+    never = ("ConfigMaps and Secrets", "nodes", "versions of the target (Kubernetes, driver)")
+    assert found.differences == () and found.not_recorded == never
+    named = {**whole, "pipelineSpec": {"tasks": [{"name": "run", "taskRef": {"name": "bench"}}]}}
+    less = compare(
+        [runs[0], run("c", kpi(1), spec=spec, provenance={"pipelineSpec": named["pipelineSpec"]})], {}
+    )
+    assert less.not_recorded == (
+        "the Tasks that it names (steps, scripts, defaults) of c",
+        "image digests of c",
+        *never,
+    )
+    engine = [run(name, kpi(1), spec={**spec, "executionEngine": {"forge": {}}}) for name in "ab"]
+    assert "the engine's revision" in compare(engine, {}).not_recorded
+    for name, form in FORMATS.items():
+        assert name == "csv" or "image digests of c" in form(less), name
+        assert "Nothing differs" not in form(found)
+    assert found.without_documents().not_recorded == ()
 
 
 def test_json_and_csv_have_full_precision() -> None:
@@ -292,7 +321,7 @@ def test_the_names_of_the_runs_are_no_difference() -> None:
     assert differences([about("nightly-a", "x"), about("nightly-b", "x")]) == ()
     (found,) = differences([about("a", "abc"), about("b", "bcd")])
     assert (found.path, found.values) == ("params[2].value", ("abc", "bcd")), "part of another word is none"
-    assert len(differences([about("a", "b-x"), about("b", "b-x")])) == 1
+    assert differences([about("a", "b-x"), about("b", "b-x")]) == (), "the values are the same"
 
 
 def test_html_is_self_contained_and_inert() -> None:

@@ -70,10 +70,12 @@ def test_the_estimate_of_a_live_job() -> None:
 
 
 def test_a_job_that_may_go_to_any_cluster_has_the_runs_of_each() -> None:
-    one, two = works_of(spec(), {}, ["c-1", "c-2"], {})
+    assert works_of(spec(), {}, ["c-1", "c-2"], {}) == (WORK,), "nothing says that they differ"
+    other = {"metadata": {"name": "c-2", "labels": {"fournos.dev/cluster-class": "big"}}}
+    one, two = works_of(spec(), {}, ["c-1", "c-2"], {"c-2": other})
     assert one == WORK
-    assert one.fingerprint != two.fingerprint, "clusters without a class are classes of their own"
-    objects = world(pair("waits"))
+    assert one.fingerprint != two.fingerprint
+    objects = world(pair("waits"), clusters={"c-2": other})
     assert set(works(objects)) == {("uid-perf", one), ("uid-perf", two)}
     (waiting,) = snapshot(objects, {"uid-perf": past(two, 60)}, NOW).queues["all"].waiting
     assert waiting.durations and waiting.durations.basis == "5 runs of the same fingerprint"

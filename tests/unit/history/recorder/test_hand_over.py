@@ -14,6 +14,8 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
+from fournos.history.fingerprint import CLUSTER_CLASS_LABEL
 from fournos.history.recorder.controller import recorder
 from fournos.history.recorder.journal import Journal
 from fournos.history.records import Document, Ending, Run
@@ -153,8 +155,25 @@ async def test_a_job_is_recorded_from_its_creation_to_its_end() -> None:
     assert documents[Document.TASKS][0]["tasks"][0]["name"] == "run"
     images = documents[Document.PROVENANCE]["images"]
     assert images == {"run/step-main": {"imageID": "registry.test/bench@sha256:1"}}
+    task = documents[Document.PROVENANCE]["tasks"]["run"]
+    assert task["taskSpec"] == {"steps": [{"name": "main", "image": "bench"}]} and task["digest"]
     assert found["status"]["archivedAt"]
     assert (condition(found, "Archived") or {})["reason"] == "Pending"
+
+
+async def test_without_hearth_the_flavor_names_the_class_of_its_cluster() -> None:
+    story = Story()
+    begin = story.scenario.setup
+
+    def labelled(server: Server) -> None:
+        begin(server)
+        labels = {"metadata": {"labels": {CLUSTER_CLASS_LABEL: "lab"}}}
+        server.patch(RESOURCE_FLAVOR, Key("", "cluster-1"), labels)
+
+    story.scenario = replace(story.scenario, setup=labelled)
+    await story.run()
+    recorded = story.archive.documents[story.row.identity][Document.PROVENANCE]["fingerprint"]
+    assert recorded["cluster_class"] == "lab"
 
 
 async def test_the_recorder_writes_one_scalar_once() -> None:

@@ -54,6 +54,12 @@ def test_the_start_of_running_is_written_once() -> None:
     assert found.render()["phaseTimes"] == times
 
 
+def test_the_start_of_an_earlier_attempt_is_not_that_of_a_short_run() -> None:
+    before, second = "2026-01-01T00:00:00Z", {"number": 2, "startedAt": "2026-02-01T00:00:00Z"}
+    found = draft(attempt=2, attempts=[second], phaseTimes={"running": before}).started_running(NOW)
+    assert found.render()["phaseTimes"] == {"running": "2026-03-01T00:00:00Z"}
+
+
 def test_an_outcome_stands() -> None:
     found = draft(attempt=1, attempts=[{"number": 1}]).end_attempt("Evicted").end_attempt("Failed", "late")
     assert found.last_attempt.outcome is Outcome.EVICTED and found.last_attempt.message is None
