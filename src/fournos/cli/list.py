@@ -92,9 +92,18 @@ async def list_jobs(
     phases = wanted_phases(phase or ())
     labels = [name for given in label_columns or () for name in given.split(",") if name]
     if all_time or all_clusters:
-        reach = {"everywhere": everywhere, "all_clusters": all_clusters}
-        shown = {"order": order, "labels": labels, "limit": limit}
-        await _all_time(cli, phases, owner, cluster, selector, **shown, **reach)
+        await _all_time(
+            cli,
+            phases,
+            owner,
+            cluster,
+            selector,
+            everywhere=everywhere,
+            all_clusters=all_clusters,
+            limit=limit,
+            order=order,
+            labels=labels,
+        )
         return
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace

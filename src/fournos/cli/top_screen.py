@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
-from fournos.insight.overview import ClusterLine, GpuCounts, JobLine, Overview
+from fournos.insight.overview import ClusterLine, GpuCounts, JobLine, Overview, waiting_text
 from fournos.insight.values import count, since
 
 _ORDERS: Final[dict[str, Callable[[JobLine], Any]]] = {
@@ -103,7 +103,7 @@ def _title(overview: Overview, screen: Screen, now: datetime) -> Text:
         count(len(overview.clusters), "cluster"),
         f"{used} of {count(total, 'GPU')} in use",
         f"{len(overview.running)} running",
-        f"{len(overview.waiting)} waiting",
+        waiting_text(len(overview.waiting), sum(job.held for job in overview.waiting)),
         order,
     ]
     return Text.assemble(("fournos top", "bold"), "  ", "  ".join(facts))

@@ -42,7 +42,7 @@ class JobRow:
     message: str
     live: bool = True
     """False if only the history has it."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(cls, job: Obj) -> Self:

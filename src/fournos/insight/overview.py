@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Final
 
@@ -79,6 +79,8 @@ class JobLine:
     """Why it waits, or the message of a job that runs."""
     lock_only: bool = False
     """It only holds its cluster: nothing of it runs."""
+    held: bool = False
+    """Its owner holds it: it waits for nothing else (spec.suspend)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +92,11 @@ class Overview:
     """In the order of their queues; those that are not queued last."""
     left_out: int = 0
     """The number of further jobs that wait."""
+    held: int = 0
+    """How many of all that wait are held by their owners."""
 
     def as_data(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "left_out"}
+        return {name: value for name, value in asdict(self).items() if name not in ("left_out", "held")}
 
 
 async def read(
@@ -160,8 +164,9 @@ def overview(
     }
     # Several queues have a first place.
     in_order = sorted(placed.values(), key=lambda one: (one[0].place, *born(one[1])))
-    waiting = valued(jobs, _WAITING).get(True)
-    others = (job for job in waiting.items if key_of(job) not in placed) if waiting else iter(())
+    waiting, held = (valued(jobs, _WAITING).get(state) for state in ("waiting", "held"))
+    unplaced = chain(waiting.items if waiting else (), held.items if held else ())
+    others = (job for job in unplaced if key_of(job) not in placed)
     shown = (
         *(_job(job, entry) for entry, job in in_order[:most]),
         *(_job(job) for job in islice(others, None if most is None else max(0, most - len(placed)))),
@@ -173,13 +178,21 @@ def overview(
         tuple(sorted(lines, key=attrgetter("name"))),
         tuple(line for _, line in running),
         shown,
-        left_out=(len(waiting.items) if waiting else 0) - len(shown),
+        left_out=sum(len(lines.items) for lines in (waiting, held) if lines) - len(shown),
+        held=len(held.items) if held else 0,
     )
 
 
-def _waits(job: Obj) -> bool | None:
+def _waits(job: Obj) -> str | None:
     phase = phase_of(job)
-    return None if phase in HOLDING or phase in TERMINAL else True
+    if phase in HOLDING or phase in TERMINAL:
+        return None
+    return "held" if spec_of(job).get("suspend") else "waiting"
+
+
+def waiting_text(waiting: int, held: int) -> str:
+    """Returns how many jobs wait, and how many of the `waiting` are held instead, in words."""
+    return f"{waiting - held} waiting" + (f", {held} held" if held else "")
 
 
 def _holds(job: Obj) -> bool | None:
@@ -201,13 +214,14 @@ def _job(job: Obj, entry: QueueEntry | None = None) -> JobLine:
         place=entry.place if entry else 0,
         reason=entry.reason if entry else row.message,
         lock_only=bool(spec_of(job).get("lockOnly")),
+        held=_waits(job) == "held",
     )
 
 
 _HOLDERS: Final = Lines(_holds, lambda job: (_since(job), key_of(job)), lambda job: (job, _job(job)))
 """The jobs that hold their cluster, the oldest first."""
 _WAITING: Final = Lines(_waits, born, itself)
-"""The jobs that have neither a cluster nor an end."""
+"""The jobs that have neither a cluster nor an end: those that wait, and those that are held."""
 
 
 def _cluster(cluster: Obj, here: Sequence[Obj]) -> ClusterLine:

@@ -195,6 +195,14 @@ def test_jobs_without_a_place_follow_by_age() -> None:
     assert (found.waiting, found.left_out) == ((), 3)
 
 
+def test_held_jobs_are_last_and_counted_apart() -> None:
+    held = job("held", "Pending", created=ago(minutes=9), spec={"suspend": True})
+    jobs = [held, *(job(name, "Pending", created=ago(minutes=1)) for name in "ab")]
+    found = overview(jobs, [], [], most=2)
+    assert ([line.name for line in found.waiting], found.left_out, found.held) == (["a", "b"], 1, 1)
+    assert [line.held for line in overview(jobs, [], []).waiting] == [False, False, True]
+
+
 @pytest.mark.parametrize(
     ("status", "text"),
     [

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fournos.insight import fleet
+from fournos.insight.overview import waiting_text
 from fournos.web.routes import Call, Page
 
 ROWS: Final = 100
@@ -23,6 +24,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "running": overview.now.running,
         "waiting": overview.now.waiting,
         "left_out": overview.now.left_out,
+        "waits": waiting_text(len(overview.now.waiting) + overview.now.left_out, overview.now.held),
         "rows": ROWS,
         "used": sum(gpu.used for gpu in gpus),
         "total": sum(gpu.total for gpu in gpus),

@@ -72,10 +72,11 @@ async def test_markup_in_names_and_owners_is_text() -> None:
 
 async def test_only_the_first_rows_are_shown_with_a_link_to_all() -> None:
     jobs = [job(f"job-{number:03}", "Pending", created=ago(minutes=number)) for number in range(130)]
+    jobs[3:5] = [{**one, "spec": {**one["spec"], "suspend": True}} for one in jobs[3:5]]
     html = await shown(fleet.PAGE, call(Api(*jobs)))
     assert html.count('<tr id="waiting-') == fleet.ROWS
     assert '<a href="/queue">30 more</a>' in html
-    assert "0 running, 130 waiting" in text(html)
+    assert "0 running, 128 waiting, 2 held" in text(html)
 
 
 async def test_a_cluster_offers_what_the_person_may_do() -> None:
