@@ -141,6 +141,9 @@ async def test_what_an_evicted_attempt_pushed_is_no_point(store: HistoryStore) -
     assert [kpi.value for kpis in (await results.earlier(PRINT, None)).values() for kpi in kpis] == [7.0]
     assert await results.of(run.identity) == (partial, whole), "it is kept for people"
     assert await results.of(run.identity, last_attempt=True) == (whole,)
+    await Verdicts(store).pin(run.identity, by="me", reason="", now=at(50))
+    pinned, values = await Verdicts(store).pinned_values(run.namespace_uid, PRINT)
+    assert pinned is not None and list(values.values()) == [7.0]
     await store.record(Record(replace(run, attempts=1, resource_version=901)))
     assert len(await results.series(PRINT, None)) == 2, "of a single attempt the times do not count"
 

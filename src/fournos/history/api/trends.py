@@ -18,7 +18,7 @@ from fournos.history.api.runs import found
 from fournos.history.compare.left_out import LeftOut
 from fournos.history.records import Run
 from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, is_open
-from fournos.history.regressions.baseline import Baseline, baseline_values
+from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import Report, judge
 from fournos.history.regressions.series import Finding, Kind, Series
@@ -97,9 +97,7 @@ async def trends_of(
     series = await results.series(
         run.fingerprint, scope.namespaces, cluster=scope.cluster, kpi_id=kpi, newest=runs
     )
-    pinned = await verdicts.baseline(run.namespace_uid, run.fingerprint)
-    records = await results.of(pinned.run.identity, last_attempt=True) if pinned else ()
-    values = baseline_values(run.fingerprint, records)
+    pinned, values = await verdicts.pinned_values(run.namespace_uid, run.fingerprint)
     report = await asyncio.to_thread(judge, series, values)
     acknowledgements = await verdicts.acknowledged(
         [one.id for one in series], scope.namespaces, cluster=scope.cluster

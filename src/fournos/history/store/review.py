@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fournos.history.records import Identity, Run
-from fournos.history.regressions.baseline import baseline_values
 from fournos.history.regressions.judge import Report, judge
 from fournos.history.regressions.series import Kind, Series, State
 from fournos.history.store.results import Results
@@ -31,11 +30,9 @@ class SeriesReview:
 
 async def review(store: HistoryStore, namespace_uid: str, fingerprint: str) -> SeriesReview:
     """Judges the series of a fingerprint by the runs of one namespace, and by its pinned baseline."""
-    results = Results(store)
-    series = await results.series(fingerprint, (namespace_uid,), newest=REVIEWED)
-    pinned = await Verdicts(store).baseline(namespace_uid, fingerprint)
-    records = await results.of(pinned.run.identity) if pinned else ()
-    report = await asyncio.to_thread(judge, series, baseline_values(fingerprint, records))
+    series = await Results(store).series(fingerprint, (namespace_uid,), newest=REVIEWED)
+    pinned, values = await Verdicts(store).pinned_values(namespace_uid, fingerprint)
+    report = await asyncio.to_thread(judge, series, values)
     return SeriesReview(series, report, pinned.at if pinned else None)
 
 

@@ -12,8 +12,9 @@ from fournos.history.estimates.accuracy import Prediction
 from fournos.history.estimates.simulate import Estimate
 from fournos.history.records import Identity
 from fournos.history.regressions.acknowledge import Acknowledgement
-from fournos.history.regressions.baseline import Baseline
+from fournos.history.regressions.baseline import Baseline, baseline_values
 from fournos.history.store.database import INSERT
+from fournos.history.store.results import Results
 from fournos.history.store.results_schema import acknowledgements, baselines, predictions
 from fournos.history.store.results_schema import series as series_table
 from fournos.history.store.rows import columns, run_of
@@ -79,6 +80,14 @@ class Verdicts:
         where += [] if namespaces is None else [baselines.c.namespace_uid.in_(namespaces)]
         where += [runs.c.cluster == indexed(cluster)] if cluster else []
         return await self.baselines(*where, *([runs.c.namespace == indexed(namespace)] if namespace else []))
+
+    async def pinned_values(
+        self, namespace_uid: str, fingerprint: str
+    ) -> tuple[Baseline | None, dict[str, float]]:
+        """Returns the baseline of a fingerprint, and its values by series, those of its last attempt."""
+        pinned = await self.baseline(namespace_uid, fingerprint)
+        records = await Results(self._store).of(pinned.run.identity, last_attempt=True) if pinned else ()
+        return pinned, baseline_values(fingerprint, records)
 
     async def baselines(self, *where: ColumnElement[bool]) -> list[Baseline]:
         statement = (
