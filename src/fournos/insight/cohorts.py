@@ -6,29 +6,19 @@ without quota of its own: what those add is not counted here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.quotas import At, quotas_of, reserved
 from fournos.insight.values import name_of, spec_of, status_of
 
 ZERO: Final = Decimal(0)
-At: TypeAlias = tuple[str, str]
-"""The names of a flavor and a resource."""
 Queue: TypeAlias = Obj | KubeError | None
 """A KubeError stands in place of one that could not be read."""
-
-
-def reserved(cluster_queue: Obj) -> dict[At, Decimal]:
-    """Returns (flavor, resource) → the reserved quota of a ClusterQueue."""
-    return {
-        (flavor["name"], resource["name"]): parse_quantity(resource.get("total") or 0)
-        for flavor in status_of(cluster_queue).get("flavorsReservation") or ()
-        for resource in flavor.get("resources") or ()
-    }
 
 
 def members(cluster_queue: Obj, queues: Iterable[Obj]) -> tuple[Obj, ...]:
@@ -47,11 +37,11 @@ def available(cluster_queue: Obj, others: Iterable[Obj]) -> dict[At, Decimal]:
     shared: dict[At, Decimal] = {}
     for queue in (cluster_queue, *others):
         used = reserved(queue)
-        for at, quota in _quotas(queue):
+        for at, quota in quotas_of(queue):
             not_lent, lent = _split(quota)
             shared[at] = shared.get(at, ZERO) + lent - max(ZERO, used.get(at, ZERO) - not_lent)
     result, used = {}, reserved(cluster_queue)
-    for at, quota in _quotas(cluster_queue):
+    for at, quota in quotas_of(cluster_queue):
         (not_lent, lent), taken = _split(quota), used.get(at, ZERO)
         from_cohort = shared[at]
         if quota.get("borrowingLimit") is not None:
@@ -59,13 +49,6 @@ def available(cluster_queue: Obj, others: Iterable[Obj]) -> dict[At, Decimal]:
             from_cohort = min(from_cohort, own + parse_quantity(quota["borrowingLimit"]))
         result[at] = max(ZERO, not_lent - taken) + from_cohort
     return result
-
-
-def _quotas(cluster_queue: Obj) -> Iterator[tuple[At, Mapping[str, Any]]]:
-    for group in spec_of(cluster_queue).get("resourceGroups") or ():
-        for flavor in group.get("flavors") or ():
-            for quota in flavor.get("resources") or ():
-                yield (str(flavor["name"]), str(quota["name"])), quota
 
 
 def _split(quota: Mapping[str, Any]) -> tuple[Decimal, Decimal]:

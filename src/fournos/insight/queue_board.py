@@ -12,8 +12,9 @@ from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.queueing.quotas import quotas_of, reserved
 from fournos.insight import quota
-from fournos.insight.cohorts import ZERO, reserved
+from fournos.insight.cohorts import ZERO
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import everywhere
 from fournos.insight.overview import KINDS as KINDS
@@ -114,12 +115,8 @@ def bars(
                 short[line.flavor, line.resource] = short.get((line.flavor, line.resource), 0) + 1
     used, closed = reserved(cluster_queue), quota.closed_flavors(flavors)
     result = []
-    for group in spec_of(cluster_queue).get("resourceGroups") or ():
-        for flavor in group.get("flavors") or ():
-            for resource in flavor.get("resources") or ():
-                at = (str(flavor["name"]), str(resource["name"]))
-                nominal = parse_quantity(resource.get("nominalQuota") or 0)
-                taken = used.get(at, ZERO)
-                if nominal or taken:
-                    result.append(QuotaBar(*at, taken, nominal, short.get(at, 0), closed.get(at[0], "")))
+    for at, written in quotas_of(cluster_queue):
+        nominal, taken = parse_quantity(written.get("nominalQuota") or 0), used.get(at, ZERO)
+        if nominal or taken:
+            result.append(QuotaBar(*at, taken, nominal, short.get(at, 0), closed.get(at[0], "")))
     return tuple(result)

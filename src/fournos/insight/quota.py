@@ -11,7 +11,8 @@ from typing import Any, Final
 from fournos.api.slots import UNAVAILABLE_TAINT, why_unavailable
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Obj
-from fournos.insight.cohorts import ZERO, available, reserved
+from fournos.engine.queueing.quotas import reserved
+from fournos.insight.cohorts import ZERO, available
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL
 

@@ -13,6 +13,7 @@ from fournos.api.fournosjob_values import Hardware
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.engine.queueing.quotas import reserved
 from fournos.history.estimates.durations import Durations, Past, WorkProfile, closest
 from fournos.history.estimates.queue import QueueModel, RunningJob, WaitingJob, capacity_of
 from fournos.history.fingerprint import fingerprint, gpu_type_of, target_class
@@ -216,17 +217,13 @@ def _unaccounted(cluster_queue: Obj, held: Iterable[RunningJob]) -> Iterator[Run
     for job in held:
         for resource, amount in job.holds.items():
             accounted[job.flavor, resource] = accounted.get((job.flavor, resource), 0.0) + amount
-    for flavor in status_of(cluster_queue).get("flavorsReservation") or ():
-        rest = {}
-        for resource in flavor.get("resources") or ():
-            name = str(resource["name"])
-            more = float(parse_quantity(resource.get("total") or 0)) - accounted.get(
-                (flavor["name"], name), 0.0
-            )
-            if more > 0:
-                rest[name] = more
-        if rest:
-            yield RunningJob(NOWHERE, str(flavor["name"]), rest, 0.0)
+    more: dict[str, dict[str, float]] = {}
+    for (flavor, resource), total in reserved(cluster_queue).items():
+        rest = float(total) - accounted.get((flavor, resource), 0.0)
+        if rest > 0:
+            more.setdefault(flavor, {})[resource] = rest
+    for flavor, amounts in more.items():
+        yield RunningJob(NOWHERE, flavor, amounts, 0.0)
 
 
 def _stopped(cluster_queue: Obj) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.queueing.quotas import quotas_of
 from fournos.history.estimates.durations import Durations
 from fournos.insight.quota import Quota
-from fournos.insight.values import spec_of
 
 Amounts = Mapping[str, float]
 """Resource → amount."""
@@ -77,11 +77,9 @@ class QueueModel:
 def capacity_of(cluster_queue: Obj) -> dict[str, dict[str, float]]:
     """The nominal quota of a ClusterQueue: flavor → resource → amount."""
     capacity: dict[str, dict[str, float]] = {}
-    for group in spec_of(cluster_queue).get("resourceGroups") or ():
-        for flavor in group.get("flavors") or ():
-            amounts = capacity.setdefault(str(flavor["name"]), {})
-            for resource in flavor.get("resources") or ():
-                amounts[str(resource["name"])] = float(parse_quantity(resource.get("nominalQuota") or 0))
+    for (flavor, resource), quota in quotas_of(cluster_queue):
+        nominal = parse_quantity(quota.get("nominalQuota") or 0)
+        capacity.setdefault(flavor, {})[resource] = float(nominal)
     return capacity
 
 

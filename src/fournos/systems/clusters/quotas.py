@@ -14,6 +14,7 @@ from typing import Any, Final
 from fournos.api.slots import SLOT_RESOURCE, SLOTS_PER_CLUSTER, UNAVAILABLE_TAINT
 from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.quotas import quotas_of
 from fournos.systems.clusters import names
 from fournos.systems.clusters.planner_inputs import PlannerInput
 
@@ -106,12 +107,7 @@ def closing_taints(cluster: PlannerInput) -> list[Obj]:
 
 def above_quota(queue: Obj) -> list[Obj]:
     """Returns the part of status.flavorsReservation that exceeds the quota."""
-    quotas = {
-        (entry["name"], quota["name"]): number(quota["nominalQuota"])
-        for group in (queue.get("spec") or {}).get("resourceGroups") or ()
-        for entry in group.get("flavors") or ()
-        for quota in entry.get("resources") or ()
-    }
+    quotas = {at: number(quota["nominalQuota"]) for at, quota in quotas_of(queue)}
     above: dict[str, list[Obj]] = {}
     for (flavor, resource), total in in_use(queue).items():
         if total > quotas.get((flavor, resource), 0):

@@ -17,6 +17,7 @@ from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.queueing.quotas import quotas_of, reserved
 from fournos.engine.runtime.decision import LiveGet, Present
 from fournos.systems.jobs.build import slots_and_gpus
 from fournos.systems.jobs.context import Context, Flavors, FreeQuota
@@ -66,23 +67,14 @@ def _are_free(ctx: Context, gpus: Gpus, free: Flavors) -> bool:
 
 def free_quota(cluster_queue: Obj) -> Flavors:
     """Returns what a ClusterQueue has left; nothing of one that cannot be read."""
+    free: dict[str, dict[str, Decimal]] = {}
     try:
-        return _free_quota(cluster_queue)
+        used = reserved(cluster_queue)
+        for (flavor, resource), quota in quotas_of(cluster_queue):
+            unused = parse_quantity(quota["nominalQuota"]) - used.get((flavor, resource), Decimal(0))
+            free.setdefault(flavor, {})[resource] = unused
     except (KeyError, ValueError):  # of a stranger: it must not stop the jobs of all queues
         return {}
-
-
-def _free_quota(cluster_queue: Obj) -> dict[str, dict[str, Decimal]]:
-    free: dict[str, dict[str, Decimal]] = {}
-    for group in (cluster_queue.get("spec") or {}).get("resourceGroups") or ():
-        for flavor in group.get("flavors") or ():
-            quotas = free.setdefault(flavor["name"], {})
-            quotas |= {quota["name"]: parse_quantity(quota["nominalQuota"]) for quota in flavor["resources"]}
-    for flavor in (cluster_queue.get("status") or {}).get("flavorsReservation") or ():
-        for usage in flavor.get("resources") or ():
-            quotas = free.get(flavor["name"], {})
-            if usage["name"] in quotas:
-                quotas[usage["name"]] -= parse_quantity(usage.get("total") or 0)
     return free
 
 
