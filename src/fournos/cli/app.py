@@ -118,6 +118,11 @@ COMMANDS: Final = (
         "Compare runs: first what differs, then their KPIs within the noise of comparable runs.",
     ),
     CommandEntry(
+        "benchmarks:benchmarks",
+        ("benchmarks",),
+        "Show how the benchmarks stand: one row for each KPI of comparable runs, open regressions first.",
+    ),
+    CommandEntry(
         "compare_runs:trend",
         ("trend",),
         "Show the KPIs of a job over the runs that can be compared with it, and what changed in them.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,7 @@ from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.options import AllClustersOption
-from fournos.cli.output import table
+from fournos.cli.output import sparkline, table
 from fournos.cli.stored import RunArgument, history_of, selected
 
 
@@ -91,7 +90,6 @@ async def compare(
     return Exit.FAILED if fail_on and comparison.regressed else Exit.OK
 
 
-_BARS = "▁▂▃▄▅▆▇█"
 _SHOWN = 30
 """Runs of a sparkline, the newest ones."""
 
@@ -101,8 +99,15 @@ async def trend(
     job: RunArgument,
     kpi: Annotated[str, typer.Option("--kpi", metavar="KPI", help="Only this KPI.")] = "",
     runs: Annotated[
-        int, typer.Option("--runs", metavar="N", min=1, max=1000, help="The newest runs of each series.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            "--runs",
+            metavar="N",
+            min=1,
+            max=1000,
+            help="The newest runs of each series; without it those that messages and metrics judge, too.",
+        ),
+    ] = None,
     fail_on: Annotated[
         Open | None,
         typer.Option(
@@ -153,13 +158,3 @@ async def trend(
             cli.output.say(str(others))
     fails = {Open.REGRESSION: trends.regressed, Open.NEW_REGRESSION: trends.newly_regressed}
     return Exit.FAILED if fail_on and fails[fail_on] else Exit.OK
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """Returns one bar for each value, between the smallest and the largest."""
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    if high == low:
-        return _BARS[3] * len(values)
-    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)

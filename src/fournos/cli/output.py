@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -137,3 +137,16 @@ def table(
             line.truncate(width, overflow="ellipsis")
         lines.append(line)
     return lines
+
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Returns one bar for each value, between the smallest and the largest."""
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    if high == low:
+        return _BARS[3] * len(values)
+    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)

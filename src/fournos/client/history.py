@@ -149,15 +149,16 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
 
     @typed
     async def trends(
-        self, name: str, *, kpi: str = "", runs: int = 100, namespace: str | None = None
+        self, name: str, *, kpi: str = "", runs: int | None = None, namespace: str | None = None
     ) -> Trends:
         """Returns the KPIs of a run over the comparable runs, and what changed in them.
 
-        `kpi` is one KPI; `runs` the number of the newest runs of each series.
+        `kpi` is one KPI; `runs` the number of the newest runs of each series, None for those that messages
+        and metrics judge, too.
         """
         from fournos.history.api.trends import Trends
 
-        query = urlencode({"kpi": kpi, "runs": runs})
+        query = urlencode({"kpi": kpi} | ({"runs": runs} if runs else {}))
         return await self._get(f"{self._path(name, namespace)}/results/trends?{query}", Trends)
 
     @typed

@@ -12,10 +12,27 @@ from fournos.history.records import Run
 if TYPE_CHECKING:
     from fournos.history.api.verdicts import Acknowledged
     from fournos.history.regressions.baseline import Baseline
+    from fournos.history.regressions.benchmark import Benchmark
 
 
 class AsyncVerdicts(HistoryRequests):
     """The part of `AsyncHistory` for baselines and acknowledgements."""
+
+    @typed
+    async def benchmarks(
+        self, *owners: str, days: int = 84, everywhere: bool = False, namespace: str | None = None
+    ) -> list[Benchmark]:
+        """Returns how the benchmarks stand, what asks for somebody first.
+
+        A benchmark is the comparable runs of a namespace, with results in the last `days`. `owners` are those
+        of the newest runs, none for all. `everywhere` means all namespaces, and needs the right in all of
+        them.
+        """
+        from fournos.history.regressions.benchmark import Benchmark
+
+        where = self._where(namespace, everywhere=everywhere)
+        query = urlencode([("days", days), *(("owner", owner) for owner in owners)])
+        return await self._get(f"{where}/benchmarks?{query}", list[Benchmark])
 
     @typed
     async def baselines(self, *, everywhere: bool = False, namespace: str | None = None) -> list[Baseline]:

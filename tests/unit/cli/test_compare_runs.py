@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from fournos.cli.compare_runs import sparkline
+from fournos.cli.output import sparkline
 from fournos.history.api.trends import Trends
 from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, compare
@@ -64,7 +64,7 @@ def trends(*values: float) -> Api:
     series = (Series("s", "tput", points, "tok/s", True, {"model": "llama"}),) if points else ()
     found = Trends(run("a"), series, judge(series), ())
     api = Api()
-    api.stored = {f"{RUNS}/a/results/trends?kpi=&runs=100": body(found, Trends)}
+    api.stored = {f"{RUNS}/a/results/trends?kpi=": body(found, Trends)}
     return api
 
 

@@ -80,7 +80,7 @@ READS: dict[str, str] = {
     "results list gone": "/gone/results?",
     "artifacts list gone": "/gone/artifacts?",
     "compare gone other": "/gone/results/comparison?with=other&across=false&",
-    "trend gone": "/gone/results/trends?kpi=&runs=100&",
+    "trend gone": "/gone/results/trends?kpi=&",
     "export gone --html": "/gone?",
     "baseline list": "/baselines?",
 }

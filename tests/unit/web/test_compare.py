@@ -173,7 +173,7 @@ class Verdicts(Api):
     def __init__(self, found: Trends) -> None:
         super().__init__()
         self.written: list[tuple[str, str, Any]] = []
-        self.stored[f"{RUNS}/u39/results/trends?kpi=&runs=100"] = body(found, Trends)
+        self.stored[f"{RUNS}/u39/results/trends?kpi="] = body(found, Trends)
         from fournos.history.api.models import RunDetail
 
         self.stored[f"{RUNS}/u39"] = body(RunDetail(found.run), RunDetail)

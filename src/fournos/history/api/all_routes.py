@@ -6,6 +6,7 @@ from typing import Final
 
 from fournos.history.api import (
     artifacts,
+    benchmarks,
     comparisons,
     estimates,
     logs,
@@ -24,6 +25,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *results.ROUTES,
     *comparisons.ROUTES,
     *trends.ROUTES,
+    *benchmarks.ROUTES,
     *estimates.ROUTES,
     *verdicts.ROUTES,
     *usage.ROUTES,

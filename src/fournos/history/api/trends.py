@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
@@ -17,18 +15,16 @@ from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import found
 from fournos.history.compare.left_out import LeftOut
 from fournos.history.records import Run
-from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, is_open
+from fournos.history.regressions.acknowledge import Acknowledgement, covered
 from fournos.history.regressions.baseline import Baseline
+from fournos.history.regressions.benchmark import open_regressions
 from fournos.history.regressions.group import group, runs_in_order
-from fournos.history.regressions.judge import Report, judge
-from fournos.history.regressions.series import Finding, Kind, Series
+from fournos.history.regressions.judge import JUDGED, Report, judge
+from fournos.history.regressions.series import Finding, Series
 from fournos.history.regressions.summary import lines, state_of
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
-
-NEWEST: Final = 100
-"""Runs of each series that are judged by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +48,7 @@ class Trends:
     @property
     def open_regressions(self) -> tuple[Finding, ...]:
         """The regressions that are neither refuted nor recovered nor acknowledged, the newest first."""
-        return tuple(
-            finding
-            for finding in self.report.findings
-            if finding.kind is Kind.REGRESSION and is_open(finding, self.acknowledged.get(finding.id))
-        )
+        return open_regressions(self.report, self.acknowledged)
 
     @property
     def regressed(self) -> bool:
@@ -79,7 +71,7 @@ class TrendFilter(Scoped):
 
     kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
     kpi: Text = Field("", description="Only this KPI.")
-    runs: int = Field(NEWEST, ge=1, le=1000, description="The newest runs of each series.")
+    runs: int = Field(JUDGED, ge=1, le=1000, description="The newest runs of each series.")
 
 
 async def get_trends(service: HistoryService, call: ApiCall) -> Trends:
@@ -90,7 +82,7 @@ async def get_trends(service: HistoryService, call: ApiCall) -> Trends:
 
 
 async def trends_of(
-    service: HistoryService, run: Run, scope: Scope, *, kpi: str = "", runs: int = NEWEST
+    service: HistoryService, run: Run, scope: Scope, *, kpi: str = "", runs: int = JUDGED
 ) -> Trends:
     """Judges the series of a run's fingerprint, as far as the caller may read them."""
     results, verdicts = await service.results(), await service.verdicts()
@@ -102,26 +94,12 @@ async def trends_of(
     acknowledgements = await verdicts.acknowledged(
         [one.id for one in series], scope.namespaces, cluster=scope.cluster
     )
-    covered = _covered(report, series, acknowledgements, pinned.at if pinned else None)
+    covering = covered(report.findings, series, acknowledgements, pinned.at if pinned else None)
     names = await results.names(
         {run for finding in report.findings for run in (finding.run, finding.recovered) if run}
     )
     groups = group(report.findings, runs_in_order(series))
-    return Trends(run, tuple(series), report, tuple(lines(groups, names, covered)), names, covered, pinned)
-
-
-def _covered(
-    report: Report,
-    series: Iterable[Series],
-    acknowledgements: Sequence[Acknowledgement],
-    pinned_at: datetime | None,
-) -> dict[str, Acknowledgement]:
-    """Returns the acknowledgement of each finding that has one."""
-    by_id = {one.id: one for one in series}
-    pairs = (
-        (one.id, acknowledged(one, by_id[one.series], acknowledgements, pinned_at)) for one in report.findings
-    )
-    return {name: one for name, one in pairs if one is not None}
+    return Trends(run, tuple(series), report, tuple(lines(groups, names, covering)), names, covering, pinned)
 
 
 ROUTES: Final = (

@@ -7,7 +7,7 @@ series, the direction and the place in time, and covers any finding of that dire
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Protocol, TypeVar
@@ -67,6 +67,20 @@ def acknowledged(
 ) -> Acknowledgement | None:
     """The newest acknowledgement that covers the finding; None if there is none."""
     return covering(finding, series, known, pinned_at)
+
+
+def covered(
+    findings: Iterable[Finding],
+    series: Iterable[Series],
+    known: Sequence[Acknowledgement],
+    pinned_at: datetime | None = None,
+) -> dict[str, Acknowledgement]:
+    """Returns id of a finding → the acknowledgement that covers it, of those that have one."""
+    by_id = {each.id: each for each in series}
+    pairs = (
+        (finding.id, acknowledged(finding, by_id[finding.series], known, pinned_at)) for finding in findings
+    )
+    return {name: acknowledgement for name, acknowledgement in pairs if acknowledgement is not None}
 
 
 def is_open(finding: Finding, acknowledgement: Acknowledgement | None) -> bool:

@@ -18,6 +18,9 @@ from fournos.history.regressions.reruns import repeats, uncounted, without_other
 from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, band, holm, limit, noise, relative
 from fournos.history.regressions.series import Basis, Finding, Point, Series, State, kind_of
 
+JUDGED: Final = 200
+"""Newest runs of each series that commands, pages, metrics and messages judge: a regression is open for all
+of them, or for none."""
 MIN_REPEATS: Final = 2
 RECENT: Final = 5
 """Newest runs that are compared with a pinned baseline."""

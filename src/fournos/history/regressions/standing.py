@@ -16,6 +16,8 @@ from fournos.history.regressions.silent import silences
 
 RECENT: Final = timedelta(days=14)
 """Older changes are no news, but for open regressions; `fournos trend` shows them all."""
+WATCHED: Final = 6 * RECENT
+"""Benchmarks without results for this time are not judged: they are not run any more."""
 CONFIRMING: Final = "Confirming"
 """The state of a suspected group whose reruns have not ended."""
 

@@ -8,21 +8,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.due import Judged
 from fournos.history.metrics import report_changes
-from fournos.history.regressions.standing import RECENT, Standing, standing
+from fournos.history.records import Run
+from fournos.history.regressions.standing import WATCHED, Standing, standing
 from fournos.history.store.errors import StoreUnavailableError
-from fournos.history.store.results_schema import result_records
-from fournos.history.store.review import review
+from fournos.history.store.review import newest_runs, review
 from fournos.history.store.schema import labels, runs
 from fournos.history.store.store import HistoryStore
-from fournos.history.store.text import indexed
-from fournos.history.store.verdicts import Verdicts
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 
 log = logging.getLogger(__name__)
@@ -31,10 +29,6 @@ INTERVAL: Final = 300.0
 """Seconds between two looks."""
 UNKNOWN: Final = 1.0
 """Seconds between two looks for the UID of the cluster."""
-WATCHED: Final = 6 * RECENT
-"""Fingerprints without results for this time are not judged: they are not run any more."""
-MOST: Final = 500
-"""Fingerprints that are judged, those with the newest results."""
 
 
 async def watch_results(
@@ -72,9 +66,9 @@ async def standings(
     """Returns what there is to tell of each fingerprint of a cluster, by the name of its namespace."""
     by_namespace: dict[str, list[Standing]] = {}
     under_way = await _under_way(store)
-    for namespace, uid, fingerprint in await _fingerprints(store, cluster, now - WATCHED):
-        judged = await _judged(store, namespace, uid, fingerprint)
-        by_namespace.setdefault(namespace, []).append(
+    for run in await newest_runs(store, now - WATCHED, cluster=cluster):
+        judged = await _judged(store, run)
+        by_namespace.setdefault(judged.namespace, []).append(
             standing(judged.series, judged.report, judged.known, under_way, now, pinned_at=judged.pinned_at)
         )
         for announcer in announcers:
@@ -82,29 +76,17 @@ async def standings(
     return by_namespace
 
 
-async def _judged(store: HistoryStore, namespace: str, namespace_uid: str, fingerprint: str) -> Judged:
-    reviewed = await review(store, namespace_uid, fingerprint)
-    names = [one.id for one in reviewed.series]
-    known = await Verdicts(store).acknowledged(names, (namespace_uid,))
+async def _judged(store: HistoryStore, run: Run) -> Judged:
+    reviewed = await review(store, run.namespace_uid, run.fingerprint)
     return Judged(
-        namespace, namespace_uid, fingerprint, reviewed.series, reviewed.report, known, reviewed.pinned_at
+        run.identity.namespace,
+        run.namespace_uid,
+        run.fingerprint,
+        reviewed.series,
+        reviewed.report,
+        reviewed.known,
+        reviewed.pinned_at,
     )
-
-
-async def _fingerprints(store: HistoryStore, cluster: str, since: datetime) -> list[tuple[str, str, str]]:
-    """Namespace, its UID and fingerprint of the cluster's series with results since then."""
-    newest = func.max(result_records.c.at)
-    where = (runs.c.namespace, runs.c.namespace_uid, runs.c.fingerprint)
-    statement = (
-        select(*where)
-        .join(result_records, result_records.c.run_id == runs.c.id)
-        .where(runs.c.cluster == indexed(cluster), result_records.c.at >= since, runs.c.fingerprint != "")
-        .group_by(*where)
-        .order_by(newest.desc(), *where)
-        .limit(MOST)
-    )
-    async with store.reading() as connection:
-        return [(row[0], row[1], row[2]) for row in (await connection.execute(statement)).all()]
 
 
 async def _under_way(store: HistoryStore) -> frozenset[str]:

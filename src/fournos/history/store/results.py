@@ -9,12 +9,13 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from statistics import median
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Connection, and_, select
 
 from fournos.history.compare.comparison import RowKey
 from fournos.history.records import Identity
+from fournos.history.regressions.judge import JUDGED
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import reads
@@ -26,9 +27,6 @@ from fournos.history.store.rows import identity_text
 from fournos.history.store.schema import runs
 from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed, unpack
-
-NEWEST: Final = 200
-"""Points of a series that are read by default."""
 
 
 class Results:
@@ -99,7 +97,7 @@ class Results:
         *,
         cluster: str = "",
         kpi_id: str = "",
-        newest: int = NEWEST,
+        newest: int = JUDGED,
     ) -> list[Series]:
         """Returns the scalar series of a fingerprint with their newest points, the oldest point first.
 
@@ -135,7 +133,7 @@ class Results:
         *,
         cluster: str = "",
         without: Iterable[Identity] = (),
-        newest: int = NEWEST,
+        newest: int = JUDGED,
     ) -> dict[RowKey, list[Kpi]]:
         """Returns the KPIs of earlier comparable runs: the history that a comparison takes its noise from."""
         left_out = {one.text for one in without}

@@ -12,7 +12,6 @@ from fournos.web.routes import Action, Call, Done, Page
 from fournos.web.runs.subject import address
 from fournos.web.runs.trending import trend_rows
 
-RUNS: Final = 100
 _RUN: Final = Resource("history.fournos.dev", "v1", "Run", "runs")
 
 
@@ -21,7 +20,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     kpi, may = call.query.get("kpi", "").strip()[:200], call.viewer.rights.may
     history = call.viewer.client.history
     trends, pins, unpins, acknowledges, withdraws = await asyncio.gather(
-        history.trends(name, kpi=kpi, runs=RUNS, namespace=namespace),
+        history.trends(name, kpi=kpi, namespace=namespace),
         may("update", _RUN, namespace, subresource="baseline"),
         may("delete", _RUN, namespace, subresource="baseline"),
         may("create", _RUN, namespace, subresource="acknowledgements"),

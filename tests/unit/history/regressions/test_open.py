@@ -9,6 +9,7 @@ import pytest
 
 from fournos.history.api.trends import Trends
 from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged
+from fournos.history.regressions.benchmark import FAILING, benchmark_of
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.standing import standing
 from tests.unit.cli.test_stored import run
@@ -69,6 +70,8 @@ def test_the_life_of_a_regression(
     notes = tuple(found.acknowledged.values())
     counted = standing(found.series, found.report, notes, frozenset(), at(100))
     assert ("Regression" in {kind for kind, _ in counted.groups}) == is_open, "metrics go by the same"
+    row = benchmark_of(found.run, found.series, found.report, found.acknowledged, {}, at(100))
+    assert (row.state in FAILING) == is_open, "the page of benchmarks goes by the same"
 
 
 def test_an_acknowledgement_that_is_withdrawn_opens_it_again() -> None:

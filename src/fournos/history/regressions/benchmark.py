@@ -1,0 +1,194 @@
+"""A benchmark: the runs of one fingerprint in one namespace, and how their KPIs stand.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from statistics import median
+from typing import ClassVar, Final
+
+from pydantic import ConfigDict
+
+from fournos.history.records import WIRE, Run
+from fournos.history.regressions.acknowledge import Acknowledgement, is_open
+from fournos.history.regressions.baseline import Baseline
+from fournos.history.regressions.group import runs_in_order
+from fournos.history.regressions.judge import Report
+from fournos.history.regressions.robust import relative
+from fournos.history.regressions.series import Finding, Kind, Series, State
+from fournos.history.regressions.silent import silences
+from fournos.history.regressions.summary import state_of
+
+SHOWN: Final = 40
+"""Newest values of a series that are shown."""
+
+
+class BenchmarkState(StrEnum):
+    """How a benchmark or one of its KPIs stands; what asks for somebody comes first."""
+
+    REGRESSION = "Regression"
+    """A confirmed regression is open."""
+    SUSPECTED = "Suspected"
+    """A suspected regression is open."""
+    SILENT = "Silent"
+    """It is not run any more, or its newest run lacks the KPI."""
+    NOT_JUDGED = "NotJudged"
+    """There are too few runs for a verdict."""
+    STEADY = "Steady"
+
+    @property
+    def weight(self) -> int:
+        return list(BenchmarkState).index(self)
+
+
+FAILING: Final = frozenset({BenchmarkState.REGRESSION, BenchmarkState.SUSPECTED})
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkKpi:
+    """One series at a glance."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    kpi_id: str
+    state: BenchmarkState
+    text: str
+    """The state in one phrase, such as `Regression confirmed +12.0%`."""
+    newest: float
+    reference: float | None
+    """The value of the pinned baseline, else that before an open change, else the median of the earlier runs
+    that are shown; None without any."""
+    change: float | None
+    """The relative change from the reference to the newest value; None without a reference, or from 0."""
+    values: tuple[float, ...]
+    """The newest values, the oldest first."""
+    unit: str = ""
+    higher_is_better: bool | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """The comparable runs of one namespace at a glance."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    run: Run
+    """The newest one with results."""
+    state: BenchmarkState
+    kpis: tuple[BenchmarkKpi, ...]
+    """What asks for somebody comes first."""
+    runs: int
+    """Runs that are judged."""
+    baseline: str = ""
+    """The name of the pinned run; "" without one."""
+    silence: str = ""
+    """Why it counts as silent; "" if it does not."""
+    since: str = ""
+    """The UID of the run with which the newest open regression began; "" without one."""
+    since_name: str = ""
+    before: str = ""
+    """The UID of the comparable run before that one; "" without one."""
+
+
+def benchmark_of(
+    run: Run,
+    series: Sequence[Series],
+    report: Report,
+    covered: Mapping[str, Acknowledgement],
+    names: Mapping[str, str],
+    now: datetime,
+    *,
+    baseline: Baseline | None = None,
+    pinned: Mapping[str, float] | None = None,
+) -> Benchmark:
+    """Sums up what is known of a benchmark.
+
+    `covered` maps ids of findings to their acknowledgements, `names` runs to their names, `pinned` series to
+    the values of the baseline.
+    """
+    usable = [one for one in series if one.points]
+    silent = {silence.series: silence.reason for silence in silences(usable, now)}
+    regressions = open_regressions(report, covered)
+    kpis = [
+        _kpi(
+            one,
+            report,
+            covered,
+            next((finding for finding in regressions if finding.series == one.id), None),
+            one.id in silent,
+            (pinned or {}).get(one.id),
+        )
+        for one in usable
+    ]
+    kpis.sort(key=lambda kpi: (kpi.state.weight, kpi.kpi_id, sorted(kpi.labels.items())))
+    order = runs_in_order(usable)
+    since = regressions[0].run if regressions else ""
+    place = order.index(since) if since in order else 0
+    return Benchmark(
+        run,
+        kpis[0].state if kpis else BenchmarkState.NOT_JUDGED,
+        tuple(kpis),
+        len(order),
+        baseline.run.name if baseline else "",
+        next(iter(silent.values()), ""),
+        _uid(since),
+        names.get(since, ""),
+        _uid(order[place - 1]) if place else "",
+    )
+
+
+def open_regressions(report: Report, covered: Mapping[str, Acknowledgement]) -> tuple[Finding, ...]:
+    """The regressions that are neither refuted nor recovered nor acknowledged, the newest first."""
+    return tuple(
+        finding
+        for finding in report.findings
+        if finding.kind is Kind.REGRESSION and is_open(finding, covered.get(finding.id))
+    )
+
+
+def in_order(benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
+    """What asks for somebody first; within a state the given order stays."""
+    return sorted(benchmarks, key=lambda benchmark: benchmark.state.weight)
+
+
+def _kpi(
+    series: Series,
+    report: Report,
+    covered: Mapping[str, Acknowledgement],
+    regression: Finding | None,
+    silent: bool,
+    pinned: float | None,
+) -> BenchmarkKpi:
+    values = [point.value for point in series.points[-SHOWN:]]
+    newest, earlier = values[-1], values[:-1]
+    reference = pinned
+    if reference is None:
+        reference = regression.before if regression else median(earlier) if earlier else None
+    if regression:
+        confirmed = regression.state is State.CONFIRMED
+        state = BenchmarkState.REGRESSION if confirmed else BenchmarkState.SUSPECTED
+    elif silent:
+        state = BenchmarkState.SILENT
+    elif any(short.series == series.id and not short.changed for short in report.short):
+        state = BenchmarkState.NOT_JUDGED
+    else:
+        state = BenchmarkState.STEADY
+    return BenchmarkKpi(
+        series.kpi_id,
+        state,
+        state_of(series, report, covered),
+        newest,
+        reference,
+        None if reference is None else relative(reference, newest),
+        tuple(values),
+        series.unit,
+        series.higher_is_better,
+        dict(series.labels),
+    )
+
+
+def _uid(run: str) -> str:
+    return run.rpartition("/")[2]
