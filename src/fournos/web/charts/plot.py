@@ -90,7 +90,9 @@ class Plot:
     @property
     def text(self) -> str:
         """The plot in words, for those who do not see it."""
-        return ". ".join([self.title, *(_in_words(line, self.y_title) for line in self.lines if line.points)])
+        drawn = [line for line in self.lines if line.points]
+        words = (in_words(line.name, [y for _, y in line.points], self.y_title) for line in drawn)
+        return ". ".join([self.title, *words])
 
     @property
     def table(self) -> list[tuple[str, list[str]]]:
@@ -109,11 +111,11 @@ class Plot:
         return self.labels[int(x)] if self.labels else f"{x:.6g}"
 
 
-def _in_words(line: PlotLine, unit: str) -> str:
-    ys = [y for _, y in line.points]
+def in_words(name: str, ys: Sequence[float], unit: str) -> str:
+    """The values of a line in one phrase, for those who do not see it."""
     count = f"{len(ys)} value" if len(ys) == 1 else f"{len(ys)} values"
     ends = f"first {ys[0]:.4g}, last {ys[-1]:.4g}, lowest {min(ys):.4g}, highest {max(ys):.4g}"
-    return f"{line.name}: {count}, {ends} {unit}".rstrip()
+    return f"{name}: {count}, {ends} {unit}".rstrip()
 
 
 def _draw(plot: Plot) -> Markup:

@@ -6,6 +6,7 @@ from typing import Final
 
 from fournos.web.pages import (
     artifacts,
+    benchmarks,
     cluster,
     compare,
     fleet,
@@ -30,6 +31,7 @@ PAGES: Final[tuple[Page, ...]] = (
     jobs.PAGE,
     job.PAGE,
     logs.PAGE,
+    benchmarks.PAGE,
     compare.PAGE,
     trends.PAGE,
     submit.PAGE,
