@@ -41,6 +41,7 @@ class History:
     export = blocking(AsyncHistory.export)
     push_results = blocking(AsyncHistory.push_results)
     push_artifact = blocking(AsyncHistory.push_artifact)
+    benchmarks = blocking(AsyncHistory.benchmarks)
     baselines = blocking(AsyncHistory.baselines)
     pin = blocking(AsyncHistory.pin)
     unpin = blocking(AsyncHistory.unpin)
