@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
 
-from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authentication import Authenticator
 from fournos.history.api.authorization import HistoryAuthorizer
@@ -30,6 +30,7 @@ async def served(
     *,
     estimator: Estimator | None = None,
     flush_logs: Callable[[str], Awaitable[None]] | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[TestClient[Any, Any]]:
     """A client of the API; the cluster of its runs is `here`."""
 
@@ -40,7 +41,7 @@ async def served(
         reading,
         blobs,
         cluster="here",
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         limits=limits,
         estimator=estimator,
         flush_logs=flush_logs,

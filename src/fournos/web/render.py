@@ -34,6 +34,8 @@ class Frame:
     nav: Sequence[Link]
     path: str
     """The path of the shown page, which marks its entry of the navigation."""
+    under: str = ""
+    """The path of the entry that is marked for a page below another one."""
     user: str = ""
     """Empty before a login."""
     csrf: str = ""

@@ -138,6 +138,7 @@ class WebServer:
             title=page.title.format_map(call.path),
             nav=self._nav,
             path=page.path,
+            under=page.under,
             user=viewer.name,
             csrf=viewer.csrf,
             live=live,

@@ -151,12 +151,13 @@ def staged(scene: Scene, folder: Path, **options: Any) -> Iterator[Staged]:
 async def _serve(
     scene: Scene, folder: Path, options: dict[str, Any], started: dict[str, Any], ready: threading.Event
 ) -> None:
-    objects = Objects(VirtualClock(NOW))
+    clock: Any = VirtualClock(NOW)
+    objects = Objects(clock)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(await HistoryStore.open(f"sqlite:///{folder / 'history.db'}"))
         blobs = DirectoryBlobs(folder / "blobs")
         reviews = Everyone(namespaces={NS: f"uid-{NS}"})
-        client = await stack.enter_async_context(served(store, blobs, reviews, ArtifactLimits()))
+        client = await stack.enter_async_context(served(store, blobs, reviews, ArtifactLimits(), clock=clock))
         credentials = Credentials(str(client.make_url("")).rstrip("/"), FixedIdentity(Proof(token="t-ann")))
         connection = await stack.enter_async_context(Client(credentials))
         await scene(Stage(objects, store, AsyncHistory(connection, NS)))

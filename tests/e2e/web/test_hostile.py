@@ -124,6 +124,8 @@ PAGES: Final = {
     "submit": f"/submit?from={NS}/{quote(NAME, safe='')}&name={quote(SCRIPT)}",
     "compare": f"/compare?job={NS}/{UID}&job={NS}/{quote(SCRIPT)}",
     "trends": f"/trends/{NS}/{UID}",
+    "benchmarks": f"/benchmarks?owner={quote(SCRIPT)}",
+    "all benchmarks": "/benchmarks",
     "usage": "/usage",
     "kinds": "/kinds",
 }

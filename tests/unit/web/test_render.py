@@ -6,7 +6,11 @@ import re
 
 import pytest
 
-from fournos.web.render import LONGEST_CELL, words
+from fournos.web.assets import Assets
+from fournos.web.live.pieces import ROOT, Piece
+from fournos.web.pages.all_pages import PAGES
+from fournos.web.render import LONGEST_CELL, Frame, Link, Renderer, words
+from fournos.web.routes import Page
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,11 @@ def test_only_parts_that_fit_a_column_keep_together() -> None:
 
 def test_a_name_is_cut_as_each_text_of_a_row() -> None:
     assert len(words("ab-" * LONGEST_CELL).striptags()) == LONGEST_CELL
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_page_marks_one_entry_of_the_navigation(page: Page) -> None:
+    nav = [Link(each.title, each.path) for each in PAGES if each.in_nav]
+    frame = Frame(page.title, nav, page.path, under=page.under)
+    html = Renderer(Assets()).whole(frame, {ROOT: Piece("", "", ())})
+    assert len(re.findall(r'aria-current="(?:page|true)"', html)) == 1

@@ -47,6 +47,7 @@ PAGE: Final = Page(
     gather=gather,
     watched=fleet.KINDS,
     in_nav=False,
+    under="/",
     shared=False,
 )
 

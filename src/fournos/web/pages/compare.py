@@ -44,5 +44,11 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
 
 PAGE: Final = Page(
-    name="compare", title="Compare", path="/compare", gather=gather, in_nav=False, shared=False
+    name="compare",
+    title="Compare",
+    path="/compare",
+    gather=gather,
+    in_nav=False,
+    under="/jobs",
+    shared=False,
 )

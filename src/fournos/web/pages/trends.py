@@ -86,6 +86,7 @@ PAGE: Final = Page(
     path="/trends/{namespace}/{name}",
     gather=gather,
     in_nav=False,
+    under="/benchmarks",
     shared=False,
     command="fournos trend -n {namespace} {name}",
 )

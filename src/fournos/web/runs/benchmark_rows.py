@@ -24,6 +24,13 @@ SHOWS: Final = {
 }
 """Value in the address → title, and the states of the benchmarks that are shown."""
 TITLES: Final = {BenchmarkState.NOT_JUDGED: "Not judged"}
+SAID: Final = {
+    BenchmarkState.REGRESSION: "Regression confirmed ",
+    BenchmarkState.SUSPECTED: "Regression suspected ",
+    BenchmarkState.NOT_JUDGED: "not judged yet: ",
+    BenchmarkState.STEADY: "steady",
+}
+"""How the text of a state begins that its title says already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,14 @@ def _row(benchmark: Benchmark) -> BenchmarkRow:
     )
 
 
+def _detail(kpi: BenchmarkKpi, silence: str) -> str:
+    """What the state says beyond its title."""
+    if kpi.state is BenchmarkState.SILENT and silence:
+        return silence
+    said = SAID.get(kpi.state, "")
+    return kpi.text.removeprefix(said) if kpi.text != said else ""
+
+
 def _kpi(kpi: BenchmarkKpi, trend: str, silence: str) -> KpiRow:
     return KpiRow(
         kpi.kpi_id,
@@ -118,6 +133,6 @@ def _kpi(kpi: BenchmarkKpi, trend: str, silence: str) -> KpiRow:
         "" if kpi.reference is None else f"{number(kpi.reference)} {kpi.unit}".strip(),
         "" if kpi.change is None else f"{kpi.change:+.1%}",
         kpi.state.value,
-        (silence or kpi.text) if kpi.state is BenchmarkState.SILENT else kpi.text,
+        _detail(kpi, silence),
         sparkline(kpi.kpi_id, kpi.values, kpi.unit),
     )
