@@ -173,7 +173,7 @@ def _going(wrapper: Obj, members: WrapperMembers) -> Explanation:
 
 def _ended(wrapper: Obj) -> Explanation:
     name, phase = name_of(wrapper), phase_of(wrapper)
-    verdict = f"{name} does not wait, it has ended: {phase}."
+    verdict = f"{name} has ended: {phase}."
     if phase != "Failed":
         return Explanation(verdict)
     hold = (

@@ -145,7 +145,7 @@ def _running(facts: FrameworkFacts) -> Explanation:
 def _ended(facts: FrameworkFacts, ending: str) -> Explanation:
     name = name_of(facts.obj)
     return Explanation(
-        f"{name} does not wait, it has ended.", (ending.removesuffix(": "), *_next(facts)), _again(facts)
+        f"{name} has ended.", (ending.removesuffix(": "), *_next(facts)), _again(facts)
     )
 
 

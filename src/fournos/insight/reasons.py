@@ -166,7 +166,7 @@ def _ended(facts: Facts, now: datetime) -> Explanation:
     job, name, phase = facts.job, name_of(facts.job), phase_of(facts.job)
     ago = since((status_of(job).get("phaseTimes") or {}).get("finished"), now)
     on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""
-    verdict = f"{name} does not wait, it has ended: {phase}{on} {ago} ago{_run_length(job, now)}."
+    verdict = f"{name} has ended: {phase}{on} {ago} ago{_run_length(job, now)}."
     if phase != "Failed":
         return Explanation(verdict, _messages(job) if phase == "Stopped" else ())
     first = failure(job, facts.found)

@@ -218,7 +218,7 @@ def ended_job(*, attempt: int) -> dict[str, Any]:
         (Api(job("one", "Stopping")), "is being stopped: its run has to end before its quota is given back."),
         (
             Api(job("one", "Succeeded", status={"phaseTimes": {"finished": ago(hours=1)}})),
-            "does not wait, it has ended: Succeeded 1h ago.",
+            "has ended: Succeeded 1h ago.",
         ),
         (Api(ended_job(attempt=1)), "it has ended: Stopped on east 1h ago, after a run of 30m."),
         (Api(ended_job(attempt=2)), "it has ended: Stopped on east 1h ago, after its last run of 30m."),

@@ -33,6 +33,7 @@ from fournos.insight.values import (
 )
 from fournos.web.charts.gantt import gantt
 from fournos.web.routes import Call, Page
+from fournos.web.runs.courses import courses
 from fournos.web.runs.estimates import of_job
 from fournos.web.runs.failing import error_line, failed
 from fournos.web.runs.measured import shown_results
@@ -75,6 +76,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
     ledger = recorded.waits if recorded else ()
     drawn = [*waiting_lane(ledger), *lanes(job, attempts(job, parts_read.tasks.value or {}), call.now)]
     mark = recorded.kept if recorded else None
+    run = recorded.run.identity.text if recorded else ""
+    course = courses(parts_read.trends.value, run, about.namespace)
     absent = {"keep", "release", "forget"} if recorded is None else {"keep" if mark else "release"}
     return {
         "about": about,
@@ -99,7 +102,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "ended": is_terminal(job),
         "kept": mark,
         "parts": parts_read,
-        "measured": parts_read.results.map(shown_results),
+        "course": course,
+        "measured": parts_read.results.map(lambda records: shown_results(records, course)),
         "spec": [(path, text(value)) for path, value in leaves(spec_of(job))],
         "provenance": parts_read.provenance.map(provenance),
         "yaml": await asyncio.to_thread(as_yaml, job),

@@ -9,6 +9,7 @@ from typing import Final
 from fournos.history.plots import number
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.web.charts.plot import Plot, PlotLine
+from fournos.web.runs.courses import NOTHING, Courses, KpiCourse
 
 MOST: Final = 50
 """Tests that are shown; further ones are counted."""
@@ -22,6 +23,8 @@ class Scalar:
     unit: str
     better: str
     """Which direction is better; "" if it is not stated."""
+    course: KpiCourse | None = None
+    """None if the run is no point of a series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +52,24 @@ class Measured:
     """Tests beyond those that are shown."""
 
 
-def shown_results(records: Iterable[ResultRecord]) -> Measured:
-    found = list(records)
-    return Measured([_test(one) for one in found[:MOST]], max(0, len(found) - MOST))
+def shown_results(records: Iterable[ResultRecord], course: Courses = NOTHING) -> Measured:
+    tests = list(records)
+    return Measured([_test(record, course) for record in tests[:MOST]], max(0, len(tests) - MOST))
 
 
-def _test(record: ResultRecord) -> Test:
+def _test(record: ResultRecord, course: Courses) -> Test:
     return Test(
         labels=sorted({**record.kpi_labels, **record.labels}.items()),
         success=record.success,
         message=record.message,
-        scalars=[_scalar(kpi) for kpi in record.kpis if not kpi.is_curve],
+        scalars=[_scalar(kpi, course.of(record, kpi)) for kpi in record.kpis if not kpi.is_curve],
         curves=[_curve(kpi) for kpi in record.kpis if kpi.is_curve],
     )
 
 
-def _scalar(kpi: Kpi) -> Scalar:
+def _scalar(kpi: Kpi, course: KpiCourse | None) -> Scalar:
     better = {True: "higher is better", False: "lower is better", None: ""}[kpi.higher_is_better]
-    return Scalar(kpi.kpi_id, kpi.name or kpi.kpi_id, number(kpi.value), kpi.unit, better)
+    return Scalar(kpi.kpi_id, kpi.name or kpi.kpi_id, number(kpi.value), kpi.unit, better, course)
 
 
 def _curve(kpi: Kpi) -> Curve:

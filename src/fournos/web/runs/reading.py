@@ -26,6 +26,7 @@ from fournos.web.runs.subject import JobSubject
 
 if TYPE_CHECKING:
     from fournos.history.api.models import RunDetail
+    from fournos.history.api.trends import Trends
     from fournos.history.artifacts.rules import Artifact
     from fournos.history.results.models import ResultRecord
 
@@ -47,6 +48,8 @@ class Parts:
     recorded: PagePart[RunDetail]
     """The job in the history."""
     results: PagePart[Sequence[ResultRecord]]
+    trends: PagePart[Trends]
+    """Of its KPIs, if it has results."""
     artifacts: PagePart[Sequence[Artifact]]
     provenance: PagePart[Mapping[str, Any]]
 
@@ -134,7 +137,16 @@ async def _stored(call: Call, about: JobSubject) -> dict[str, Any]:
         part(history.artifacts(about.uid, namespace=where)),
         part(_document(call, about, Document.PROVENANCE)),
     )
-    return {"recorded": recorded, "results": results, "artifacts": artifacts, "provenance": provenance}
+    trends: PagePart[Trends] = PagePart()
+    if results.value:
+        trends = await part(history.trends(about.uid, namespace=where))
+    return {
+        "recorded": recorded,
+        "results": results,
+        "trends": trends,
+        "artifacts": artifacts,
+        "provenance": provenance,
+    }
 
 
 async def _document(call: Call, about: JobSubject, document: Document) -> Any:

@@ -1,0 +1,109 @@
+"""The KPIs of a run beside the comparable run before it and beside the baseline.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from fournos.history.api.trends import Trends
+from fournos.history.plots import number
+from fournos.history.regressions.robust import relative
+from fournos.history.regressions.series import Point, Series
+from fournos.history.results.models import Kpi, ResultRecord, series_id
+from fournos.web.charts.sparkline import sparkline
+
+SHOWN: Final = 40
+"""Runs up to this one that are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class KpiCourse:
+    """How a KPI of a run came about."""
+
+    before: str
+    """The change from the comparable run before it, and that run's value; "" for the first one."""
+    baseline: str
+    """The change from the baseline; "" without one, and for the baseline itself."""
+    state: str
+    """How the series stands, or what began with this run; "" for an earlier run of a steady series."""
+    line: Markup
+    trend: str
+    """The address of its trend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Courses:
+    """How the KPIs of a run came about."""
+
+    by_series: Mapping[str, KpiCourse]
+    fingerprint: str
+    compare_before: str = ""
+    """The address of the comparison with the run before; "" for the first one."""
+    compare_baseline: str = ""
+
+    def of(self, record: ResultRecord, kpi: Kpi) -> KpiCourse | None:
+        return self.by_series.get(series_id(self.fingerprint, record, kpi))
+
+
+NOTHING: Final = Courses({}, "")
+
+
+def courses(trends: Trends | None, run: str, namespace: str) -> Courses:
+    """Returns the courses of a run, by its identity as text; nothing without trends."""
+    if trends is None:
+        return NOTHING
+    pinned = trends.baseline.run.identity.text if trends.baseline else ""
+    placed = [
+        (series, place)
+        for series in trends.series
+        for place, point in enumerate(series.points)
+        if point.run == run
+    ]
+    before = next((series.points[place - 1].run for series, place in placed if place), "")
+    return Courses(
+        {series.id: _course(trends, series, place, pinned, namespace) for series, place in placed},
+        trends.run.fingerprint,
+        _comparison(namespace, before, run),
+        _comparison(namespace, pinned if pinned != run else "", run),
+    )
+
+
+def _course(trends: Trends, series: Series, place: int, pinned: str, namespace: str) -> KpiCourse:
+    here = series.points[place]
+    shown = series.points[max(0, place + 1 - SHOWN) : place + 1]
+    begun = ", ".join(
+        f"{finding.kind} {finding.state.lower()}"
+        for finding in trends.report.findings
+        if (finding.series, finding.run) == (series.id, here.run)
+    )
+    is_newest = place == len(series.points) - 1
+    where = f"/trends/{quote(namespace, safe='')}/{quote(_uid(here.run), safe='')}"
+    return KpiCourse(
+        _change(series.points[place - 1 : place], here, series.unit),
+        _change((point for point in series.points if point.run == pinned != here.run), here, series.unit),
+        trends.state_of(series) if is_newest else begun,
+        sparkline(series.kpi_id, [point.value for point in shown], series.unit),
+        f"{where}?{urlencode({'kpi': series.kpi_id})}",
+    )
+
+
+def _change(earlier: Iterable[Point], here: Point, unit: str) -> str:
+    for point in earlier:
+        change = relative(point.value, here.value)
+        return "from 0" if change is None else f"{change:+.1%} from {number(point.value)} {unit}".rstrip()
+    return ""
+
+
+def _comparison(namespace: str, reference: str, run: str) -> str:
+    if not reference:
+        return ""
+    jobs = [("job", f"{namespace}/{_uid(each)}") for each in (reference, run)]
+    return f"/compare?{urlencode(jobs, safe='/')}"
+
+
+def _uid(run: str) -> str:
+    return run.rpartition("/")[2]
