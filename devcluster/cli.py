@@ -232,7 +232,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         data = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
-        raise DevclusterError(f"{path} is no YAML: {error}") from None
+        raise DevclusterError(f"{path} is not YAML: {error}") from None
     if not isinstance(data, dict):
         raise DevclusterError(f"{path} must hold a map: fields of Kueue's Configuration")
     return data

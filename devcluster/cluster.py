@@ -90,7 +90,7 @@ class Cluster:
     def start_component(self, component: str) -> None:
         """Starts a stopped component of a native cluster with its original command; does not wait."""
         if component not in self.record.commands:
-            raise DevclusterError(f"{component} is no process of cluster {self.name}")
+            raise DevclusterError(f"{component} is not a process of cluster {self.name}")
         namespaces.start(self.record, component, self.record.commands[component])
 
     def _require_native(self, what: str) -> None:

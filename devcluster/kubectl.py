@@ -112,7 +112,7 @@ def wait_until(
 ) -> None:
     """Waits until `ready` returns True. `meanwhile` may raise to end the wait early (a process died).
 
-    A DevclusterError of `ready` is no end: an API server that just started, or has much to do, refuses
+    A DevclusterError of `ready` is not an end: an API server that just started, or has much to do, refuses
     requests for a while.  Raises DevclusterError after `limit` seconds, with `evidence` or that last error.
     """
     deadline = time.monotonic() + limit

@@ -48,7 +48,7 @@ BASE_PACKAGES = {
 IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 RELEASE_PACKAGES = {"git": "git"}
 POSTGRES_PACKAGES = {"initdb": "postgresql"}
-"""The package's folder is no sign of the server: PostgreSQL's client alone makes one, too."""
+"""The package's folder is not a sign of the server: PostgreSQL's client alone makes one, too."""
 BROWSER_PACKAGES = {"chromium": "chromium"}
 EMULATOR_PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "mke2fs": "e2fsprogs"}
 TRACE_PACKAGES = {"strace": "strace"}

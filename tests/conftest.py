@@ -11,7 +11,7 @@ from fournos.engine.runtime.memory import collect_seldom
 
 pytest_plugins = ["tests.times"]
 
-# A busy machine is no fault, and a test says the same every time: take `derandomize` out to look for more.
+# A busy machine is not a fault, and a test says the same every time: take `derandomize` out to look for more.
 settings.register_profile(
     "fournos", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -99,7 +99,7 @@ async def test_what_is_no_backup_is_refused(store: HistoryStore, tmp_path: Path)
     (tmp_path / "text").write_text("not a database, but long enough to look like one" * 100)
     (tmp_path / "empty").write_bytes(b"")
     for name in ("text", "empty", "missing"):
-        with pytest.raises(StoreUsageError, match=f"{name} is no backup"):
+        with pytest.raises(StoreUsageError, match=f"{name} is not a backup"):
             await restore(store.database, tmp_path / name)
     await store.record(Record(a_run(1)))
     with pytest.raises(StoreUsageError, match="exists already"):

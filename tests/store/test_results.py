@@ -255,7 +255,9 @@ async def test_predictions_and_what_happened(store: HistoryStore) -> None:
     for each in (run, waiting):
         await store.record(Record(each))
         assert await Verdicts(store).predict(each.identity, estimate(), at(10))
-    assert await Verdicts(store).predict(run.identity, estimate(), at(10)), "the same time again is no error"
+    assert await Verdicts(store).predict(run.identity, estimate(), at(10)), (
+        "the same time again is not an error"
+    )
     assert not await Verdicts(store).predict(run.identity, Estimate(None, None), at(11))
     found = await Verdicts(store).predictions(None)
     assert sorted(found, key=lambda one: (one.event, one.happened_at is None)) == [

@@ -58,7 +58,7 @@ async def test_the_same_uid_is_one_row_and_the_newer_state_stays(store: HistoryS
     assert await store.record(Record(first))
     assert await store.record(Record(newer))
     assert not await store.record(Record(first)), "an older state arrived late"
-    assert await store.record(Record(newer)), "the same state again is no loss"
+    assert await store.record(Record(newer)), "the same state again is not a loss"
     assert (await store.find(everything())).runs == (newer,)
 
 

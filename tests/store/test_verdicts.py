@@ -84,9 +84,9 @@ async def test_a_baseline_is_pinned_listed_replaced_and_unpinned(stage: Stage) -
     ]
     assert len(await history.baselines(everywhere=True)) == 2
     await history.unpin(second)
-    with pytest.raises(MissingError, match="job-2 is no baseline"):
+    with pytest.raises(MissingError, match="job-2 is not a baseline"):
         await history.unpin(second)
-    with pytest.raises(MissingError, match="job-1 is no baseline"):
+    with pytest.raises(MissingError, match="job-1 is not a baseline"):
         await history.unpin(first)
     assert [one.run.name for one in await history.baselines()] == ["job-3"]
 

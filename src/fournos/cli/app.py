@@ -136,7 +136,7 @@ COMMANDS: Final = (
     CommandEntry(
         "acknowledge:app",
         ("acknowledge",),
-        "Acknowledge changes of KPIs that are as they should be: they are no regressions any more.",
+        "Acknowledge changes of KPIs that are as they should be: they are not regressions any more.",
     ),
     CommandEntry(
         "results:app", ("results",), "Results: what benchmarks measured, also of jobs that are gone."

@@ -100,7 +100,7 @@ def _files(path: Path) -> list[tuple[Path, str]]:
     if path.is_file():
         return [(path, path.name)]
     if not path.is_dir():
-        raise Fail(f"{path} is no file and no directory", fix="name what is to be stored")
+        raise Fail(f"{path} is neither a file nor a directory", fix="name what is to be stored")
     root = path.resolve()
     return [
         (file, file.relative_to(path).as_posix())

@@ -56,7 +56,7 @@ async def unpin(
         await history.unpin(run)
         if expire:
             await history.release(run)
-    cli.output.say(f"{run.name} is no baseline any more")
+    cli.output.say(f"{run.name} is not a baseline any more")
     if not expire:
         cli.output.hint("It is still kept; --expire would let it expire.")
 

@@ -21,7 +21,7 @@ def read(path: str) -> str:
             f"cannot read {path}: {error.strerror}", fix="name a file of yours, or - for standard input"
         ) from None
     except UnicodeDecodeError:
-        raise Fail(f"{path} is no text in UTF-8", fix="name a YAML or JSON file") from None
+        raise Fail(f"{path} is not text in UTF-8", fix="name a YAML or JSON file") from None
 
 
 def put(manifest: dict[str, Any], given: str, *, text: bool = False) -> None:
@@ -41,7 +41,7 @@ def assignment(given: str, *, text: bool = False) -> tuple[str, Any]:
     parts = field_path(path)
     if not equals or not parts:
         raise Fail(
-            f"--set {given!r:.80} is no path=value",
+            f"--set {given!r:.80} is not path=value",
             fix="write it like --set hardware.gpuCount=4 or --set env.OCPCI_SUITE=regression",
         )
     if len(parts) == 1:

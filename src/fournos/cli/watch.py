@@ -90,7 +90,7 @@ def seconds(text: str) -> float:
     except ValueError as error:
         raise Fail(str(error), fix="write a duration such as 90s, 30m or 2h30m") from None
     if length <= 0:
-        raise Fail(f"{text} is no positive duration", fix="write a duration such as 90s, 30m or 2h30m")
+        raise Fail(f"{text} is not a positive duration", fix="write a duration such as 90s, 30m or 2h30m")
     return length
 
 

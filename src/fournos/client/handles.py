@@ -164,7 +164,7 @@ class AsyncHandle(View):
         if until.startswith(CONDITION) or not self._phases or until in (ENDED, *self._phases):
             return
         known = ", ".join([*([ENDED] if self._ends else []), *self._phases])
-        raise FournosError(f"{until} is no phase", fix=f"write one of {known}, or condition=TYPE")
+        raise FournosError(f"{until} is not a phase", fix=f"write one of {known}, or condition=TYPE")
 
     async def _until(
         self, holds: Callable[[], object], timeout: Seconds | None, late: Callable[[float], str]

@@ -56,7 +56,7 @@ class AsyncVerdicts(HistoryRequests):
     async def acknowledge(
         self, name: str, reason: str, *, kpi: str = "", namespace: str | None = None
     ) -> tuple[Acknowledged, ...]:
-        """Acknowledges the changes of KPIs that began with a run: they are no regressions any more.
+        """Acknowledges the changes of KPIs that began with a run: they are not regressions any more.
 
         It holds when later runs move a change by a run or two. Raises RefusedError if nothing changed with
         this run.

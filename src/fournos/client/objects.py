@@ -100,7 +100,7 @@ class AsyncObject(AsyncWork, ObjectView):
 
         if self._framework is None:
             raise FournosError(
-                f"{self.kind} is no kind that is queued by configuration",
+                f"{self.kind} is not a kind that is queued by configuration",
                 fix="name the operator's file of kinds: FOURNOS_FRAMEWORKS_FILE",
             )
         await self.refresh()

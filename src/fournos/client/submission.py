@@ -182,7 +182,7 @@ def axis(text: str, *, option: str = "") -> tuple[str, list[Any]]:
         parsed = []
     if not equals or not path.strip() or not parsed:
         raise ManifestError(
-            f"{option}{text!r:.80} is no path=value,value",
+            f"{option}{text!r:.80} is not path=value,value",
             fix=f"write it like {option}hardware.gpuCount=1,2,4",
         )
     return path.strip(), parsed

@@ -23,7 +23,7 @@ WIRE: Final = ConfigDict(alias_generator=to_camel, populate_by_name=True, use_at
 
 @dataclass(frozen=True, slots=True, order=True)
 class Identity:
-    """Identifies one object for ever.  A name is no identity: a deleted object's name may be used again."""
+    """Identifies one object for ever.  A name does not: a deleted object's name may be used again."""
 
     __pydantic_config__: ClassVar[ConfigDict] = WIRE
 

@@ -58,7 +58,7 @@ def drain_change(text: str | None) -> dict[str, Any]:
         return {}
     mode = {"wait": "Wait", "stop": "Stop"}.get(text.lower())
     if mode is None:
-        raise FournosError(f"{text} is no way to drain", fix="write wait or stop")
+        raise FournosError(f"{text} is not a way to drain", fix="write wait or stop")
     return {"drain": mode}
 
 

@@ -38,7 +38,7 @@ def differences(first: Obj, second: Obj) -> list[SpecDifference]:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields path and value of each field that is no map, in the form of `SpecDifference.path`."""
+    """Yields path and value of each field that is not a map, in the form of `SpecDifference.path`."""
     if not isinstance(value, Mapping) or (not value and path):
         yield path, value
         return

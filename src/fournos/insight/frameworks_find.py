@@ -27,7 +27,7 @@ async def find_object(
     if not meant:
         known = ", ".join(one.name for one in kinds)
         raise FournosError(
-            f"{kind} is no kind that is queued by configuration", fix=f"known: {known}; others: -f FILE"
+            f"{kind} is not a kind that is queued by configuration", fix=f"known: {known}; others: -f FILE"
         )
     there = []
     for one in meant:

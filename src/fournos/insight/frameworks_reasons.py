@@ -144,9 +144,7 @@ def _running(facts: FrameworkFacts) -> Explanation:
 
 def _ended(facts: FrameworkFacts, ending: str) -> Explanation:
     name = name_of(facts.obj)
-    return Explanation(
-        f"{name} has ended.", (ending.removesuffix(": "), *_next(facts)), _again(facts)
-    )
+    return Explanation(f"{name} has ended.", (ending.removesuffix(": "), *_next(facts)), _again(facts))
 
 
 def _next(found: FrameworkFacts) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def documents(text: str, source: str) -> list[dict[str, Any]]:
     try:
         read_ = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:
-        raise ManifestError(f"{source} is no YAML: {yaml_problem(error)}", fix="correct the file") from None
+        raise ManifestError(f"{source} is not YAML: {yaml_problem(error)}", fix="correct the file") from None
     manifests: list[dict[str, Any]] = []
     for document in read_:
         if not isinstance(document, dict):
@@ -103,7 +103,7 @@ def assign(manifest: dict[str, Any], parts: Sequence[str], value: object, *, ask
             inner = node[part] = {}
         if not isinstance(inner, dict):
             at = ".".join(parts[: index + 1])
-            raise ManifestError(f"{asked}: {at} is no map", fix=f"set {at} itself")
+            raise ManifestError(f"{asked}: {at} is not a map", fix=f"set {at} itself")
         node = inner
     if value is None:
         node.pop(parts[-1], None)

@@ -26,7 +26,9 @@ def wanted_phases(given: Sequence[str]) -> frozenset[str]:
         elif word.lower() in names:
             result.add(names[word.lower()])
         else:
-            raise FournosError(f"{word} is no phase", fix="write one of active, " + ", ".join(names.values()))
+            raise FournosError(
+                f"{word} is not a phase", fix="write one of active, " + ", ".join(names.values())
+            )
     return frozenset(result)
 
 
@@ -40,7 +42,7 @@ def wanted_labels(text: str) -> dict[str, str]:
         label = _LABEL.fullmatch(part)
         if label is None:
             raise FournosError(
-                f"{part!r} is no label with its value", fix="write name=value, several with commas"
+                f"{part!r} is not a label with its value", fix="write name=value, several with commas"
             )
         labels[label["name"]] = label["value"]
     return labels

@@ -177,7 +177,7 @@ async def sheet(source: Source, kind: str, key: Key, now: datetime) -> Sheet:
         return await _dispatch_sheet(source, key)
     framework = next((one for one in kinds_of("") if one.resource.kind == kind), None)
     if framework is None:
-        raise MissingError(f"{kind} is no kind that is shown here", fix="see the list of the other kinds")
+        raise MissingError(f"{kind} is not a kind that is shown here", fix="see the list of the other kinds")
     obj = await source.get(framework.resource, key)
     facts = await gather(source, framework, obj)
     return _sheet(

@@ -60,7 +60,7 @@ def pod_waits_for(pod: Obj) -> tuple[Cause, str]:
 
 
 def _pods_of_runs(dependents: Children) -> Iterator[Obj]:
-    """The pods of tasks; a resolver's pod is no part of the run."""
+    """The pods of tasks; a resolver's pod is not part of the run."""
     resolvers = {str(job["metadata"]["uid"]) for job in dependents.resolve_jobs}
     for pod in dependents.pods:
         owners = pod["metadata"].get("ownerReferences") or ()

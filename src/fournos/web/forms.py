@@ -151,7 +151,7 @@ def _choice(field: Field, text: str) -> Any:
 def _pair(line: str) -> tuple[str, str]:
     name, equals, value = line.partition("=")
     if not equals or not name.strip():
-        raise ValueError(f"{line.strip()!r:.60} is no NAME=VALUE")
+        raise ValueError(f"{line.strip()!r:.60} is not NAME=VALUE")
     if value.startswith('"'):
         try:
             value = str(json.loads(value))

@@ -18,7 +18,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 async def posted(request: web.Request) -> dict[str, str]:
-    """Returns the fields; of several with one name the last; none of what is no form.
+    """Returns the fields; of several with one name the last; none of what is not a form.
 
     Forms of the page are in UTF-8 and have no files: other encodings are not read.  Raises PageError.
     """
@@ -31,4 +31,4 @@ async def posted(request: web.Request) -> dict[str, str]:
     except TimeoutError:
         raise PageError(408, "Too slow", "The form did not arrive in time.", "Send it again.") from None
     except (ValueError, web.RequestPayloadError):
-        raise PageError(400, "Not understood", "This is no form of the page.") from None
+        raise PageError(400, "Not understood", "This is not a form of the page.") from None

@@ -49,7 +49,7 @@ class Page:
     """The page is rendered anew when an object of these kinds changes; empty: it is not live."""
     in_nav: bool = True
     under: str = ""
-    """The path of the page whose entry of the navigation is marked, where that is no begin of `path`."""
+    """The path of the page whose entry of the navigation is marked, where that is not a prefix of `path`."""
     shared: bool = True
     """It shows persons with the same rights the same.  False if it reads with the person's credentials."""
     command: str = ""

@@ -107,14 +107,14 @@ class WebSettings(BaseSettings):
     def _is_an_address(cls, value: str) -> str:
         parts = urlsplit(value)
         if value and (parts.scheme != "https" or not parts.netloc or parts.path.strip("/")):
-            raise ValueError("is no address of https without a path: write https://fournos.example.com")
+            raise ValueError("is not an address of https without a path: write https://fournos.example.com")
         return value.rstrip("/").removesuffix(":443")
 
     @field_validator("oidc_issuer", "oidc_discovery")
     @classmethod
     def _is_https(cls, value: str) -> str:
         if value and urlsplit(value).scheme != "https":
-            raise ValueError("is no address of https")
+            raise ValueError("is not an address of https")
         return value
 
     @model_validator(mode="after")

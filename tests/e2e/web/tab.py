@@ -28,7 +28,7 @@ from playwright.sync_api import (
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 LIMIT = 60_000.0
-"""Milliseconds for whatever a browser does: a busy machine is no fault."""
+"""Milliseconds for whatever a browser does: a busy machine is not a fault."""
 SHIFT = 0.05
 """The limit of Cumulative Layout Shift; Core Web Vitals call 0.1 good."""
 BEFORE_PAINT = ("site.css", "theme.js")
@@ -123,7 +123,7 @@ class Tab:
             self.problems.append(f"console {message.type}: {message.text}")
 
     def _failed(self, request: Request) -> None:
-        # A stream that the browser itself ends, because the tab goes elsewhere, is no failure.
+        # A stream that the browser itself ends, because the tab goes elsewhere, is not a failure.
         if request.failure != "net::ERR_ABORTED":
             self.problems.append(f"request failed: {request.url}: {request.failure}")
 

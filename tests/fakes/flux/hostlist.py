@@ -9,7 +9,7 @@ _NAME = re.compile(r"^([^\[\]]*)\[([0-9,\-]+)\]([^\[\]]*)$")
 
 
 class FormatError(ValueError):
-    """The text is no host list or no set of numbers."""
+    """The text is not a host list, or not a set of numbers."""
 
 
 def _split(text: str) -> list[str]:
@@ -33,7 +33,7 @@ def numbers(text: str) -> list[str]:
     for part in filter(None, text.split(",")):
         low, dash, high = part.partition("-")
         if not low.isdecimal() or (dash and not high.isdecimal()) or (dash and int(high) < int(low)):
-            raise FormatError(f"{text!r} is no set of numbers")
+            raise FormatError(f"{text!r} is not a set of numbers")
         width = len(low)
         found += [f"{n:0{width}}" for n in range(int(low), int(high or low) + 1)]
     return found
@@ -46,7 +46,7 @@ def expand(text: str) -> list[str]:
         match = _NAME.match(part)
         if match is None:
             if "[" in part or "]" in part:
-                raise FormatError(f"{part!r} is no host name")
+                raise FormatError(f"{part!r} is not a host name")
             hosts.append(part)
             continue
         before, inner, after = match.groups()

@@ -185,7 +185,7 @@ REFUSED = {
         {},
         "write each path once",
     ),
-    "no kind of its sort": ([{**JOB, "spec": "x"}], {}, "the template is no Job"),
+    "no kind of its sort": ([{**JOB, "spec": "x"}], {}, "the template is not a Job"),
     "same name": ([JOB, POD, JOB], {}, "spec.components[0] is Job j, too"),
     "annotation": (
         [POD],

@@ -1,6 +1,6 @@
 """The operator with watches that are closed after so many seconds without data (arguments: seconds, port).
 
-For tests alone, so it is no setting: real API servers always send bookmarks every minute.
+For tests alone, so it is not a setting: real API servers always send bookmarks every minute.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ async def test_credentials_are_renewed_and_withdrawn(
     assert run.names() == set(), "the ServiceAccount has no rights"
 
     run.fleet.connect("a", real, version="2")
-    assert run.well(), "a renewal is no loss"
+    assert run.well(), "a renewal is not a loss"
     await until(lambda: run.names() == {"one"})
     assert run.fleet.watch_error("a", CONFIG_MAP) is None
 

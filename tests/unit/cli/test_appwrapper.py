@@ -197,7 +197,7 @@ EXPLAINED = {
         "MissingComponent: only 1",
     ),
     "going": (Api(wrapper(phase="Suspending")), "its resources go first"),
-    "succeeded": (Api(wrapper(phase="Succeeded")), "it has ended: Succeeded"),
+    "succeeded": (Api(wrapper(phase="Succeeded")), "has ended: Succeeded"),
 }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def test_one_row_for_each_kpi_and_the_rest_is_counted() -> None:
     assert worst.startswith("tuesday") and "Regression confi" in worst and "nightly-30" in worst
     assert "tok/s" in worst and "█" in worst
     assert "2 more" in more
-    assert "throughput (model=llama)" in young and "not judged yet: 2 of 10 runs" in young
+    assert "throughput (model=llama)" in young and "not judged yet" in young
 
 
 @pytest.mark.parametrize(

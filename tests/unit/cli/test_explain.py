@@ -220,8 +220,8 @@ def ended_job(*, attempt: int) -> dict[str, Any]:
             Api(job("one", "Succeeded", status={"phaseTimes": {"finished": ago(hours=1)}})),
             "has ended: Succeeded 1h ago.",
         ),
-        (Api(ended_job(attempt=1)), "it has ended: Stopped on east 1h ago, after a run of 30m."),
-        (Api(ended_job(attempt=2)), "it has ended: Stopped on east 1h ago, after its last run of 30m."),
+        (Api(ended_job(attempt=1)), "has ended: Stopped on east 1h ago, after a run of 30m."),
+        (Api(ended_job(attempt=2)), "has ended: Stopped on east 1h ago, after its last run of 30m."),
     ],
 )
 def test_verdicts(api: Api, expected: str) -> None:

@@ -127,7 +127,7 @@ def test_filters() -> None:
 def test_an_unknown_phase_is_reported() -> None:
     result = Program(some_jobs())("list", "--phase", "Runing")
     assert result.exit_code == 2
-    assert "Runing is no phase" in result.stderr
+    assert "Runing is not a phase" in result.stderr
     assert "Running" in result.stderr
 
 

@@ -82,7 +82,7 @@ def test_baselines_are_pinned_listed_and_unpinned() -> None:
     program = Program(api, env={"FOURNOS_OWNER": "me"})
     assert program("baseline", "pin", "@last").stdout == "b is the baseline\n"
     result = Program(api)("baseline", "unpin", "a")
-    assert result.stdout == "a is no baseline any more\n" and "--expire" in result.stderr
+    assert result.stdout == "a is not a baseline any more\n" and "--expire" in result.stderr
     assert api.raw_requests[-1] == ("DELETE", f"{RUNS}/uid-a/baseline")
     assert Program(api)("baseline", "unpin", "a", "--expire").stderr == ""
     assert api.raw_requests[-1] == ("DELETE", f"{RUNS}/uid-a/keep")

@@ -55,7 +55,10 @@ def test_name_queue_and_namespace_are_those_asked_for(files: tuple[str, ...]) ->
         (POD.replace("name: worker", "generateName: w-"), "no name"),
         (POD.replace("spec:", "spec:\n  suspend: true"), "never run"),
         (POD.replace("user-queue", "a") + "---\n" + POD.replace("user-queue", "b"), "several queues"),
-        (POD.replace("name: worker", "name: w, namespace: a}").replace("\n  labels: {", "\n#"), "no YAML"),
+        (
+            POD.replace("name: worker", "name: w, namespace: a}").replace("\n  labels: {", "\n#"),
+            "is not YAML",
+        ),
     ],
 )
 def test_what_cannot_be_wrapped_is_named(text: str, says: str) -> None:

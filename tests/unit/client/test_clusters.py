@@ -93,7 +93,7 @@ async def test_what_is_refused(client: AsyncClient, api: Api, cluster: None) -> 
     for options, text in (
         ({}, "c1 is locked for ann"),
         ({"owner": "ann", "ttl": "1w"}, "1w"),
-        ({"owner": "ann", "drain": "slowly"}, "slowly is no way to drain"),
+        ({"owner": "ann", "drain": "slowly"}, "slowly is not a way to drain"),
     ):
         with pytest.raises(FournosError, match=text):
             await found.lock(**options)

@@ -49,7 +49,7 @@ async def test_a_phase_and_a_condition_are_waited_for(client: AsyncClient, api: 
     status(api, APPWRAPPER, "one", phase="Succeeded")
     with pytest.raises(EndedError, match="one has ended without condition=X"):
         await wrapper.wait("condition=X")
-    with pytest.raises(FournosError, match="Runing is no phase") as refusal:
+    with pytest.raises(FournosError, match="Runing is not a phase") as refusal:
         await wrapper.wait("Runing")
     assert "Running" in refusal.value.fix
     assert +api.open == {}
@@ -154,7 +154,7 @@ async def test_an_object_of_any_other_kind(
     assert (found.phase, found.ended) == ("Fine", False)
     with pytest.raises(FournosError, match="a Widget has no end to wait for"):
         await found.wait()
-    with pytest.raises(FournosError, match="Widget is no kind that is queued") as refusal:
+    with pytest.raises(FournosError, match="Widget is not a kind that is queued") as refusal:
         await found.explain()
     assert "FOURNOS_FRAMEWORKS_FILE" in refusal.value.fix
     table = tmp_path / "kinds.yaml"

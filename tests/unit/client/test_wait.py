@@ -78,7 +78,7 @@ async def test_a_phase_that_was_passed_counts(api: Api, job: AsyncJob) -> None:
     task = await waiting(job, until="Admitted")
     with pytest.raises(JobFailed):
         await task
-    with pytest.raises(FournosError, match="done is no phase"):
+    with pytest.raises(FournosError, match="done is not a phase"):
         await job.wait("done")
 
 
@@ -245,5 +245,5 @@ async def test_finding_jobs(client: AsyncClient, api: Api) -> None:
     with pytest.raises(MissingError) as refusal:
         await client.job("alpja")
     assert refusal.value.fix == "did you mean alpha?"
-    with pytest.raises(FournosError, match="nope is no phase"):
+    with pytest.raises(FournosError, match="nope is not a phase"):
         await client.jobs(phase="nope")

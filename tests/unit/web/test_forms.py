@@ -51,7 +51,7 @@ def test_an_empty_input_is_no_value(path: str) -> None:
     [
         ("hardware.gpuCount", "many", "whole number"),
         ("exclusive", "maybe", "one of true, false"),
-        ("env", "novalue", "is no NAME=VALUE"),
+        ("env", "novalue", "is not NAME=VALUE"),
         ("env", 'A="open', "write it as JSON"),
         ("executionEngine", "a: [", "not YAML: line"),
         ("executionEngine", "- a", "write a map"),

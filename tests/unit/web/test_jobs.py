@@ -114,7 +114,7 @@ async def test_a_wrong_filter_is_marked_and_the_page_stays() -> None:
         other = await here.show(jobs.PAGE, {"since": "<foo>", "owner": "bob"})
     field = html.split('name="since"')[1].split("</label>")[0]
     assert 'value="&lt;foo&gt;"' in field and 'aria-invalid="true" aria-describedby="wrong-since"' in field
-    assert 'id="wrong-since"' in field and "is no date. Write it like 2026-03-31" in field
+    assert 'id="wrong-since"' in field and "is not a date. Write it like 2026-03-31" in field
     assert "not filtered by Labels and From" in html and ">one</a>" in html
     assert "aria-invalid" not in html.split('name="until"')[1]
     assert 'name="owner" value="bob"' in other and ">one</a>" not in other

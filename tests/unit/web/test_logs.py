@@ -198,7 +198,7 @@ async def test_numbers_that_are_none_are_refused(query: dict[str, str]) -> None:
     api = Api()
     await a_run(api, [])
     async with visit(api) as here:
-        with pytest.raises(PageError, match="is no number"):
+        with pytest.raises(PageError, match="is not a number"):
             await here.show(logs.PAGE, query, name="one")
 
 

@@ -145,7 +145,7 @@ async def test_log_out() -> None:
         answer = await site.post("/logout", {"csrf": csrf})
         assert (answer.status, answer.headers["Location"]) == (303, "/login")
         assert (await site.get("/"))[0] == 401
-        assert (await site.post("/logout", {})).status == 303  # twice is no error
+        assert (await site.post("/logout", {})).status == 303  # twice is not an error
 
 
 async def test_a_cookie_that_was_copied_is_no_session_after_the_log_out() -> None:

@@ -1,4 +1,4 @@
-"""Forms as bodies of requests: what is read, and that a hostile one costs little and is no fault."""
+"""Forms as bodies of requests: what is read, and that a hostile one costs little and is not a fault."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def harmless(answer: bytes, sent: bytes) -> None:
         name.strip().lower(): value.strip()
         for name, _, value in (line.partition(":") for line in head.decode("latin-1").split("\r\n")[1:])
     }
-    if head.startswith(b"HTTP/1.0 400"):  # what is no HTTP never comes to the page
+    if head.startswith(b"HTTP/1.0 400"):  # what is not HTTP never comes to the page
         assert fields["content-type"].startswith("text/plain"), about
         return
     if status == 100:

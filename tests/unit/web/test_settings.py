@@ -136,9 +136,9 @@ def test_a_certificate_authority_of_the_provider_must_be_there(given: Any, tmp_p
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"FOURNOS_WEB_PUBLIC_URL": "http://a.example.com"}, "no address of https"),
+        ({"FOURNOS_WEB_PUBLIC_URL": "http://a.example.com"}, "not an address of https"),
         ({"FOURNOS_WEB_PUBLIC_URL": "https://a.example.com/b"}, "without a path"),
-        ({"FOURNOS_WEB_OIDC_ISSUER": "http://login.example.com"}, "no address of https"),
+        ({"FOURNOS_WEB_OIDC_ISSUER": "http://login.example.com"}, "not an address of https"),
         ({"FOURNOS_WEB_OIDC_ISSUER": "https://login.example.com"}, "needs FOURNOS_WEB_OIDC_CLIENT_ID"),
         ({"FOURNOS_WEB_IMPERSONATE": "true"}, "needs a provider with ID tokens"),
         ({**OIDC, "FOURNOS_WEB_OIDC_BEARER": "access", "FOURNOS_WEB_IMPERSONATE": "1"}, "ID tokens"),

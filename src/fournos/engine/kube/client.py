@@ -316,7 +316,7 @@ def _read_page(request: ApiRequest, page: dict[str, Any]) -> tuple[list[dict[str
     """Returns the items, the token of the next page and the resourceVersion."""
     items, meta = page.get("items") or [], page.get("metadata") or {}
     if not (isinstance(items, list) and all(isinstance(one, dict) for one in items)):
-        raise ConnectionLostError(f"{request}: the answer is not an API server's: its items are no objects")
+        raise ConnectionLostError(f"{request}: the answer is not an API server's: its items are not objects")
     token = meta.get("continue") if isinstance(meta, dict) else None
     if token and not (isinstance(token, str) and items):
         raise ConnectionLostError(f"{request}: the answer is not an API server's: a page without objects")

@@ -103,7 +103,7 @@ def load(
     if default.exists():
         return _from_files((default,), context, allow_exec=allow_exec)
     raise CredentialsError(
-        f"no API server to talk to: KUBECONFIG is not set, {default} does not exist and this is no pod; "
+        f"no API server to talk to: KUBECONFIG is not set, {default} does not exist and this is not a pod; "
         "name a kubeconfig"
     )
 
@@ -122,7 +122,7 @@ def in_cluster() -> Credentials:
             "set automountServiceAccountToken: true"
         ) from error
     if not host or not token.exists():
-        raise CredentialsError("this is no pod with a ServiceAccount; name a kubeconfig")
+        raise CredentialsError("this is not a pod with a ServiceAccount; name a kubeconfig")
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return Credentials(server, TokenFile(token), ca=ca, namespace=namespace or "default")
 

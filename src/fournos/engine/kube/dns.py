@@ -66,7 +66,7 @@ class LoneResolver(AbstractResolver):
         except OSError as error:
             answer = error
         except UnicodeError:
-            answer = OSError(f"{host} is no name")
+            answer = OSError(f"{host} is not a name")
         try:
             lookup.get_loop().call_soon_threadsafe(self._done, key, lookup, answer)
         except RuntimeError:

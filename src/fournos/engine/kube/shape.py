@@ -17,27 +17,27 @@ _LONGEST: Final = 253
 def malformed(obj: Any, key: Key | None = None) -> str:
     """Returns why this is not a valid object, "" if it is one; `key` is that of the requested object."""
     if not isinstance(obj, Mapping):
-        return "it is no object"
+        return "it is not an object"
     meta = obj.get("metadata")
     if not isinstance(meta, Mapping):
         return "it has no metadata"
     for name in _TEXTS:
         if not isinstance(meta.get(name), str) or not 0 < len(meta[name]) <= _LONGEST:
-            return f"metadata.{name} is no name"
+            return f"metadata.{name} is not a name"
     for name in _OPTIONAL_TEXTS:
         if not isinstance(meta.get(name, ""), str):
-            return f"metadata.{name} is no text"
+            return f"metadata.{name} is not text"
     for name in ("labels", "annotations"):
         if not _is_map_of_texts(meta.get(name) or {}):
-            return f"metadata.{name} is no map of texts"
+            return f"metadata.{name} is not a map of texts"
     if not _is_list_of(meta.get("finalizers") or [], str):
-        return "metadata.finalizers is no list of texts"
+        return "metadata.finalizers is not a list of texts"
     owners = meta.get("ownerReferences") or []
     if not _is_list_of(owners, Mapping) or not all(isinstance(one.get("uid"), str) for one in owners):
-        return "metadata.ownerReferences is no list of references"
+        return "metadata.ownerReferences is not a list of references"
     for name in ("spec", "status"):
         if not isinstance(obj.get(name) or {}, Mapping):
-            return f"{name} is no object"
+            return f"{name} is not an object"
     if key is not None and (meta.get("namespace") or "", meta["name"]) != tuple(key):
         return f"it is another object than {key}"
     return ""

@@ -198,7 +198,7 @@ def _check_server(name: str, cluster: Mapping[str, Any]) -> None:
         url = urlsplit(server if isinstance(server, str) else "")
         host, _ = url.hostname or "", url.port
     except ValueError:
-        raise refuse("is no URL; write https://HOST:PORT") from None
+        raise refuse("is not a URL; write https://HOST:PORT") from None
     if url.username is not None or url.password is not None:
         raise refuse(f"holds a user name or password; {_CREDENTIALS}", "BasicAuthNotAllowed")
     if url.scheme == "http":
@@ -223,7 +223,8 @@ def _check_token(name: str, user: Mapping[str, Any]) -> None:
     token = user.get("token")
     if token and not (isinstance(token, str) and _TOKEN.fullmatch(token.strip())):
         raise KubeconfigRefusedError(
-            "InvalidToken", f"kubeconfig: token of user {name} is no bearer token; give it as one quoted word"
+            "InvalidToken",
+            f"kubeconfig: token of user {name} is not a bearer token; give it as a quoted word",
         )
 
 

@@ -22,13 +22,14 @@ def parse_name(text: str, *, plural: str = "") -> Resource:
     version, _, group = rest.partition(".")
     if not _KIND.fullmatch(kind):
         fix = f": kinds start with a capital, as {kind[:1].upper()}{kind[1:]}" if kind[:1].islower() else ""
-        raise BadNameError(f"{text!r} is no Kind.version.group: {kind!r} is no kind{fix}")
+        raise BadNameError(f"{text!r} is not a Kind.version.group: {kind!r} is not a kind{fix}")
     if not _VERSION.fullmatch(version):
         fix = f"; write the version, as {kind}.v1.{rest}" if rest else f", as {kind}.v1.example.com"
-        raise BadNameError(f"{text!r} is no Kind.version.group: {version!r} is no API version{fix}")
+        raise BadNameError(f"{text!r} is not a Kind.version.group: {version!r} is not an API version{fix}")
     if not _GROUP.fullmatch(group):
         raise BadNameError(
-            f"{text!r} is no Kind.version.group: {group!r} is no API group, as {kind}.{version}.example.com"
+            f"{text!r} is not a Kind.version.group: {group!r} is not an API group, "
+            f"as {kind}.{version}.example.com"
         )
     return Resource(group, version, kind, plural or usual_plural(kind))
 

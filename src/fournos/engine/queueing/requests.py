@@ -33,9 +33,9 @@ def parse_requests(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, amount = (word.strip() for word in part.partition("="))
         if not equals or not name:
-            raise RequestsError(f"{part!r} is no request: write name=quantity, as cpu=4,memory=8Gi")
+            raise RequestsError(f"{part!r} is not a request: write name=quantity, as cpu=4,memory=8Gi")
         if not _NAME.fullmatch(name):
-            raise RequestsError(f"{name!r} is no resource name such as cpu or nvidia.com/gpu")
+            raise RequestsError(f"{name!r} is not a resource name such as cpu or nvidia.com/gpu")
         amount_of(name, amount)
         if name == _RESERVED:
             raise RequestsError("pods cannot be requested: Kueue counts them itself")

@@ -40,7 +40,7 @@ _REST: Final = 0.1
 
 
 def _no_client_faults(record: logging.LogRecord) -> bool:
-    """What is no HTTP is answered; a line and a stack of each would be a log that any client fills."""
+    """What is not HTTP is answered; a line and a stack of each would be a log that any client fills."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 

@@ -106,5 +106,5 @@ def _read(path: str) -> bytes:
 
 
 def _reason(error: OSError | ValueError) -> str:
-    """The name of a file is no secret."""
+    """The name of a file is not a secret."""
     return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)

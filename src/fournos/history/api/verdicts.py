@@ -82,7 +82,7 @@ async def pin(service: HistoryService, call: ApiCall) -> Baseline:
 async def unpin(service: HistoryService, call: ApiCall) -> None:
     run = await found(service, call)
     if not await (await service.verdicts()).unpin(run.identity):
-        raise NotFoundError(f"{run.name} is no baseline", name=run.name)
+        raise NotFoundError(f"{run.name} is not a baseline", name=run.name)
 
 
 async def list_baselines(service: HistoryService, call: ApiCall) -> list[Baseline]:

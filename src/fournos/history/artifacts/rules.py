@@ -81,7 +81,7 @@ def checked_path(path: str) -> str:
         raise ArtifactError(f"a path has 1 to {LONGEST_PATH} characters in at most {DEEPEST} parts")
     if any(part in ("", ".", "..") for part in parts) or "\\" in path or has_control(path):
         raise ArtifactError(
-            f"{path[:100]!r} is no plain relative path: without empty parts, '.', '..', backslashes and "
+            f"{path[:100]!r} is not a plain relative path: without empty parts, '.', '..', backslashes and "
             "control characters"
         )
     try:

@@ -100,5 +100,5 @@ class Blobs(Protocol):
 def checked(key: str) -> str:
     """Returns the key.  Raises BlobKeyError for one that could be another path."""
     if not KEY.fullmatch(key):
-        raise BlobKeyError(f"{key!r} is no key of a blob")
+        raise BlobKeyError(f"{key!r} is not a key of a blob")
     return key

@@ -63,8 +63,8 @@ def differences(subjects: Sequence[ComparedRun]) -> tuple[Difference, ...]:
 def _comparable(provenances: Sequence[Mapping[str, Any]]) -> list[Iterable[tuple[str, str]]]:
     """The leaves of each provenance, with those tasks alone that are recorded of all.
 
-    A run that was recorded by an earlier version, or did not come to a task, has none: that is no difference.
-    The digest of a task stands for a text that is not there.
+    A run that was recorded by an earlier version, or did not come to a task, has none: that is not a
+    difference.  The digest of a task stands for a text that is not there.
     """
     tasks = [one.get("tasks") or {} for one in provenances]
     shared = set(tasks[0]).intersection(*tasks[1:])

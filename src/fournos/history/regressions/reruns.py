@@ -36,7 +36,7 @@ def repeats(series: Series, run: str) -> list[float]:
 
 
 def uncounted(series: Series, run: str) -> str:
-    """Returns why reruns of this run are no repeats of it; "" if all are."""
+    """Returns why reruns of this run are not repeats of it; "" if all are."""
     others = [one for one in series.points if one.confirms == run and one.other_images]
     if not others:
         return ""

@@ -20,7 +20,7 @@ class Point:
     confirms: str = ""
     """The run that this one repeats in order to confirm a suspicion; "" for any other run."""
     other_images: tuple[str, ...] = ()
-    """The images that a rerun does not have in common with that run: it is no repeat of it then."""
+    """The images that a rerun does not have in common with that run: it is not a repeat of it then."""
 
 
 def labels_text(labels: Mapping[str, str]) -> str:
@@ -92,7 +92,7 @@ class Finding:
     earlier: int = 0
     """The number of earlier runs that it is compared with."""
     uncounted: str = ""
-    """Why reruns of the run are no repeats of it; "" if all are, or there are none."""
+    """Why reruns of the run are not repeats of it; "" if all are, or there are none."""
     recovered: str = ""
     """The run with which a later confirmed change brought the series back; "" while none has."""
 

@@ -158,7 +158,7 @@ def _tests(place: str, value: Any, findings: _Findings) -> Iterator[_Test]:
         if value.get("skip") is not True:
             yield _test(place, value, findings)
     else:
-        findings.problem(place, "", "has neither tests, kpis nor kpi_id: it is no file of results")
+        findings.problem(place, "", "has neither tests, kpis nor kpi_id: it is not a file of results")
 
 
 def _test(place: str, value: Mapping[str, Any], findings: _Findings) -> _Test:

@@ -94,7 +94,7 @@ def _checked(value: Any, name: str) -> CheckedResults:
 
 
 def _scalar(name: str, text: Any) -> dict[str, Any]:
-    """Tekton's object results have texts only; one that is no number stays and is reported."""
+    """Tekton's object results have texts only; one that is not a number stays and is reported."""
     try:
         return {"kpi_id": name, "value": float(text)}
     except (ValueError, TypeError):

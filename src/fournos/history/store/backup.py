@@ -43,7 +43,7 @@ async def backup(database: Database, file: Path) -> None:
 async def restore(database: Database, file: Path) -> None:
     """Fills an empty history from a backup: all of it or nothing.
 
-    Raises StoreUsageError if the history is not empty, or the file is no backup that this version can read.
+    Raises StoreUsageError if the history is not empty, or if this version cannot read the file as a backup.
     """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "backup.db"
@@ -67,10 +67,10 @@ def _open_backup(file: Path, copy: Path) -> None:
         _copy_sqlite(file, copy)
         with _sqlite(copy) as connection:
             if migrate.current(connection) is None:
-                raise StoreUsageError(f"{file} is no backup of a history")
+                raise StoreUsageError(f"{file} is not a backup of a history")
             migrate.upgrade(connection)
     except sqlite3.Error as error:
-        raise StoreUsageError(f"{file} is no backup of a history: {error}") from error
+        raise StoreUsageError(f"{file} is not a backup of a history: {error}") from error
 
 
 def _export(source: Connection, copy: Path) -> None:

@@ -247,4 +247,4 @@ def inferred_pod_sets(template: Obj) -> tuple[PodSetSpec, ...]:
     try:
         return infer(template)
     except (AttributeError, TypeError) as error:
-        raise InferenceError(f"the template is no {template.get('kind')}") from error
+        raise InferenceError(f"the template is not a {template.get('kind')}") from error

@@ -63,7 +63,7 @@ def _number(value: Any, default: int, where: str) -> int:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InferenceError(f"{where} is no whole number")
+        raise InferenceError(f"{where} is not a whole number")
     return value
 
 

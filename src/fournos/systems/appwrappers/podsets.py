@@ -51,7 +51,7 @@ def template_of(template: Obj, path: str, gpu_prefix: str = GPU_PREFIX) -> Obj:
     except ValueError as error:
         raise InferenceError(str(error)) from None
     if path not in templates:
-        raise PathError(f"{path!r} is no pod set of a {kind.resource.kind}: {', '.join(templates)}")
+        raise PathError(f"{path!r} is not a pod set of a {kind.resource.kind}: {', '.join(templates)}")
     return templates[path]
 
 

@@ -95,7 +95,7 @@ def _count(value: Any, where: str, default: int = 1) -> int:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= INT32_MAX:
-        raise ValueError(f"{where} is no whole number from 0 to {INT32_MAX}")
+        raise ValueError(f"{where} is not a whole number from 0 to {INT32_MAX}")
     return value
 
 

@@ -57,7 +57,7 @@ def _dropped(new: Obj, facts: Facts) -> Iterator[str]:
     for (index, trial), answer in zip(found.items(), answers, strict=True):
         for path in answer.value[:_FIELDS_SHOWN] if isinstance(answer, Present) else ():
             yield (
-                f"spec.components[{index}].template.{path} is no field of a {trial.resource.kind} of "
+                f"spec.components[{index}].template.{path} is not a field of a {trial.resource.kind} of "
                 f"{trial.resource.api_version} and is dropped: correct or remove it"
             )
 

@@ -23,7 +23,7 @@ _PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*"
 
 def _checked_path(text: str) -> str:
     if not _PATH.fullmatch(text):
-        raise ValueError(f"{text!r} is no path: write field names with dots between them, as spec.suspend")
+        raise ValueError(f"{text!r} is not a path: write field names with dots between them, as spec.suspend")
     return text
 
 

@@ -57,7 +57,7 @@ def _from_template(rule: PodSetRule, obj: Obj) -> PodSet:
     if count is None:
         count = 1
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise RequestsError(f"{rule.count} is no number of pods")
+        raise RequestsError(f"{rule.count} is not a number of pods")
     meta = template.get("metadata") or {}
     kept = {name: meta[name] for name in ("labels", "annotations") if meta.get(name)}
     return PodSet(rule.name, count, {"metadata": kept, "spec": template["spec"]})

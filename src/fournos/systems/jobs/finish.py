@@ -92,7 +92,7 @@ def after_end(ctx: Context) -> Decision:
     expiry = _expiry(ctx)
     if steps:
         # The deletions of a Workload and a resolve Job are events; a prebuilt Workload may need more steps.
-        # A passed expiry is no deadline: the key would run on and on while such an event is missing.
+        # A passed expiry is not a deadline: the key would run on and on while such an event is missing.
         rests = expiry is None or ctx.now < expiry
         # An answer to one of these writes may bring `status.suspectedAt`, without an event of its own.
         settled = rests and not prebuilt_name(ctx.job) and not ctx.draft.is_unknown(names.RERUNS_CREATED)

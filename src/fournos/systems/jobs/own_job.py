@@ -182,7 +182,7 @@ def _of_run(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown:
     if field := difference(task, run):
         return f"TaskRun {owner['name']} is not what PipelineRun {above['name']} runs: its {field} differs"
     if not controls(job, run) or above["name"] not in _runs(job):
-        return f"PipelineRun {above['name']} is no run of FournosJob {job['metadata']['name']}"
+        return f"PipelineRun {above['name']} is not a run of FournosJob {job['metadata']['name']}"
     return ""
 
 

@@ -107,7 +107,7 @@ class MultiKueueSettings(BaseSettings):
     def _usable(self) -> Self:
         if not _LABEL_VALUE.fullmatch(self.the_origin):
             raise ValueError(
-                f"origin '{self.the_origin}' is no label value: 63 letters, digits, -, _ or . at most"
+                f"origin '{self.the_origin}' is not a label value: 63 letters, digits, -, _ or . at most"
             )
         if not self.kinds:
             raise ValueError(

@@ -74,7 +74,7 @@ def rotated(keys: Keys, now: datetime, lifetime: timedelta, make: Callable[[], b
 
 
 def read(secret: Obj | None) -> Keys:
-    """Returns the keys of a Secret.  Data of another form is no key."""
+    """Returns the keys of a Secret.  Data of another form is not a key."""
     entries = []
     for name, value in ((secret or {}).get("data") or {}).items():
         try:

@@ -127,7 +127,7 @@ def header(job: Obj) -> list[tuple[str, str]]:
 
 
 def dashboard(job: Obj) -> str:
-    """The address of the run in the Tekton Dashboard; "" for anything that is no web address."""
+    """The address of the run in the Tekton Dashboard; "" for anything that is not a web address."""
     found = str(status_of(job).get("dashboardURL") or "")
     return found if found.startswith(("https://", "http://")) else ""
 

@@ -59,7 +59,7 @@ def _number(query: Mapping[str, str], name: str) -> int:
     if not text:
         return 0
     if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise PageError(422, "Not a number", f"{name}: {text!r} is no number.", "Write a whole number.")
+        raise PageError(422, "Not a number", f"{name}: {text!r} is not a number.", "Write a whole number.")
     return int(text)
 
 

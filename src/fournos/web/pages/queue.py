@@ -67,7 +67,7 @@ async def _estimates(call: Call, namespaces: Set[str]) -> dict[tuple[str, str, s
 
 
 def _number(text: str) -> int:
-    """The place of the first shown entry; 1 for anything that is no place."""
+    """The place of the first shown entry; 1 for anything that is not a place."""
     return max(1, int(text)) if text.isascii() and text.isdecimal() and len(text) < 9 else 1
 
 

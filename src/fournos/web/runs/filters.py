@@ -138,7 +138,7 @@ def _phases(text: str) -> frozenset[str]:
     try:
         return wanted_phases([text])
     except FournosError as error:
-        raise _WrongError(f"{text!r} is no phase. Choose one of the list.") from error
+        raise _WrongError(f"{text!r} is not a phase. Choose one of the list.") from error
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -156,7 +156,7 @@ def _time(text: str) -> datetime | None:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise _WrongError(
-            f"{text!r} is no date. Write it like 2026-03-31, or with a time like 2026-03-31T14:30Z."
+            f"{text!r} is not a date. Write it like 2026-03-31, or with a time like 2026-03-31T14:30Z."
         ) from None
 
 

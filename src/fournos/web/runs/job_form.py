@@ -165,7 +165,7 @@ class Origin:
 def changes(origin: Origin, asked: AskedJobs) -> list[SpecDifference]:
     """How the wanted jobs differ from the earlier one.  The values of an axis stand for one job each.
 
-    An empty field means its default, so a default that the API server has written is no difference.
+    An empty field means its default, so a default that the API server has written is not a difference.
     """
     old, new = _compared(origin.manifest), _compared(asked.manifest)
     axes = {_path(path): list(values) for path, values in asked.axes.items()}

@@ -22,7 +22,7 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x
 @dataclass(frozen=True, slots=True)
 class ShownLine:
     number: int
-    """From 1; 0 for a notice, which is no part of the log."""
+    """From 1; 0 for a notice, which is not part of the log."""
     source: str
     text: str
 

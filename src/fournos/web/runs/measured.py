@@ -24,7 +24,7 @@ class Scalar:
     better: str
     """Which direction is better; "" if it is not stated."""
     course: KpiCourse | None = None
-    """None if the run is no point of a series."""
+    """None if the run is not a point of a series."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ async def test_what_writes_send() -> None:
 
 
 async def test_what_is_nested_too_deep_to_be_written_is_refused_as_content() -> None:
-    """Another try would not help, so it is no transient error."""
+    """Another try would not help, so it is not a transient error."""
     nested: Any = 1
     for _ in range(300):
         nested = {"a": nested}

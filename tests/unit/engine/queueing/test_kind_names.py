@@ -17,7 +17,7 @@ def test_a_name_is_read_and_written() -> None:
 
 
 def test_a_wrong_name_has_a_reason() -> None:
-    with pytest.raises(BadNameError, match="'Pipeline-Run' is no kind"):
+    with pytest.raises(BadNameError, match="'Pipeline-Run' is not a kind"):
         parse_name("Pipeline-Run.v1.tekton.dev")
 
 

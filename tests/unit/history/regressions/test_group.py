@@ -117,7 +117,7 @@ def test_irregular_and_frequent_series() -> None:
     assert silences([weekly], at(30 + 30))
     minutes = tuple(replace(point, at=at(0) + timedelta(minutes=i)) for i, point in enumerate(points))
     often = replace(weekly, points=minutes)
-    assert silences([often], at(0) + timedelta(hours=20)) == [], "a night is no silence"
+    assert silences([often], at(0) + timedelta(hours=20)) == [], "a night is not a silence"
     assert silences([series(noisy((4, 100)))], at(900)) == [], "too few runs to know an interval"
 
 

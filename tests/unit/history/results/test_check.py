@@ -157,7 +157,7 @@ def test_all_errors_at_once_by_record_and_field() -> None:
     assert said(found) == [
         "tests[2].kpis: must be a list, not {'a': 1}",
         "tests[5]: must be a record (an object), not 'nonsense'",
-        "tests[6]: has neither tests, kpis nor kpi_id: it is no file of results",
+        "tests[6]: has neither tests, kpis nor kpi_id: it is not a file of results",
         "tests[0].kpis[1].value: must be a valid number, not 'fast'",
         "tests[0].kpis[3]: must be a KPI (an object), not 7",
         "tests[1].kpis[0].kpi_id: must not be empty, and must not have control characters, not ''",

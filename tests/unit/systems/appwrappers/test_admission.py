@@ -106,7 +106,7 @@ def test_fields_that_would_be_dropped_are_named() -> None:
     path = "spec.template.spec.containers[0].comand"
     first, second = reviewed(request_for(new), unknown=(path,)).warnings
     assert first == (
-        f"spec.components[0].template.{path} is no field of a Job of batch/v1 and is dropped: "
+        f"spec.components[0].template.{path} is not a field of a Job of batch/v1 and is dropped: "
         "correct or remove it"
     )
     assert second.startswith(f"spec.components[1].template.{path}")

@@ -165,18 +165,18 @@ def test_what_is_asked_for(case: str) -> None:
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
-        (obj("PipelineRun", requests="cpu"), "annotation fournos.dev/requests: 'cpu' is no request"),
+        (obj("PipelineRun", requests="cpu"), "annotation fournos.dev/requests: 'cpu' is not a request"),
         (obj("PipelineRun", requests="pods=1"), "Kueue counts them itself"),
         (obj("PipelineRun", requests="cpu=" + "9" * 4000), "cpu: a quantity has at most 32 characters"),
         (obj("PipelineRun", requests="cpu=1e300"), "more than can be counted"),
-        (obj("PipelineRun", requests="a b=1"), "'a b' is no resource name"),
+        (obj("PipelineRun", requests="a b=1"), "'a b' is not a resource name"),
         (obj("PipelineRun", requests="cpu=1," * 1000), "at most 4096 characters"),
         (
             obj("MiniCluster", {"containers": [{"resources": {"requests": {"cpu": "many"}}}]}),
             "cpu: 'many' is",
         ),
-        (obj("TrainJob", {"trainer": {"numNodes": 2**31}}), "spec.trainer.numNodes is no whole number"),
-        (obj("TrainJob", {"trainer": {"numNodes": "2"}}), "spec.trainer.numNodes is no whole number"),
+        (obj("TrainJob", {"trainer": {"numNodes": 2**31}}), "spec.trainer.numNodes is not a whole number"),
+        (obj("TrainJob", {"trainer": {"numNodes": "2"}}), "spec.trainer.numNodes is not a whole number"),
         (obj("MiniCluster", {"size": 2}), "no containers"),
     ],
 )
@@ -187,7 +187,7 @@ def test_what_cannot_be_read_is_refused(template: dict[str, Any], expected: str)
 
 
 def test_other_paths_lead_nowhere() -> None:
-    with pytest.raises(PathError, match="no pod set of a PipelineRun"):
+    with pytest.raises(PathError, match="is not a pod set of a PipelineRun"):
         template_of(obj("PipelineRun"), "template.spec")
 
 

@@ -29,17 +29,17 @@ def written(tmp_path: Path, *rows: Any) -> str:
     [
         (
             "PipelineRun.tekton.dev",
-            "'tekton' is no API version; write the version, as PipelineRun.v1.tekton.dev",
+            "'tekton' is not an API version; write the version, as PipelineRun.v1.tekton.dev",
         ),
         ("pipelinerun.v1.tekton.dev", "kinds start with a capital, as Pipelinerun"),
-        ("PipelineRun", "'' is no API version, as PipelineRun.v1.example.com"),
-        ("PipelineRun.v1", "'' is no API group"),
-        ("PipelineRun.v1.tekton", "'tekton' is no API group"),
-        ("Pipeline-Run.v1.tekton.dev", "'Pipeline-Run' is no kind"),
+        ("PipelineRun", "'' is not an API version, as PipelineRun.v1.example.com"),
+        ("PipelineRun.v1", "'' is not an API group"),
+        ("PipelineRun.v1.tekton", "'tekton' is not an API group"),
+        ("Pipeline-Run.v1.tekton.dev", "'Pipeline-Run' is not a kind"),
     ],
 )
 def test_wrong_names_are_refused_with_the_reason_and_the_fix(name: str, expected: str) -> None:
-    with pytest.raises(ValidationError, match=r"is no Kind\.version\.group") as caught:
+    with pytest.raises(ValidationError, match=r"is not a Kind\.version\.group") as caught:
         FrameworkSettings(kinds=(name,))
     assert expected in str(caught.value)
 
@@ -69,9 +69,9 @@ def test_a_file_adds_and_replaces(tmp_path: Path) -> None:
     ("row", "expected"),
     [
         ({}, "frameworks[0].name: Field required"),
-        ({**FOO_ROW, "name": "Foo.example.com"}, "frameworks[0].name: 'Foo.example.com' is no Kind"),
+        ({**FOO_ROW, "name": "Foo.example.com"}, "frameworks[0].name: 'Foo.example.com' is not a Kind"),
         ({**FOO_ROW, "sort": 1}, "frameworks[0].sort: Extra inputs are not permitted"),
-        ({**FOO_ROW, "hold": {"path": "spec..x"}}, "frameworks[0].hold.path: 'spec..x' is no path"),
+        ({**FOO_ROW, "hold": {"path": "spec..x"}}, "frameworks[0].hold.path: 'spec..x' is not a path"),
         ({**FOO_ROW, "hold": {"path": "spec.x", "onlyAtCreation": True}}, "needs stop"),
         ({**FOO_ROW, "finished": [{}]}, "needs either condition or path"),
         ({**FOO_ROW, "finished": [{"path": "status.x"}]}, "what at status.x means the end?"),

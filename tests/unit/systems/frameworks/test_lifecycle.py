@@ -334,7 +334,7 @@ async def test_a_flavor_that_a_run_cannot_follow_is_refused() -> None:
 async def test_requests_that_cannot_be_read_are_reported() -> None:
     server = (await run(STORIES["requests that are none"])).server
     message = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
-    assert message.startswith("InvalidRequests: annotation fournos.dev/requests: 'cpu' is no request")
+    assert message.startswith("InvalidRequests: annotation fournos.dev/requests: 'cpu' is not a request")
     assert server.list(WORKLOAD) == []
 
 

@@ -163,7 +163,7 @@ FORGED: dict[str, tuple[str, Callable[[World], Any], str]] = {
             )
             or w[PIPELINE_RUN, "mine"]["metadata"].update(uid="uid-mine")
         ),
-        "is no run of FournosJob victim",
+        "is not a run of FournosJob victim",
     ),
     "with another image than the resolver": (
         "resolve-pod",
@@ -242,7 +242,7 @@ def test_a_run_of_the_published_operator_has_the_name_of_its_job(status: Any) ->
     assert review_of("victim-run-pod", world(), job=obj(FJOB, "victim", status=status)) == Review()
     later = {"attempts": [{"number": 2, "pipelineRun": "victim-r2"}]}
     (problem,) = review_of("victim-run-pod", world(), job=obj(FJOB, "victim", status=later)).problems
-    assert "is no run of FournosJob victim" in problem.message
+    assert "is not a run of FournosJob victim" in problem.message
 
 
 def test_a_token_without_a_pod_or_of_another_namespace_may_not() -> None:

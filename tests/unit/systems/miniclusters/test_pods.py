@@ -65,7 +65,7 @@ def test_the_services_pod() -> None:
     found = made(services=services)["Pod/flux-sample-services"]
     assert found["spec"]["hostname"] == "flux-sample-services"
     assert found["metadata"]["labels"][names.HEADLESS_LABEL] == "flux-service"
-    assert "hpa-selector" not in found["metadata"]["labels"], "it is no pod of the Job"
+    assert "hpa-selector" not in found["metadata"]["labels"], "it is not a pod of the Job"
     (container,) = found["spec"]["containers"]
     assert (container["name"], container["ports"]) == ("nginx", [{"containerPort": 80, "protocol": "TCP"}])
     assert "command" not in container

@@ -23,7 +23,7 @@ def test_a_stopped_script_has_a_code_of_its_own(stage: Sandbox, index: int, inte
     found = stage.terminate(process)
     assert found.code == names.STOPPED
     assert found.out.endswith("post\n")
-    assert not (stage.root / "termination").exists(), "being stopped is no result"
+    assert not (stage.root / "termination").exists(), "being stopped is not a result"
 
 
 @pytest.mark.parametrize("index", [0, 1])

@@ -76,9 +76,9 @@ def check(decision: Decision) -> tuple[str, str]:
         ),
         ((away("a"),), "Pending", 'No worker can be used: "a": not connected yet'),
         (
-            (away("a", "its kubeconfig is no YAML", LOST), refusing("b")),
+            (away("a", "its kubeconfig is not YAML", LOST), refusing("b")),
             "Pending",
-            'No worker can be used: "b": b is taken; "a": its kubeconfig is no YAML',
+            'No worker can be used: "b": b is taken; "a": its kubeconfig is not YAML',
         ),
     ],
 )

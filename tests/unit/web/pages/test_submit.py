@@ -152,10 +152,10 @@ async def test_a_matrix_is_submitted_as_a_whole() -> None:
 @pytest.mark.parametrize(
     ("matrix", "why"),
     [
-        ("nonsense", "is no path=value,value"),
+        ("nonsense", "is not path=value,value"),
         ("env.A=" + ",".join(["1"] * 101), "these are more than 100 jobs"),
         ("hardware.gpuCount=1,0", "hardware.gpuCount"),
-        ("owner.x=1", "owner is no map"),
+        ("owner.x=1", "owner is not a map"),
     ],
 )
 async def test_a_matrix_is_checked_before_anything_is_submitted(matrix: str, why: str) -> None:

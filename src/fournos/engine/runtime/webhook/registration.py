@@ -50,7 +50,7 @@ class Address:
         """Raises ValueError for a URL that the API server would reject."""
         parts = urlsplit(self.url)
         if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
-            raise ValueError(f"{self.url!r} is no address such as https://192.0.2.7:9443")
+            raise ValueError(f"{self.url!r} is not an address such as https://192.0.2.7:9443")
 
     @property
     def hosts(self) -> tuple[str, ...]:
