@@ -117,6 +117,7 @@ COMMANDS: Final = (
         ("compare",),
         "Compare runs: first what differs, then their KPIs within the noise of comparable runs.",
     ),
+    CommandEntry("init:app", ("init",), "Write files to start from."),
     CommandEntry(
         "benchmarks:benchmarks",
         ("benchmarks",),

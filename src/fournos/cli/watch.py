@@ -33,6 +33,8 @@ ENDS: Final[Mapping[str, Exit]] = {
     Phase.STOPPED: Exit.STOPPED,
 }
 _REDRAW: Final = 1.0
+_RECORDING: Final = 120.0
+"""Seconds that the history may take to record a job that has ended."""
 
 
 async def watch(cli: Cli, name: NameArgument) -> int:
@@ -56,6 +58,12 @@ async def wait(
         str | None,
         typer.Option("--timeout", metavar="DURATION", help="Give up after this time, such as 90s or 2h30m."),
     ] = None,
+    recorded: Annotated[
+        bool,
+        typer.Option(
+            "--recorded", help="Wait until the history has it, too, so that `trend` knows what it measured."
+        ),
+    ] = False,
 ) -> int:
     """Wait, silently, until a job ends.
 
@@ -64,6 +72,7 @@ async def wait(
     \b
     fournos wait @last --timeout 2h
     fournos submit -f job.yaml -o name | xargs fournos wait && ./collect-results
+    fournos wait @last --recorded && fournos trend @last --fail-on regression
     """
     length = seconds(limit) if limit else None
     async with cli.session() as session:
@@ -71,6 +80,8 @@ async def wait(
         try:
             async with asyncio.timeout(length), Follower(session.api, job) as follower:
                 job = await _to_end(follower)
+                if recorded:
+                    job = await _to_record(follower)
         except TimeoutError:
             raise Fail(
                 f"{name_of(job)} has not ended within {limit}",
@@ -114,6 +125,21 @@ async def follow_to_end(cli: Cli, session: CliSession, job: Obj, *, quiet: bool 
 async def _to_end(follower: Follower) -> Obj:
     while not is_terminal(follower.job):
         await follower.change()
+    return follower.job
+
+
+async def _to_record(follower: Follower) -> Obj:
+    """Waits until the recorder has noted that it has all of the job.  Raises Fail if it does not in time."""
+    try:
+        async with asyncio.timeout(_RECORDING):
+            while not status_of(follower.job).get("archivedAt"):
+                await follower.change()
+    except TimeoutError:
+        raise Fail(
+            f"the history has not recorded {name_of(follower.job)} within {_RECORDING:g} s of its end",
+            fix="look whether there is one, and what it lacks: fournos doctor",
+            code=Exit.TIMEOUT,
+        ) from None
     return follower.job
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.history import BUSYBOX, archived, deployed, sample
-from tests.e2e.hub import Hub
+from tests.e2e.hub import ROOT, Hub
 from tests.waiting import LIMIT
 
 
@@ -23,6 +26,7 @@ def history(hub: Hub, operator_image_tag: str) -> Iterator[None]:
         yield
 
 
+PAGE = ROOT / "docs" / "first-benchmark.md"
 FAILING = """\
 #!/bin/sh
 seq 1 3000 | sed 's/^/epoch /'
@@ -99,3 +103,27 @@ def test_the_log_of_a_run_outlives_it(hub: Hub, history: None) -> None:
     assert fournos(hub, "logs", "printed", "--from-line", "3001").splitlines() == lines[3000:]
     shown = fournos(hub, "logs", "printed", "--first-error").splitlines()
     assert "[task/train] ValueError: no such model" in shown and len(shown) <= 13
+
+
+def test_the_page_of_a_first_benchmark(hub: Hub, history: None, tmp_path: Path) -> None:
+    """Its commands as they stand there: a green gate, a regression made on purpose, a red gate."""
+    kubectl = shutil.which(hub.kubectl_words[0])
+    assert kubectl
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl").symlink_to(kubectl)
+    path = f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    given = {"PATH": path, "KUBECONFIG": str(hub.kubeconfig), "FOURNOS_NAMESPACE": hub.namespace}
+    said = ""
+    for block in re.findall(r"^```bash\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=5 * LIMIT,
+            cwd=tmp_path,
+            env={**os.environ, **given},
+        )
+        assert done.returncode == 0, (block, done.stdout, done.stderr)
+        said += done.stdout
+    assert "Regression suspected" in said and "passes=50" in said

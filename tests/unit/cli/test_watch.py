@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.cli import watch
 from fournos.cli.errors import Fail
 from fournos.cli.watch import changes, seconds
 from fournos.engine.kube.errors import ForbiddenError
@@ -103,3 +104,19 @@ def test_task_states() -> None:
         "extra": ("Running", "", False),
     }
     assert tasks(None, runs) == []
+
+
+def test_wait_for_the_record() -> None:
+    api = Api(job("one", "Running"))
+    ended = job("one", "Succeeded", status={"message": "the end"})
+    noted = job("one", "Succeeded", status={"message": "the end", "archivedAt": ago(seconds=1)})
+    api.script = [("MODIFIED", ended), ("MODIFIED", noted)]
+    result = Program(api)("wait", "one", "--recorded", "-o", "json")
+    assert result.exit_code == 0 and "archivedAt" in result.stdout
+
+
+def test_without_a_history_the_wait_for_the_record_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_RECORDING", 0.01)
+    result = Program(Api(job("one", "Succeeded")))("wait", "one", "--recorded")
+    assert result.exit_code == 4
+    assert "has not recorded one" in result.stderr and "fournos doctor" in result.stderr
