@@ -158,3 +158,18 @@ async def test_runs_of_the_same_spec_that_are_left_out_are_named(stage: Stage) -
     found = await stage.history.compare("job-0", "job-1")
     assert list(map(str, found.left_out)) == [line] and line in FORMATS["text"](found)
     assert (await stage.history.compare("job-0", "job-5")).left_out == (), "it is in the comparison"
+
+
+async def test_kpis_as_a_data_frame(stage: Stage, reviews: Reviews) -> None:
+    reviews.may("ann", "list")
+    await stage.run(1, 100.5)
+    await stage.run(2, 90, gpus=8)
+    frame = await stage.history.kpis(by=["hardware.gpuCount"], phase="Succeeded")
+    assert list(frame["job"]) == ["job-2", "job-1"]
+    assert list(frame["hardware.gpuCount"]) == [8, 1]
+    assert list(frame["value"]) == [90, 100.5] and set(frame["unit"]) == {"tok/s"}
+    assert set(frame["test.model"]) == {"llama"} and set(frame["kpi"]) == {"tput"}
+    assert frame["submitted"].dt.tz is not None
+    reviews.rights.discard(("ann", "get", "runs/documents", "perf"))
+    assert list((await stage.history.kpis(limit=1))["value"]) == [90], "without `by` results are enough"
+    assert (await stage.history.kpis(owner="nobody")).empty

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fournos.client.display import html_table
 from fournos.client.errors import FournosError
 from fournos.client.views import View
 from fournos.engine.kube.resource import Obj
+
+if TYPE_CHECKING:
+    from fournos.history.records import Run
+    from fournos.history.results.models import ResultRecord
 
 V = TypeVar("V", bound=View)
 W = TypeVar("W", bound=View)
@@ -33,22 +37,51 @@ class Handles(list[V]):
         `paths` are further columns, such as "hardware.gpuCount", "metadata.labels.team" or "status.message";
         a path without a root is one of the spec.  Raises FournosError if pandas is not installed.
         """
-        try:
-            pandas = import_module("pandas")
-        except ImportError:
-            raise FournosError("pandas is not installed", fix="pip install pandas") from None
-        return pandas.DataFrame([_row(view, (*self.paths, *paths)) for view in self])
+        return frame(_row(view, (*self.paths, *paths)) for view in self)
 
     def _repr_html_(self) -> str:
         """A table for notebooks.  All values come from the objects: they are untrusted and are escaped."""
         return html_table(self)
 
 
+def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Returns a pandas DataFrame of these rows.  Raises FournosError if pandas is not installed."""
+    try:
+        pandas = import_module("pandas")
+    except ImportError:
+        raise FournosError("pandas is not installed", fix="pip install pandas") from None
+    return pandas.DataFrame(list(rows))
+
+
+def kpi_rows(
+    run: Run, records: Iterable[ResultRecord], job: Obj, paths: Iterable[str]
+) -> Iterator[dict[str, Any]]:
+    """Yields a row for each single value of a run, with the fields of its job at `paths`."""
+    fields = {path: field_of(job, path) for path in paths}
+    for record in records:
+        labels = {f"test.{name}": value for name, value in record.labels.items()}
+        for kpi in record.kpis:
+            if kpi.value is not None:
+                yield {
+                    "job": run.name,
+                    "submitted": run.submitted_at,
+                    "phase": run.phase,
+                    "owner": run.owner,
+                    "cluster": run.target,
+                    **fields,
+                    **labels,
+                    "kpi": kpi.kpi_id,
+                    "value": kpi.value,
+                    "unit": kpi.unit,
+                }
+
+
 def _row(view: View, paths: Iterable[str]) -> dict[str, Any]:
-    return {**view._columns(), **{path: _field(view.raw, path) for path in paths}}
+    return {**view._columns(), **{path: field_of(view.raw, path) for path in paths}}
 
 
-def _field(obj: Obj, path: str) -> Any:
+def field_of(obj: Obj, path: str) -> Any:
+    """Returns a field of an object; a path without a root is one of the spec."""
     from fournos.insight.manifests import field_path
 
     parts = field_path(path)

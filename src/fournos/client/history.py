@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import quote, urlencode
 
 from fournos.client.errors import MissingError, NoLogError, NotAllowedError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
 from fournos.client.history_requests import missing, parsed, times
-from fournos.client.history_runs import AsyncRuns
+from fournos.client.history_runs import AsyncRuns, RunFilters
 from fournos.client.history_uploads import AsyncUploads
 from fournos.client.history_verdicts import AsyncVerdicts
 from fournos.history.records import Document, Run
@@ -83,6 +83,24 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         from fournos.history.results.models import ResultRecord
 
         return await self._get(f"{self._path(name, namespace)}/results", tuple[ResultRecord, ...])
+
+    @typed
+    async def kpis(self, *, by: Sequence[str] = (), limit: int = 100, **filters: Unpack[RunFilters]) -> Any:
+        """Returns a pandas DataFrame with one row for each single value that the matching runs measured.
+
+        The filters are those of `runs`, of which the newest `limit` count. `by` are further columns: fields
+        of the jobs such as "params.model" or "metadata.labels.team", which need the right to documents.
+        Columns that begin with "test." are labels of tests. Raises FournosError if pandas is not installed.
+        """
+        from fournos.client.frames import frame, kpi_rows
+
+        rows: list[dict[str, Any]] = []
+        async for run in self.runs(limit=limit, **filters):
+            uid, namespace = run.identity.uid, run.identity.namespace
+            if records := await self.results(uid, namespace=namespace):
+                job = await self.document(run, Document.OBJECT) if by else {}
+                rows += kpi_rows(run, records, job, by)
+        return frame(rows)
 
     @typed
     async def problems(self, name: str, *, namespace: str | None = None) -> tuple[str, ...]:

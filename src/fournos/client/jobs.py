@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fournos.client.repeat import Repeat
     from fournos.client.watches import Watches
     from fournos.history.estimates.models import JobEstimate
+    from fournos.history.results.models import ResultRecord
     from fournos.insight.explanation import Explanation
 
 
@@ -165,6 +166,14 @@ class AsyncJob(AsyncWork, JobView):
         Raises NoHistoryError if the cluster has no history, MissingError if the job is in no queue.
         """
         return await self._client.history.estimate(self.uid, namespace=self.namespace)
+
+    @typed
+    async def results(self) -> tuple[ResultRecord, ...]:
+        """Returns what the job has measured: its tests with their KPIs; nothing before that is recorded.
+
+        Raises NoHistoryError if the cluster has no history.
+        """
+        return await self._client.history.results(self.uid, namespace=self.namespace)
 
     # --- changing ------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ class History:
     logs = iterating(AsyncHistory.logs)
     log_page = blocking(AsyncHistory.log_page)
     results = blocking(AsyncHistory.results)
+    kpis = blocking(AsyncHistory.kpis)
     problems = blocking(AsyncHistory.problems)
     select = blocking(AsyncHistory.select)
     compare = blocking(AsyncHistory.compare)

@@ -65,6 +65,7 @@ class Job(Work, JobView):
     tasks = blocking(AsyncJob.tasks)
     explain = blocking(AsyncJob.explain)
     estimate = blocking(AsyncJob.estimate)
+    results = blocking(AsyncJob.results)
     stop = blocking(AsyncJob.stop)
     hold = blocking(AsyncJob.hold)
     release = blocking(AsyncJob.release)
