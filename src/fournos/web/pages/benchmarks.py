@@ -7,17 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fournos.client.errors import NoHistoryError, NotAllowedError
-from fournos.engine.kube.resource import Resource
-from fournos.history.regressions.benchmark import Benchmark, in_order
+from fournos.history.regressions.benchmark import Benchmark
 from fournos.insight.errors import FournosError
-from fournos.web.recorded_namespaces import recorded_namespaces
+from fournos.web.recorded_benchmarks import recorded_benchmarks
 from fournos.web.routes import Call, Page
 from fournos.web.runs.benchmark_rows import SHOWS, TITLES, benchmark_rows, tabs
-
-RESOURCE: Final = Resource("history.fournos.dev", "v1", "Benchmark", "benchmarks")
-"""What rules of the history's API name."""
-_FRESH: Final = 30.0
-"""Seconds for which the answers of the history are shown before they are asked for again."""
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
@@ -27,9 +21,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     problem: FournosError | None = None
     benchmarks: list[Benchmark] = []
     try:
-        benchmarks = await call.site.memo.get(
-            ("benchmarks", call.viewer.csrf, owner), _FRESH, lambda: _read(call, owner)
-        )
+        benchmarks = await recorded_benchmarks(call, owner)
     except (NoHistoryError, NotAllowedError) as error:
         problem = error
     return {
@@ -42,14 +34,6 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "problem": problem,
         "command": _command(show, owner),
     }
-
-
-async def _read(call: Call, owner: str) -> list[Benchmark]:
-    history, owners = call.viewer.client.history, (owner,) if owner else ()
-    benchmarks: list[Benchmark] = []
-    for namespace in await recorded_namespaces(call, RESOURCE):
-        benchmarks += await history.benchmarks(*owners, everywhere=not namespace, namespace=namespace or None)
-    return in_order(benchmarks)
 
 
 def _command(show: str, owner: str) -> str:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
 from fournos.insight import fleet
 from fournos.insight.overview import waiting_text
+from fournos.web.recorded_benchmarks import failing_benchmarks
 from fournos.web.routes import Call, Page
+from fournos.web.runs.benchmark_rows import benchmark_rows
 
 ROWS: Final = 100
 """The jobs that each table shows; the page of all jobs has the others."""
+REGRESSIONS: Final = 3
+"""The benchmarks with an open regression that are shown; their page has all."""
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
     site = call.site
-    overview = await fleet.read(
-        call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now, most=ROWS
+    overview, failing = await asyncio.gather(
+        fleet.read(call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now, most=ROWS),
+        failing_benchmarks(call),
     )
     gpus = [gpu for cluster in overview.clusters for gpu in cluster.gpus]
     return {
@@ -26,6 +32,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "left_out": overview.now.left_out,
         "waits": waiting_text(len(overview.now.waiting) + overview.now.left_out, overview.now.held),
         "rows": ROWS,
+        "failing": benchmark_rows(failing, "failing"),
+        "most": REGRESSIONS,
         "used": sum(gpu.used for gpu in gpus),
         "total": sum(gpu.total for gpu in gpus),
     }

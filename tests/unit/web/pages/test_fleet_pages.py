@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,12 +11,14 @@ from fournos.engine.kube.errors import NotFoundError
 from fournos.history.api.wire import body
 from fournos.history.estimates.models import Estimates, JobEstimate
 from fournos.history.estimates.simulate import Estimate, Range
+from fournos.history.regressions.benchmark import Benchmark
 from fournos.insight.errors import FournosError
 from fournos.web.errors import PageError
 from fournos.web.pages import cluster, fleet, queue
 from fournos.web.routes import Action, Done
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago, job
+from tests.unit.cli.test_benchmarks import SILENT, WORST
 from tests.unit.cli.test_explain import world
 from tests.unit.insight.test_overview import cluster as cluster_object
 from tests.unit.insight.test_overview import running
@@ -193,3 +196,36 @@ async def test_a_queue_that_nothing_leads_to_is_not_here() -> None:
 
 async def test_without_a_queue_the_page_teaches() -> None:
     assert "No queue yet" in text(await shown(queue.PAGE, call(Api())))
+
+
+# --- open regressions ---------------------------------------------------------------------------
+
+
+def measured(*rows: Benchmark) -> Api:
+    api = with_lock()
+    path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/benchmarks?days=84"
+    api.stored = {path: body(list(rows), list[Benchmark])}
+    return api
+
+
+async def test_the_fleet_begins_with_open_regressions() -> None:
+    html = await shown(fleet.PAGE, call(measured(WORST, SILENT)))
+    found = text(html)
+    assert "1 open regression Regression throughput of tuesday -19.8%" in found
+    assert "began with nightly-30" in found and 'href="/benchmarks?show=failing"' in html
+    assert "open regression" not in text(await shown(fleet.PAGE, call(measured(SILENT))))
+
+
+async def test_further_regressions_are_counted() -> None:
+    many = [replace(WORST, run=replace(WORST.run, name=f"night-{n}")) for n in range(fleet.REGRESSIONS + 2)]
+    assert "2 more" in text(await shown(fleet.PAGE, call(measured(*many))))
+
+
+async def test_the_fleet_waits_for_no_history() -> None:
+    api = with_lock()
+    asked = call(api)
+    for _ in range(3):
+        assert "1 cluster" in text(await shown(fleet.PAGE, asked))
+    assert len([path for _, path in api.raw_requests if "benchmarks" in path]) == 1, (
+        "it is not asked each time"
+    )
