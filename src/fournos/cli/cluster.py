@@ -22,6 +22,7 @@ from fournos.cli.plain_help import sub_app
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj
+from fournos.insight import kueue_clusters
 from fournos.insight.clusters import (
     UNLOCKED,
     discover_change,
@@ -34,6 +35,7 @@ from fournos.insight.clusters import (
     ttl_of,
 )
 from fournos.insight.environment import clusters_namespace
+from fournos.insight.kueue_clusters import KueueCluster
 from fournos.insight.values import created, name_of, since, spec_of, status_of
 
 _POLL: Final = 0.5
@@ -66,21 +68,34 @@ async def _session(cli: Cli) -> AsyncIterator[CliSession]:
 
 @verb(app, "list", "ls")
 async def list_clusters(cli: Cli) -> None:
-    """List clusters: GPUs, owners, health.
+    """List clusters: GPUs, owners, health; without FournosClusters those with quota in Kueue.
 
     \b
     fournos cluster list
     fournos cluster list -o wide          versions, certificates, jobs
     """
     async with _session(cli) as session:
-        clusters = (await session.api.list(FOURNOS_CLUSTER, namespace=session.namespace)).items
+        try:
+            clusters = (await session.api.list(FOURNOS_CLUSTER, namespace=session.namespace)).items
+        except NotFoundError:
+            clusters = []  # an installation without FournosClusters
+        of_kueue = () if clusters else await kueue_clusters.read(session.api)
     if cli.output.objects(FOURNOS_CLUSTER, clusters):
         return
     if not clusters:
-        cli.output.hint(f"No clusters in namespace {session.namespace}.")
+        cli.output.hint(f"No FournosClusters in namespace {session.namespace}.")
+        if of_kueue:
+            cli.output.hint("These have quota in Kueue, and jobs can name them:")
+            cli.output.lines(quota_view(of_kueue, width=cli.output.width))
         return
     wide = cli.output.form is Format.WIDE
     cli.output.lines(view(clusters, now=cli.world.now(), wide=wide, width=cli.output.width))
+
+
+def quota_view(clusters: Sequence[KueueCluster], *, width: int | None) -> list[Text]:
+    gpus = [", ".join(f"{number}x {gpu}" for gpu, number in each.gpus.items()) for each in clusters]
+    rows = [[each.name, text or "-", each.closed or "-"] for each, text in zip(clusters, gpus, strict=True)]
+    return table(["NAME", "GPUS", "CLOSED"], rows, width=width)
 
 
 def view(clusters: Sequence[Obj], *, now: datetime, wide: bool, width: int | None) -> list[Text]:

@@ -14,7 +14,7 @@ from fournos.cli.find import completion
 from fournos.cli.options import CommonOptions, Root
 from fournos.insight.queued import LOCAL_QUEUE
 from tests.unit.cli.api import Api, Program
-from tests.unit.cli.objects import NOW, ago
+from tests.unit.cli.objects import NOW, ago, cluster_queue
 
 
 def cluster(name: str = "c1", *, spec: Any = None, **status: Any) -> dict[str, Any]:
@@ -54,6 +54,19 @@ HELD = {"locked": True, "lock": {"state": "Held", "owner": "ann"}, "ownerSetAt":
 def no_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HEARTH_NAMESPACE", raising=False)
     monkeypatch.delenv("FOURNOS_OWNER", raising=False)
+
+
+def test_without_fournosclusters_those_of_kueue_are_listed() -> None:
+    api = Api(cluster_queues=[cluster_queue()])
+    result = Program(api)("cluster", "list")
+    assert "No FournosClusters in namespace hearth" in result.stderr
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["NAME", "GPUS", "CLOSED"],
+        ["cluster-1", "8x", "a100", "-"],
+        ["cluster-2", "8x", "a100", "-"],
+    ]
+    assert "cluster-1" not in Program(api)("cluster", "list", "-o", "json").stdout
+    assert Program(Api())("cluster", "list").stdout == ""
 
 
 def test_clusters_at_a_glance() -> None:
