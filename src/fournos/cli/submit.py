@@ -16,6 +16,7 @@ from fournos.cli.options import Format
 from fournos.cli.watch import follow_to_end
 from fournos.engine.kube.resource import Obj
 from fournos.insight import manifests as m
+from fournos.insight.unknown_names import unknown_names
 from fournos.insight.values import name_of
 
 
@@ -77,6 +78,11 @@ DryRunOption = Annotated[
     ),
 ]
 
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="Submit it although nothing has the name of its cluster, Pipeline or GPU."),
+]
+
 
 async def submit(
     cli: Cli,
@@ -89,11 +95,12 @@ async def submit(
     repeat: RepeatOption = 1,
     watch: WatchOption = False,
     dry_run: DryRunOption = None,
+    force: ForceOption = False,
 ) -> int:
     """Submit jobs.
 
-    The manifest is checked here first, by the rules of the API server; errors name the field,
-    with what to write instead (exit code 2).
+    The manifest is checked here first, by the rules of the API server, and whether its cluster,
+    Pipeline and GPU type exist; errors name the field, with what to write instead (exit code 2).
 
     \b
     fournos submit -f job.yaml --watch
@@ -124,10 +131,21 @@ async def submit(
     async with cli.session() as session:
         for manifest in manifests:
             m.place(manifest, asked=cli.common.namespace, otherwise=session.namespace)
+        if not force:
+            await refuse_unknown(session, manifests)
         if dry_run is DryRun.SERVER:
             answers = [await session.api.create(FOURNOS_JOB, job, dry_run=True) for job in manifests]
             return _show(cli, answers)
         return await _create(cli, session, manifests, watch=watch)
+
+
+async def refuse_unknown(session: CliSession, manifests: list[dict[str, Any]]) -> None:
+    """Raises Fail for the names in manifests that nothing has.  Copies of one manifest are looked at once."""
+    unlike = [job for place, job in enumerate(manifests) if job not in manifests[:place]]
+    for manifest in unlike:
+        if unknown := await unknown_names(session.api, manifest):
+            refusal = m.refused(manifest, unknown, "would fail at once")
+            raise Fail(refusal.message, fix="correct these fields, or submit it all the same: --force")
 
 
 async def _create(cli: Cli, session: CliSession, manifests: list[dict[str, Any]], *, watch: bool) -> int:

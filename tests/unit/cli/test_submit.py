@@ -218,3 +218,18 @@ def test_set_to_nothing_removes_the_field() -> None:
     manifest = {"spec": {"priority": "high", "cluster": "c1"}}
     put(manifest, "priority=")
     assert manifest == {"spec": {"cluster": "c1"}}
+
+
+# --- names that nothing has ---------------------------------------------------------------------------
+
+
+def test_a_typo_is_refused_with_the_near_name_unless_forced(file: str) -> None:
+    api = Api(flavors=[{"metadata": {"name": "cluster-1"}}])
+    assert Program(api)("submit", "-f", file).exit_code == 0
+    api.writes.clear()
+    result = Program(api)("submit", "-f", file, "--set", "cluster=cluster1", "--repeat", "3")
+    assert result.exit_code == 2 and not api.writes
+    assert "spec.cluster: there is no cluster cluster1: is cluster-1 meant?" in result.stderr
+    assert "--force" in result.stderr
+    assert Program(api)("submit", "-f", file, "--set", "cluster=cluster1", "--force").exit_code == 0
+    assert len(api.writes) == 1

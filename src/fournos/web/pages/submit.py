@@ -20,6 +20,7 @@ from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.differences import SpecDifference
 from fournos.insight.snapshots import namespaces
 from fournos.insight.source import or_error
+from fournos.insight.unknown_names import UNKNOWN, unknown_names
 from fournos.insight.values import count, name_of, spec_of, status_of
 from fournos.web.errors import PageError
 from fournos.web.routes import Action, Call, Done, Page, ShownPage
@@ -46,6 +47,8 @@ from fournos.web.written import Written
 _LATEST: Final = 5
 """The newest jobs that are offered to begin with."""
 _SERVER: Final = "server"
+_ALL_THE_SAME: Final = "force"
+"""The button that submits a job although nothing has the name of its cluster, Pipeline or GPU."""
 """The rule of a violation that only the API server has found."""
 _FIELD: Final = re.compile(r"(?<![\w.])(?:spec|metadata)(?:\.\w++)++(?=[:\[])")
 
@@ -97,6 +100,7 @@ async def _data(
         "form": form,
         "wrong": wrong,
         "refused": any(one.rule == _SERVER for one in violations),
+        "unknown": any(one.rule == UNKNOWN for one in violations),
         "known": await _known(call),
         "namespaces": () if call.site.jobs_namespace else await _namespaces(call),
         "presets": PRESETS,
@@ -182,9 +186,12 @@ async def act(call: Call, form: Mapping[str, str]) -> Done | ShownPage:
     asked = await asyncio.to_thread(wanted, form, base, await _namespace(call, form))
     if asked.wrong:
         return ShownPage(PAGE, await _data(call, form, origin, asked), status=422)
-    if form.get("do") != "submit":
+    if form.get("do") not in ("submit", _ALL_THE_SAME):
         return ShownPage(PAGE, await _data(call, form, origin, asked, await _start(call, asked)))
     client = _client(call, str(asked.manifest["metadata"]["namespace"]))
+    if form.get("do") != _ALL_THE_SAME and (unknown := await unknown_names(client.api, asked.jobs[0])):
+        asked = replace(asked, wrong=tuple(unknown))
+        return ShownPage(PAGE, await _data(call, form, origin, asked), status=422)
     as_before = _as_before(origin, asked)
     if not asked.axes:
         try:

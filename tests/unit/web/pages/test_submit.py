@@ -161,3 +161,15 @@ async def test_a_matrix_is_submitted_as_a_whole() -> None:
 async def test_a_matrix_is_checked_before_anything_is_submitted(matrix: str, why: str) -> None:
     status, html = await preview(Api(), {**FORM, "matrix": matrix, "do": "submit"})
     assert status == 422 and why in text(html)
+
+
+async def test_a_name_that_nothing_has_is_refused_unless_it_is_meant() -> None:
+    api = Api(flavors=[{"metadata": {"name": "cluster-1"}}])
+    form = {**FORM, "name": "one", "cluster": "cluster1", "do": "submit"}
+    found = await submit.act(call(api), form)
+    assert isinstance(found, ShownPage) and found.status == 422 and not api.writes
+    html = render(submit.PAGE, found.data)
+    assert "It would fail at once" in html and "is cluster-1 meant?" in html
+    assert 'value="force">Submit all the same' in html
+    assert isinstance(await submit.act(call(api), {**form, "do": "force"}), Done)
+    assert len(api.writes) == 1
