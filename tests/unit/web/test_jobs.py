@@ -362,3 +362,13 @@ async def test_the_runs_of_several_namespaces_are_one_list() -> None:
     async with visit(api, Own()) as here:
         names, _ = await read_to_the_end(here, {})
     assert names == [f"{'ab'[one % 2]}{one}" for one in reversed(range(80))]
+
+
+def test_shortcuts_are_filters_and_one_is_marked() -> None:
+    now = datetime(2030, 1, 9, 12, tzinfo=UTC)
+    mine = {each.title: each for each in filters.shortcuts("ann", now)}
+    assert mine["My failed"].filters.address() == "/jobs?phase=Failed&owner=ann"
+    assert mine["This week"].filters.address() == "/jobs?since=2030-01-02"
+    chosen = filters.read({"phase": "Failed"})
+    assert [title for title, each in mine.items() if each.chosen(chosen)] == ["Failed"]
+    assert [each.title for each in filters.shortcuts("", now)] == ["All", "Active", "Failed", "This week"]

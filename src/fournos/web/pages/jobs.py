@@ -18,7 +18,7 @@ from fournos.insight.values import created
 from fournos.insight.views import BY_UID
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
-from fournos.web.runs.filters import PHASES, Filters, read
+from fournos.web.runs.filters import PHASES, Filters, read, shortcuts
 from fournos.web.runs.history_rows import SEARCHES, RecordedRuns, recorded
 from fournos.web.runs.parts import PagePart, part
 from fournos.web.runs.rows import RowPlace, merged, newest, place_of, recorded_place
@@ -50,6 +50,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     rows, following = merged(shown, runs.runs, ROWS, runs.complete_from)
     return {
         "filters": filters,
+        "shortcuts": shortcuts(call.viewer.client.owner or "", call.now),
         "phases": PHASES,
         "rows": rows,
         "next": filters.address(after=str(following)) if following else "",

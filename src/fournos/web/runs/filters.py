@@ -103,6 +103,35 @@ class Filters:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """A choice of filters that many want."""
+
+    title: str
+    filters: Filters
+
+    def chosen(self, filters: Filters) -> bool:
+        """True if the list is filtered so."""
+        return self.filters.fields == filters.fields
+
+
+def shortcuts(owner: str, now: datetime) -> list[Shortcut]:
+    """The choices at the top of the list; without an owner there are no jobs of one's own."""
+    week = f"{now - timedelta(days=7):%Y-%m-%d}"
+    own = {
+        "Mine": Filters(owner=owner),
+        "My failed": Filters(owner=owner, phase=Phase.FAILED.value),
+    }
+    choices = {
+        "All": Filters(),
+        **(own if owner else {}),
+        "Active": Filters(phase="active"),
+        "Failed": Filters(phase=Phase.FAILED.value),
+        "This week": Filters(since=week),
+    }
+    return [Shortcut(title, filters) for title, filters in choices.items()]
+
+
 def names(job: Obj) -> str:
     """What a text is searched in: its name and the name for display, a line each, in lower case."""
     return f"{name_of(job)}\n{display_name(job)}".lower()
