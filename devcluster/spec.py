@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from devcluster.errors import DevclusterError
-from devcluster.versions import DEFAULT, Versions, asked
+from devcluster.versions import FIRST, Versions, asked
 
 Profile = Literal["full", "control-plane"]
 ProviderName = Literal["native", "kind", "existing"]
@@ -78,7 +78,7 @@ class ClusterSpec:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> ClusterSpec:
-        return cls(**{"versions": DEFAULT, **data, "without": frozenset(data["without"])})
+        return cls(**{"versions": FIRST, **data, "without": frozenset(data["without"])})
 
     def shape(self) -> str:
         """A hash of all settings that distinguish clusters, and of the sources of the programs."""
