@@ -32,7 +32,10 @@ def without_storage(found: Iterable[dict[str, Any]], image: str) -> list[dict[st
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     container["image"] = image
-    pod["volumes"] = [{"name": volume["name"], "emptyDir": {}} for volume in pod["volumes"]]
+    pod["volumes"] = [
+        {"name": volume["name"], "emptyDir": {}} if "persistentVolumeClaim" in volume else volume
+        for volume in pod["volumes"]
+    ]
     return shipped
 
 

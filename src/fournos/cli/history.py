@@ -17,9 +17,11 @@ from fournos.cli.exits import Exit
 from fournos.cli.output import table
 from fournos.cli.plain_help import sub_app
 from fournos.engine.api.durations import parse_ttl
+from fournos.engine.runtime.clock import SystemClock
 from fournos.extras import remedy
 from fournos.history.blobs import FREE, BlobsUsageError, S3Location, copy_blobs, open_blobs
 from fournos.history.records import PAGE_MAX, Query, Run
+from fournos.history.settings import HistorySettings
 from fournos.history.store_settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from fournos.history.store import HistoryStore
 
 app = sub_app()
+webhook = sub_app()
+app.add_typer(webhook, name="webhook", help="The webhook of messages about results.")
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="File of the backup.")]
 UidOption = Annotated[str, typer.Option("--uid", metavar="UID", help="The one with this UID, of several.")]
@@ -182,6 +186,35 @@ async def vacuum(
         before = await maintenance.size(store.database)
         await maintenance.vacuum(store.database)
         cli.output.say(f"{before} bytes before, {await maintenance.size(store.database)} bytes now")
+
+
+@verb(webhook, "test")
+async def webhook_test(cli: Cli) -> int:
+    """Send a message that is about nothing to the webhook of messages about results. Exit code 1 if it fails.
+
+    The URL is not shown. It runs where its file can be read, such as in the pod.
+
+    \b
+    kubectl -n fournos-history exec deploy/fournos-history -- fournos history webhook test
+    """
+    try:
+        from fournos.history.alerts.body import sample
+        from fournos.history.alerts.webhook import WebhookReceiver
+    except ImportError as error:
+        raise Fail(f"{error.name} is missing", fix=remedy("history")) from error
+    settings = HistorySettings()
+    if not settings.webhook_url_file:
+        raise Fail(
+            "there is no webhook: FOURNOS_HISTORY_WEBHOOK_URL_FILE is not set",
+            fix="run it in the pod of the history, or set it to a file with the URL",
+        )
+    files = settings.webhook_url_file, settings.webhook_secret_file
+    outcome = await WebhookReceiver(*files, SystemClock()).post(sample())
+    if outcome.failure:
+        cli.output.say(f"It was not taken: {outcome.failure}")
+        return Exit.FAILED
+    cli.output.say("It was taken.")
+    return Exit.OK
 
 
 @asynccontextmanager

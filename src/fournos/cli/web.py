@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from fournos.cli.command import Cli
+from fournos.cli.errors import Fail
+from fournos.extras import remedy
 from fournos.insight.environment import clusters_namespace
 
 
@@ -27,8 +29,11 @@ async def web(
     fournos web
     fournos web -n team --no-browser
     """
-    # Imported here: the page needs the packages of the extra `web`.
-    from fournos.web.local import LocalOptions, serve
+    try:
+        # Imported here: the page needs the packages of the extra `web`.
+        from fournos.web.local import LocalOptions, serve
+    except ModuleNotFoundError as error:
+        raise Fail(f"the page needs {error.name}, which is not installed", fix=remedy("web")) from error
 
     def opened(address: str) -> None:
         cli.output.say(address)

@@ -131,7 +131,8 @@ def _announcers(
 
     announcers: list[Announcer] = []
     if settings.webhook_url_file:
-        webhook = WebhookReceiver(settings.webhook_url_file, settings.webhook_secret_file, clock)
+        files = settings.webhook_url_file, settings.webhook_secret_file
+        webhook = WebhookReceiver(*files, clock, page=settings.page_url)
         announcers.append(Announcer(webhook, clock, partial(store_metrics.count_message, metrics)))
     if settings.events:
         events = Events(api, objects.cluster, objects.find, clock, socket.gethostname())

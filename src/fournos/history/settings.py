@@ -88,10 +88,13 @@ class HistorySettings(StoreSettings):
     webhook_url_file: str = Field(
         "",
         description="File with the URL to which confirmed changes and silent series are sent, such as that "
-        "of a mounted Secret; empty: they are not sent",
+        "of a mounted Secret; while it is not there, they are not sent",
     )
     webhook_secret_file: str = Field(
-        "", description="File with the key of the header X-Fournos-Signature; empty: no signature"
+        "", description="File with the key of the header X-Fournos-Signature; without it no signature"
+    )
+    page_url: str = Field(
+        "", description="Address of the page (deploy/web), to which messages link; empty: they do not"
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
         "INFO", description="Logging level"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,10 @@ def test_version() -> None:
 
 def test_the_completion_script_is_typers() -> None:
     assert "_FOURNOS_COMPLETE" in Program(Api())("completion", "bash").stdout
+
+
+def test_without_the_packages_of_the_page_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fournos.web.local", None)
+    result = Program(Api())("web", "--no-browser")
+    assert result.exit_code == 2
+    assert "the page needs" in result.stderr and "[web]" in result.stderr

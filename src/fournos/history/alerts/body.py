@@ -18,8 +18,19 @@ SHOWN: Final = 20
 CAUSES: Final = 5
 
 
-def body(news: News, context: NewsContext) -> bytes:
-    """Returns the JSON: `text` for Slack and what takes its messages, `fournos` for programs."""
+TEST: Final = "A test of Fournos: messages about results arrive here."
+
+
+def sample() -> bytes:
+    """Returns the JSON of a message that is about nothing."""
+    return orjson.dumps({"text": TEST, "fournos": {"state": "Test"}})
+
+
+def body(news: News, context: NewsContext, *, page: str = "") -> bytes:
+    """Returns the JSON: `text` for Slack and what takes its messages, `fournos` for programs.
+
+    `page` is the address of the page.
+    """
     cluster_id, namespace, uid = (short(part) for part in news.run.split("/", 2))
     run = context.run
     data = {
@@ -43,6 +54,7 @@ def body(news: News, context: NewsContext) -> bytes:
         "more": max(0, len(news.changes) + len(news.silent) - SHOWN),
         "causes": [short(one) for one in context.causes[:CAUSES]],
         "commands": commands(news, context),
+        "page": f"{page.rstrip('/')}/trends/{namespace}/{uid}" if page else "",
     }
     return orjson.dumps({"text": _text(news, data), "fournos": data}, option=orjson.OPT_UTC_Z)
 
@@ -77,6 +89,7 @@ def _text(news: News, data: dict[str, Any]) -> str:
     lines += [f"• {one['kpi']}: {one['reason']}" for one in data["silent"]]
     lines += [f"• {data['more']} more" for _ in range(data["more"] > 0)]
     lines += [f"Changed with it: {one}" for one in data["causes"]]
+    lines += [data["page"]] if data["page"] else []
     return _escaped("\n".join((*lines, *data["commands"])))
 
 

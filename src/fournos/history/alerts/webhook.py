@@ -25,7 +25,11 @@ _LATER: Final = (408, 425, 429)
 
 
 class WebhookReceiver:
-    """The receiver `webhook`.  Both files are read each time, because a Secret may be renewed."""
+    """The receiver `webhook`.
+
+    Both files are read each time, because a Secret may be made or renewed: without the first nothing is sent,
+    without the second messages have no signature.  `page` is the address of the page, to which messages link.
+    """
 
     name: Final = "webhook"
 
@@ -37,23 +41,25 @@ class WebhookReceiver:
         *,
         pauses: Sequence[float] = PAUSES,
         limit: float = LIMIT,
+        page: str = "",
     ) -> None:
         self._url_file = url_file
         self._secret_file = secret_file
         self._clock = clock
         self._pauses = pauses
         self._limit = limit
+        self._page = page
 
     def takes(self, news: News) -> bool:
-        return True
+        return Path(self._url_file).exists()
 
     async def send(self, news: News, context: NewsContext) -> SendOutcome:
-        return await self.post(body(news, context))
+        return await self.post(body(news, context, page=self._page))
 
     async def post(self, content: bytes) -> SendOutcome:
         """Sends once, and again after each of the pauses while the receiver is down."""
         try:
-            url, secret = _url(self._url_file), _read(self._secret_file) if self._secret_file else b""
+            url, secret = _url(self._url_file), _key(self._secret_file)
         except (OSError, ValueError) as error:
             return SendOutcome(_reason(error), down=True)
         outcome = await self._post(url, secret, content)
@@ -95,6 +101,14 @@ def _url(path: str) -> URL:
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError("the file of FOURNOS_HISTORY_WEBHOOK_URL_FILE has no URL of http or https")
     return url
+
+
+def _key(path: str) -> bytes:
+    """Returns the key of the signature; nothing without a file."""
+    try:
+        return _read(path) if path else b""
+    except FileNotFoundError:
+        return b""
 
 
 def _read(path: str) -> bytes:

@@ -21,6 +21,13 @@ def of(news: News, context: NewsContext | None = None) -> dict[str, Any]:
     return result
 
 
+def test_a_message_links_to_the_page_where_its_address_is_known() -> None:
+    found: dict[str, Any] = json.loads(body(drop(), NewsContext(None), page="https://fournos.example.com/"))
+    address = f"https://fournos.example.com/trends/{found['fournos']['run']['namespace']}/"
+    assert found["fournos"]["page"].startswith(address) and address in found["text"]
+    assert of(drop())["fournos"]["page"] == ""
+
+
 def drop() -> News:
     (news,) = due(judged(series(*DROP)), [], NOW)
     return news

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from fournos.history.alerts.body import signature
+from fournos.history.alerts.body import TEST, signature
+from fournos.history.alerts.due import due
 from fournos.history.alerts.receiver import SendOutcome
 from fournos.history.alerts.webhook import SIGNATURE, WebhookReceiver
+from tests.unit.cli.api import Api, Program
+from tests.unit.history.alerts.test_due import DROP, NOW, judged, series
 from tests.world.server import VirtualClock
 
 HIDDEN = "T000-B000-hidden"
@@ -122,9 +126,46 @@ async def test_no_failure_has_the_url(
     assert HIDDEN.lower() not in f"{outcome.failure} {caplog.text}".lower()
 
 
-async def test_a_secret_that_is_missing_sends_nothing(
+async def test_a_key_that_is_missing_signs_nothing(
     receiver: Receiver, webhook: Callable[..., WebhookReceiver], tmp_path: Path
 ) -> None:
-    outcome = await webhook(secret_file=str(tmp_path / "none")).post(b"{}")
-    assert outcome.failure.endswith("No such file or directory")
-    assert receiver.requests == []
+    assert await webhook(secret_file=str(tmp_path / "none")).post(b"{}") == SendOutcome()
+    assert SIGNATURE not in receiver.requests[0][2]
+
+
+async def test_without_a_url_nothing_is_due_until_there_is_one(
+    receiver: Receiver, webhook: Callable[..., WebhookReceiver], tmp_path: Path
+) -> None:
+    (news,), made = due(judged(series(*DROP)), [], NOW), webhook()
+    (tmp_path / "url").unlink()
+    assert not made.takes(news)
+    assert (await made.post(b"{}")).failure.endswith("No such file or directory")
+    (tmp_path / "url").write_text(receiver.url)
+    assert made.takes(news)
+
+
+# --- fournos history webhook test ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("status", "code", "said"), [(200, 0, "It was taken."), (404, 1, "status 404")])
+async def test_a_test_message_says_what_became_of_it(
+    receiver: Receiver,
+    webhook: Callable[..., WebhookReceiver],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    code: int,
+    said: str,
+) -> None:
+    receiver.statuses = [status]
+    monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_URL_FILE", str(tmp_path / "url"))
+    result = await asyncio.to_thread(Program(Api()), "history", "webhook", "test")
+    assert (result.exit_code, said in result.stdout) == (code, True)
+    assert HIDDEN not in result.stdout + result.stderr
+    ((_, content, _),) = receiver.requests
+    assert json.loads(content) == {"text": TEST, "fournos": {"state": "Test"}}
+
+
+def test_without_a_webhook_the_test_says_where_to_run_it() -> None:
+    result = Program(Api())("history", "webhook", "test")
+    assert result.exit_code == 2 and "in the pod of the history" in result.stderr

@@ -16,8 +16,9 @@ from fournos.engine.kube.errors import ServerError
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.alerts.announce import Announcer
+from fournos.history.alerts.due import due
 from fournos.history.alerts.events import Events
-from fournos.history.alerts.receiver import SendOutcome
+from fournos.history.alerts.receiver import NewsContext, SendOutcome
 from fournos.history.alerts.webhook import WebhookReceiver
 from fournos.history.part import PART
 from fournos.history.recorder.database import DatabaseArchive
@@ -25,6 +26,7 @@ from fournos.history.recorder.observe import watches
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.settings import HistorySettings
 from fournos.history.store import HistoryStore
+from tests.unit.history.alerts.test_due import DROP, NOW, judged, series
 from tests.unit.history.recorder.test_hand_over import Story
 from tests.unit.systems.jobs.actors import Tekton, job
 from tests.world.server import Connection, Server, VirtualClock
@@ -166,3 +168,21 @@ async def test_confirmed_changes_go_to_the_webhook(monkeypatch: pytest.MonkeyPat
     assert isinstance(webhook, WebhookReceiver)
     assert await webhook.post(b"{}") == SendOutcome()
     assert posts == [("https://hooks.example.com/services/x", b"s3cret", b"{}")]
+
+
+async def test_messages_link_to_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made, posts = receivers(monkeypatch), []
+
+    async def post(self: WebhookReceiver, url: object, secret: bytes, content: bytes) -> SendOutcome:
+        posts.append(content)
+        return SendOutcome()
+
+    monkeypatch.setattr(WebhookReceiver, "_post", post)
+    (tmp_path / "url").write_text("https://hooks.example.com/services/x\n")
+    monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
+    monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_URL_FILE", str(tmp_path / "url"))
+    monkeypatch.setenv("FOURNOS_HISTORY_PAGE_URL", "https://fournos.example.com")
+    webhook, _ = made()
+    (news,) = due(judged(series(*DROP)), [], NOW)
+    await webhook.send(news, NewsContext(None))
+    assert b"https://fournos.example.com/trends/" in posts[0]
