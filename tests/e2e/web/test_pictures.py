@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from tests.e2e.hub import ROOT
 from tests.e2e.web.conftest import OpenTab
 from tests.e2e.web.lab import NIGHTLY, SLOWER, lab
-from tests.e2e.web.pictures import FOLDER, PICTURES, WIDTH, Picture, size_of, take
+from tests.e2e.web.pictures import DRAWN, FOLDER, PICTURES, WIDTH, Picture, size_of, take
 from tests.e2e.web.staged import NS, Staged, staged
 
 LARGEST = 150_000
@@ -70,3 +70,21 @@ def test_a_regression_is_acknowledged_and_withdrawn(
     assert "the new vllm" in tab.text()
     tab.confirm("Withdraw")
     assert "withdrawn" in tab.notice and "the new vllm" not in tab.text("main")
+
+
+def test_a_point_of_a_trend_opens_its_run_and_compares_with_it(
+    stage: Staged, browser: Browser, open_tab: OpenTab
+) -> None:
+    tab = open_tab(f"/trends/{NS}/{NIGHTLY}", served=stage.served(browser))
+    tab.until(lambda: tab.page.evaluate(DRAWN))
+    plot = tab.page.locator(".trend .u-over").first
+    plot.hover(position={"x": 2, "y": 20})
+    assert "nightly-70b-01" in tab.one(".trend .values").first.inner_text()
+    plot.click(position={"x": 2, "y": 20}, modifiers=["Shift"])
+    tab.until(lambda: "/compare?" in tab.page.url)
+    assert "nightly-70b-01 (reference)" in tab.text("main")
+    tab.page.go_back()
+    tab.until(lambda: tab.page.evaluate(DRAWN))
+    tab.page.locator(".trend .u-over").first.click(position={"x": 2, "y": 20})
+    tab.until(lambda: "/jobs/" in tab.page.url)
+    assert "nightly-70b-01" in tab.text("h1")

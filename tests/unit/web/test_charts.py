@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fournos.web.charts.gantt import Gantt, GanttBar, Lane, gantt
-from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark
+from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark, PlotRun
 from fournos.web.charts.scale import horizon, ticks, time_step, time_ticks
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -161,9 +161,19 @@ def test_a_plot_has_its_values_in_words_and_as_a_table() -> None:
         "throughput. one: 3 values, first 4, last 3, lowest 2, highest 4 tokens/s. "
         "other: 1 value, first 7.5, last 7.5, lowest 7.5, highest 7.5 tokens/s"
     )
-    assert plot.table == [
+    assert [(x, ys) for x, ys, _ in plot.table] == [
         ("night 1", ["4", "", ""]),
         ("night 2", ["2", "7.5", ""]),
         ("night 3", ["3", "", ""]),
     ]
-    assert Plot("t", (PlotLine("l", [(0.5, 1)]),)).table == [("0.5", ["1"])]
+    assert Plot("t", (PlotLine("l", [(0.5, 1)]),)).table == [("0.5", ["1"], None)]
+
+
+def test_points_of_runs_lead_to_them() -> None:
+    runs = [PlotRun("one", "/jobs/n/one", "/compare?a"), PlotRun("two", "/jobs/n/two")]
+    plot = Plot("t", [PlotLine("k", [(0, 5), (1, 6)])], labels=["mon", "tue"], runs=runs, baseline=9.0)
+    assert [run and run.name for _, _, run in plot.table] == ["one", "two"]
+    drawn = json.loads(plot.data)
+    assert drawn["runs"] == [["one", "/jobs/n/one", "/compare?a"], ["two", "/jobs/n/two", ""]]
+    assert drawn["baseline"] == 9.0
+    assert 'class="baseline"' in plot.svg, "within the drawn range, although no value is there"

@@ -37,11 +37,13 @@ class Trends:
     summary: tuple[str, ...]
     """One line for each group of changes that began together, the newest first."""
     names: dict[str, str] = field(default_factory=dict)
-    """The name of each run with which a change began or ended, as far as it is still known."""
+    """The name of each run of the series, as far as it is still known."""
     acknowledged: dict[str, Acknowledgement] = field(default_factory=dict)
     """The id of a finding → the acknowledgement that covers it."""
     baseline: Baseline | None = None
     """The pinned run of this fingerprint."""
+    baseline_values: dict[str, float] = field(default_factory=dict)
+    """The values of that run by series."""
     left_out: tuple[LeftOut, ...] = ()
     """Runs of the same spec that are not in the series."""
 
@@ -95,11 +97,10 @@ async def trends_of(
         [one.id for one in series], scope.namespaces, cluster=scope.cluster
     )
     covering = covered(report.findings, series, acknowledgements, pinned.at if pinned else None)
-    names = await results.names(
-        {run for finding in report.findings for run in (finding.run, finding.recovered) if run}
-    )
+    names = await results.names({point.run for each in series for point in each.points})
     groups = group(report.findings, runs_in_order(series))
-    return Trends(run, tuple(series), report, tuple(lines(groups, names, covering)), names, covering, pinned)
+    summary = tuple(lines(groups, names, covering))
+    return Trends(run, tuple(series), report, summary, names, covering, pinned, values)
 
 
 ROUTES: Final = (

@@ -22,6 +22,9 @@ _DOT: Final = Markup('<circle class="dot series-{}" cx="{:.1f}" cy="{:.1f}" r="3
 _MARK: Final = Markup(
     '<line class="mark" data-state="{}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"><title>{}</title></line>'
 )
+_LEVEL: Final = Markup(
+    '<line class="baseline" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"><title>Baseline</title></line>'
+)
 _GRID: Final = Markup(
     '<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>'
     '<text x="{}" y="{:.1f}" text-anchor="end">{:.4g}</text>'
@@ -55,6 +58,17 @@ class PlotMark:
 
 
 @dataclass(frozen=True, slots=True)
+class PlotRun:
+    """The run of a point."""
+
+    name: str
+    link: str
+    """The address of its page."""
+    compare: str = ""
+    """The address of its comparison with the run of the page; "" for that run itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plot:
     title: str
     lines: Sequence[PlotLine]
@@ -64,6 +78,10 @@ class Plot:
     marks: Sequence[PlotMark] = ()
     labels: Sequence[str] = ()
     """The texts of x = 0, 1, …; empty for a numeric axis."""
+    runs: Sequence[PlotRun] = ()
+    """The runs of x = 0, 1, …: a click on a point opens its run."""
+    baseline: float | None = None
+    """The value of the pinned run: a horizontal line."""
     dots: bool = False
     """True: points only, without lines between them."""
 
@@ -81,6 +99,8 @@ class Plot:
             "xTitle": self.x_title,
             "yTitle": self.y_title,
             "labels": list(self.labels),
+            "runs": [[run.name, run.link, run.compare] for run in self.runs],
+            "baseline": self.baseline,
             "dots": self.dots,
             "band": [self.band.low, self.band.high] if self.band else None,
             "marks": [{"x": mark.x, "state": mark.state.lower()} for mark in self.marks],
@@ -95,11 +115,15 @@ class Plot:
         return ". ".join([self.title, *words])
 
     @property
-    def table(self) -> list[tuple[str, list[str]]]:
-        """Its values: each x with the y of every line, "" where a line has none."""
+    def table(self) -> list[tuple[str, list[str], PlotRun | None]]:
+        """Its values: each x with the y of every line, "" where a line has none, and the run of x."""
         values = [dict(line.points) for line in self.lines]
         return [
-            (self._label(x), [f"{ys[x]:.6g}" if x in ys else "" for ys in values])
+            (
+                self._label(x),
+                [f"{ys[x]:.6g}" if x in ys else "" for ys in values],
+                self.runs[int(x)] if self.runs else None,
+            )
             for x in sorted({x for line in self.lines for x, _ in line.points})
         ]
 
@@ -122,7 +146,8 @@ def _draw(plot: Plot) -> Markup:
     points = [point for line in plot.lines for point in line.points]
     if not points:
         return Markup()
-    low, high = _range([y for _, y in points], plot.band)
+    level = [] if plot.baseline is None else [plot.baseline]
+    low, high = _range([*(y for _, y in points), *level], plot.band)
     left, right = min(x for x, _ in points), max(x for x, _ in points)
 
     def across(x: float) -> float:
@@ -143,6 +168,8 @@ def _draw(plot: Plot) -> Markup:
                 _LEFT, top, WIDTH - _LEFT - _RIGHT, max(1.0, bottom - top)
             )
         )
+    for y in level:
+        parts.append(_LEVEL.format(_LEFT, WIDTH - _RIGHT, up(y), up(y)))
     for mark in plot.marks:
         parts.append(
             _MARK.format(

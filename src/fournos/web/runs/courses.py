@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -83,19 +83,19 @@ def _course(trends: Trends, series: Series, place: int, pinned: str, namespace: 
     is_newest = place == len(series.points) - 1
     where = f"/trends/{quote(namespace, safe='')}/{quote(_uid(here.run), safe='')}"
     return KpiCourse(
-        _change(series.points[place - 1 : place], here, series.unit),
-        _change((point for point in series.points if point.run == pinned != here.run), here, series.unit),
+        _change(series.points[place - 1].value if place else None, here, series.unit),
+        _change(trends.baseline_values.get(series.id) if pinned != here.run else None, here, series.unit),
         trends.state_of(series) if is_newest else begun,
         sparkline(series.kpi_id, [point.value for point in shown], series.unit),
         f"{where}?{urlencode({'kpi': series.kpi_id})}",
     )
 
 
-def _change(earlier: Iterable[Point], here: Point, unit: str) -> str:
-    for point in earlier:
-        change = relative(point.value, here.value)
-        return "from 0" if change is None else f"{change:+.1%} from {number(point.value)} {unit}".rstrip()
-    return ""
+def _change(before: float | None, here: Point, unit: str) -> str:
+    if before is None:
+        return ""
+    change = relative(before, here.value)
+    return "from 0" if change is None else f"{change:+.1%} from {number(before)} {unit}".rstrip()
 
 
 def _comparison(namespace: str, reference: str, run: str) -> str:

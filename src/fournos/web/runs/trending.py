@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlencode
 
 from fournos.history.api.trends import Trends
 from fournos.history.plots import number
 from fournos.history.regressions.acknowledge import Acknowledgement, is_open
 from fournos.history.regressions.group import size
 from fournos.history.regressions.robust import band
-from fournos.history.regressions.series import Finding, Kind, Series, labels_text
+from fournos.history.regressions.series import Finding, Kind, Point, Series, labels_text
 from fournos.insight.values import count
-from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark
+from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark, PlotRun
+from fournos.web.runs.subject import address
 
 MOST: Final = 40
 """Series that are shown; further ones are counted."""
@@ -61,7 +63,7 @@ def trend_rows(trends: Trends) -> tuple[list[Trend], int]:
     """The series, those with changes first, and how many more there are."""
     changes = [_change(one, trends) for one in trends.report.findings]
     rows = [
-        _trend(one, [change for change in changes if change.finding.series == one.id], trends.state_of(one))
+        _trend(one, [change for change in changes if change.finding.series == one.id], trends)
         for one in trends.series
         if one.points
     ]
@@ -88,7 +90,15 @@ def _change(finding: Finding, trends: Trends) -> TrendChange:
     )
 
 
-def _trend(series: Series, changes: Sequence[TrendChange], state: str) -> Trend:
+def _run(point: Point, trends: Trends) -> PlotRun:
+    _, namespace, uid = point.run.split("/", 2)
+    name, here = trends.names.get(point.run, uid), trends.run.identity
+    jobs = [("job", f"{namespace}/{uid}"), ("job", f"{here.namespace}/{here.uid}")]
+    compare = f"/compare?{urlencode(jobs, safe='/')}" if point.run != here.text else ""
+    return PlotRun(name, address(namespace, name, uid=uid), compare)
+
+
+def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Trend:
     points = series.points
     places = {point.run: place for place, point in enumerate(points)}
     placed = [one for one in changes if one.finding.run in places]
@@ -104,5 +114,8 @@ def _trend(series: Series, changes: Sequence[TrendChange], state: str) -> Trend:
         band=PlotBand(noise.low, noise.high) if noise else None,
         marks=[PlotMark(float(places[one.finding.run]), one.kind, one.text) for one in placed],
         labels=[f"{point.at:%Y-%m-%d %H:%M}" for point in points],
+        runs=[_run(point, trends) for point in points],
+        baseline=trends.baseline_values.get(series.id),
     )
-    return Trend(series.kpi_id, labels, better, number(points[-1].value), series.unit, state, plot, changes)
+    newest, state = number(points[-1].value), trends.state_of(series)
+    return Trend(series.kpi_id, labels, better, newest, series.unit, state, plot, changes)

@@ -1,4 +1,5 @@
-// Draws the plots of a page with uPlot in place of the server's SVG: a pointer shows values, a drag enlarges.
+// Draws the plots of a page with uPlot in place of the server's SVG: a pointer shows values, a click opens a run,
+// a drag enlarges.
 "use strict";
 
 (() => {
@@ -33,6 +34,15 @@
       ctx.fillStyle = colour.band;
       ctx.fillRect(left, high, width, low - high);
     }
+    if (given.baseline != null) {
+      const y = plot.valToPos(given.baseline, "y", true);
+      ctx.lineWidth = 1;
+      ctx.strokeStyle = colour.soft;
+      ctx.beginPath();
+      ctx.moveTo(left, y);
+      ctx.lineTo(left + width, y);
+      ctx.stroke();
+    }
     ctx.setLineDash([6, 4]);
     ctx.lineWidth = 2;
     for (const mark of given.marks) {
@@ -48,7 +58,14 @@
 
   function reading(given, label, text, idx) {
     const found = given.series.filter(({ y }) => y[idx] != null).map(({ name, y }) => `${name}: ${text(y[idx])}`);
-    return [`${label(given.x[idx])} ${given.xTitle}`.trim(), ...found].join(" · ");
+    const run = given.runs[idx]?.[0];
+    return [...(run ? [run] : []), `${label(given.x[idx])} ${given.xTitle}`.trim(), ...found].join(" · ");
+  }
+
+  // A click opens the run of the nearest point, with Shift its comparison with the run of the page. A drag enlarges.
+  function openRun(plot, given, event) {
+    const run = given.runs[plot.cursor.idx];
+    if (run && plot.select.width === 0) location.assign((event.shiftKey && run[2]) || run[1]);
   }
 
   function draw(element) {
@@ -78,6 +95,10 @@
         legend: { show: false },
         scales: { x: { time: false } },
         hooks: {
+          ready: [(plot) => {
+            if (given.runs.length) plot.over.style.cursor = "pointer";
+            plot.over.addEventListener("click", (event) => openRun(plot, given, event));
+          }],
           drawClear: [(plot) => below(plot, given, colour)],
           setCursor: [({ cursor: { idx } }) => { values.textContent = idx == null ? "" : reading(given, label, text, idx); }],
         },
