@@ -129,6 +129,11 @@ COMMANDS: Final = (
         "Show the KPIs of a job over the runs that can be compared with it, and what changed in them.",
     ),
     CommandEntry(
+        "usage:usage",
+        ("usage",),
+        "Show the GPU-hours of a period by owner, cluster, project and GPU type; jobs that are gone count.",
+    ),
+    CommandEntry(
         "export:export",
         ("export",),
         "Write one job as one file: what it was, waited for, measured, and ran with; also when it is gone.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,8 +10,6 @@ from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import NoHistoryError, NotAllowedError
-from fournos.client.history_requests import PREFIX
-from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import Resource
 from fournos.history.usage import Usage, of_job, together, usage
 from fournos.insight import fleet
@@ -64,7 +63,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
             ("GPU type", total.gpu_types),
         ),
         "idle": fleet.idle_locks(now.clusters),
-        "command": _command(*read_usage.namespaces, since) if len(read_usage.namespaces) == 1 else "",
+        "command": _command(*read_usage.namespaces, days) if len(read_usage.namespaces) == 1 else "",
     }
 
 
@@ -78,10 +77,9 @@ async def _stored(call: Call, since: datetime) -> UsageRead:
     return UsageRead(together(rows), stored=True, namespaces=namespaces)
 
 
-def _command(namespace: str, since: datetime) -> str:
-    """The request to the history's API: no command of ours adds GPU-hours up."""
-    where = f"/namespaces/{namespace}" if namespace else ""
-    return f"kubectl get --raw '{PREFIX}{where}/usage?since={format_time(since.replace(second=0))}'"
+def _command(namespace: str, days: int) -> str:
+    where = f"-n {shlex.quote(namespace)}" if namespace else "-A"
+    return f"fournos usage {where} --since {days}d"
 
 
 PAGE: Final = Page(
