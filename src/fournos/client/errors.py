@@ -104,11 +104,16 @@ class ObjectFailed(FournosError):  # noqa: N818 - an outcome
 
 
 class WaitTimeout(FournosError):  # noqa: N818 - an outcome
-    """The timeout expired; the operation continues.  `handle` is that of the awaited object."""
+    """The timeout expired; the operation continues.
 
-    def __init__(self, handle: object, message: str) -> None:
-        super().__init__(message, fix="wait again, with more time")
+    `handle` is that of the awaited object, `verdict` why it waits, as `explain` says it; "" where that is not
+    known.
+    """
+
+    def __init__(self, handle: object, message: str, *, verdict: str = "") -> None:
+        super().__init__(f"{message}. {verdict}" if verdict else message, fix="wait again, with more time")
         self.handle = handle
+        self.verdict = verdict
 
 
 class ApiError(FournosError):

@@ -115,7 +115,10 @@ class AsyncHandle(View):
         it ended so without having reached `until`.  Raises WaitTimeout after `timeout` (seconds or
         timedelta); the object is not changed by that.
         """
-        await self.settle(until, timeout=timeout)
+        try:
+            await self.settle(until, timeout=timeout)
+        except WaitTimeout as error:
+            raise WaitTimeout(self, error.message, verdict=await self._verdict()) from None
         if until == ENDED or not self._reached(until):
             await self._raise_failure()
             if until.startswith(CONDITION):
@@ -146,6 +149,10 @@ class AsyncHandle(View):
         type_, _, status = until.removeprefix(CONDITION).partition("=")
         found = status_of(self._raw).get("conditions") or ()
         return any(one.get("type") == type_ and one.get("status") == (status or "True") for one in found)
+
+    async def _verdict(self) -> str:
+        """Returns why the object waits, in one sentence; "" where that is not known."""
+        return ""
 
     async def _raise_failure(self) -> None:
         """Raises the error for an object that has ended without success."""

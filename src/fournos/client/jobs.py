@@ -6,16 +6,18 @@ import time.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
 from fournos.client.errors import (
     DeletedError,
+    FournosError,
     JobFailed,
     JobStopped,
     NoLogError,
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
     from fournos.history.estimates.models import JobEstimate
     from fournos.history.results.models import ResultRecord
     from fournos.insight.explanation import Explanation
+
+
+_EXPLAINED: Final = 5.0
+"""Seconds that an explanation may take after a timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +164,12 @@ class AsyncJob(AsyncWork, JobView):
         await self.refresh()
         facts = await gather(self._client.api, self._raw, queue=self._client.queue_name)
         return explain(facts, datetime.now(UTC))
+
+    async def _verdict(self) -> str:
+        with suppress(FournosError, KubeError, TimeoutError):
+            async with asyncio.timeout(_EXPLAINED):
+                return (await self.explain()).verdict
+        return ""
 
     @typed
     async def estimate(self) -> JobEstimate:

@@ -247,3 +247,28 @@ async def test_finding_jobs(client: AsyncClient, api: Api) -> None:
     assert refusal.value.fix == "did you mean alpha?"
     with pytest.raises(FournosError, match="nope is not a phase"):
         await client.jobs(phase="nope")
+
+
+@pytest.mark.looptime
+async def test_a_timeout_says_why_the_job_waits(job: AsyncJob) -> None:
+    with pytest.raises(
+        WaitTimeout, match=r"one has not ended within 5 s: it is New.*No operator has looked"
+    ) as late:
+        await job.wait(timeout=5)
+    assert "No operator has looked at one yet" in late.value.verdict
+    with pytest.raises(WaitTimeout) as silent:
+        await job.settle(timeout=5)
+    assert silent.value.verdict == "", "settle asks for nothing more"
+
+
+@pytest.mark.looptime
+async def test_an_explanation_that_fails_does_not_hide_the_timeout(
+    job: AsyncJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_: AsyncJob) -> None:
+        raise FournosError("no", fix="none")
+
+    monkeypatch.setattr(AsyncJob, "explain", refused)
+    with pytest.raises(WaitTimeout, match="one has not ended within 5 s") as late:
+        await job.wait(timeout=5)
+    assert late.value.verdict == ""
