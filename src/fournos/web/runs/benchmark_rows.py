@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
@@ -13,7 +13,7 @@ from fournos.history.plots import number
 from fournos.history.regressions.benchmark import FAILING, Benchmark, BenchmarkKpi, BenchmarkState
 from fournos.history.regressions.series import labels_text
 from fournos.web.charts.sparkline import sparkline
-from fournos.web.runs.subject import address
+from fournos.web.runs.subject import address, compare_address, trends_address
 
 KPIS: Final = 5
 """KPIs of a benchmark that are shown, those that ask for somebody first."""
@@ -102,17 +102,16 @@ def _address(query: dict[str, str]) -> str:
 
 def _row(benchmark: Benchmark) -> BenchmarkRow:
     identity, name = benchmark.run.identity, benchmark.run.name
-    trend = f"/trends/{quote(identity.namespace, safe='')}/{quote(identity.uid, safe='')}"
     began = benchmark.since_name and address(identity.namespace, benchmark.since_name, uid=benchmark.since)
-    runs = [("job", f"{identity.namespace}/{uid}") for uid in (benchmark.before, benchmark.since)]
+    runs = [f"{identity.namespace}/{uid}" for uid in (benchmark.before, benchmark.since)]
     return BenchmarkRow(
         benchmark,
-        [_kpi(kpi, trend, benchmark.silence) for kpi in benchmark.kpis[:KPIS]],
+        [_kpi(kpi, benchmark) for kpi in benchmark.kpis[:KPIS]],
         max(0, len(benchmark.kpis) - KPIS),
         address(identity.namespace, name, uid=identity.uid),
-        trend,
+        trends_address(identity.namespace, identity.uid),
         began,
-        f"/compare?{urlencode(runs, safe='/')}" if benchmark.before else "",
+        compare_address(*runs) if benchmark.before else "",
     )
 
 
@@ -124,15 +123,16 @@ def _detail(kpi: BenchmarkKpi, silence: str) -> str:
     return kpi.text.removeprefix(said) if kpi.text != said else ""
 
 
-def _kpi(kpi: BenchmarkKpi, trend: str, silence: str) -> KpiRow:
+def _kpi(kpi: BenchmarkKpi, benchmark: Benchmark) -> KpiRow:
+    identity = benchmark.run.identity
     return KpiRow(
         kpi.kpi_id,
         labels_text(kpi.labels),
-        f"{trend}?{urlencode({'kpi': kpi.kpi_id})}",
+        trends_address(identity.namespace, identity.uid, kpi.kpi_id),
         f"{number(kpi.newest)} {kpi.unit}".strip(),
         "" if kpi.reference is None else f"{number(kpi.reference)} {kpi.unit}".strip(),
         "" if kpi.change is None else f"{kpi.change:+.1%}",
         kpi.state.value,
-        _detail(kpi, silence),
+        _detail(kpi, benchmark.silence),
         sparkline(kpi.kpi_id, kpi.values, kpi.unit),
     )

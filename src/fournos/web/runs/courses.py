@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
@@ -15,6 +14,7 @@ from fournos.history.regressions.robust import relative
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord, series_id
 from fournos.web.charts.sparkline import sparkline
+from fournos.web.runs.subject import compare_address, trends_address
 
 SHOWN: Final = 40
 """Runs up to this one that are drawn."""
@@ -81,13 +81,12 @@ def _course(trends: Trends, series: Series, place: int, pinned: str, namespace: 
         if (finding.series, finding.run) == (series.id, here.run)
     )
     is_newest = place == len(series.points) - 1
-    where = f"/trends/{quote(namespace, safe='')}/{quote(_uid(here.run), safe='')}"
     return KpiCourse(
         _change(series.points[place - 1].value if place else None, here, series.unit),
         _change(trends.baseline_values.get(series.id) if pinned != here.run else None, here, series.unit),
         trends.state_of(series) if is_newest else begun,
         sparkline(series.kpi_id, [point.value for point in shown], series.unit),
-        f"{where}?{urlencode({'kpi': series.kpi_id})}",
+        trends_address(namespace, _uid(here.run), series.kpi_id),
     )
 
 
@@ -99,10 +98,7 @@ def _change(before: float | None, here: Point, unit: str) -> str:
 
 
 def _comparison(namespace: str, reference: str, run: str) -> str:
-    if not reference:
-        return ""
-    jobs = [("job", f"{namespace}/{_uid(each)}") for each in (reference, run)]
-    return f"/compare?{urlencode(jobs, safe='/')}"
+    return compare_address(*(f"{namespace}/{_uid(each)}" for each in (reference, run))) if reference else ""
 
 
 def _uid(run: str) -> str:

@@ -53,6 +53,17 @@ def address(namespace: str, name: str, page: str = "", **query: str) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+def trends_address(namespace: str, uid: str, kpi: str = "") -> str:
+    """The address of the trends of a run, or of one of its KPIs."""
+    path = f"/trends/{quote(namespace, safe='')}/{quote(uid, safe='')}"
+    return f"{path}?{urlencode({'kpi': kpi})}" if kpi else path
+
+
+def compare_address(*runs: str) -> str:
+    """The address of the comparison of runs, each as NAMESPACE/UID; the first is the reference."""
+    return f"/compare?{urlencode([('job', run) for run in runs], safe='/')}"
+
+
 async def subject(call: Call, *, source: Source | None = None) -> JobSubject:
     """Finds the job of the path; the query's `uid` names one of several that had this name.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlencode
 
 from fournos.history.api.trends import Trends
 from fournos.history.plots import number
@@ -15,7 +14,7 @@ from fournos.history.regressions.robust import band
 from fournos.history.regressions.series import Finding, Kind, Point, Series, labels_text
 from fournos.insight.values import count
 from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark, PlotRun
-from fournos.web.runs.subject import address
+from fournos.web.runs.subject import address, compare_address
 
 MOST: Final = 40
 """Series that are shown; further ones are counted."""
@@ -93,8 +92,8 @@ def _change(finding: Finding, trends: Trends) -> TrendChange:
 def _run(point: Point, trends: Trends) -> PlotRun:
     _, namespace, uid = point.run.split("/", 2)
     name, here = trends.names.get(point.run, uid), trends.run.identity
-    jobs = [("job", f"{namespace}/{uid}"), ("job", f"{here.namespace}/{here.uid}")]
-    compare = f"/compare?{urlencode(jobs, safe='/')}" if point.run != here.text else ""
+    both = f"{namespace}/{uid}", f"{here.namespace}/{here.uid}"
+    compare = compare_address(*both) if point.run != here.text else ""
     return PlotRun(name, address(namespace, name, uid=uid), compare)
 
 
