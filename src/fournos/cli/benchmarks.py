@@ -98,12 +98,12 @@ async def benchmarks(
 
 
 def _table(shown: Sequence[Benchmark], *, everywhere: bool, width: int | None) -> list[Text]:
-    header = ["NEWEST RUN", "OWNER", "KPI", "NEWEST", "CHANGE", "TREND", "SINCE", "STATE"]
+    header = ["NEWEST RUN", "OWNER", "KPI", "NEWEST", "CHANGE", "NOISE", "TREND", "SINCE", "STATE"]
     rows: list[list[str | Text]] = []
     for benchmark in shown:
         own = [_row(benchmark, kpi) for kpi in benchmark.kpis[:_KPIS]]
         if more := len(benchmark.kpis) - len(own):
-            own.append([benchmark.run.name, benchmark.run.owner or "-", f"{more} more", *["-"] * 5])
+            own.append([benchmark.run.name, benchmark.run.owner or "-", f"{more} more", *["-"] * 6])
         rows += [[benchmark.run.identity.namespace, *row] for row in own] if everywhere else own
     return table(["NAMESPACE", *header] if everywhere else header, rows, width=width)
 
@@ -118,6 +118,7 @@ def _row(benchmark: Benchmark, kpi: BenchmarkKpi) -> list[str | Text]:
         with_labels(kpi.kpi_id, kpi.labels),
         f"{kpi.newest:g} {kpi.unit}".strip(),
         "-" if kpi.change is None else f"{kpi.change:+.1%}",
+        "-" if kpi.noise is None else f"±{kpi.noise:.1%}",
         sparkline(kpi.values[-_SHOWN:]),
         benchmark.since_name or benchmark.since if kpi.state in FAILING else "-",
         benchmark.silence if kpi.state is BenchmarkState.SILENT else kpi.text,

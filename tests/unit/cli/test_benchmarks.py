@@ -37,7 +37,7 @@ def test_one_row_for_each_kpi_and_the_rest_is_counted() -> None:
     lines = program(WORST, YOUNG)("benchmarks").stdout.splitlines()
     assert lines[0].split("  ")[0] == "NEWEST RUN"
     worst, *_, more, young = lines[1:]
-    assert worst.startswith("tuesday") and "Regression confi" in worst and "nightly-30" in worst
+    assert worst.startswith("tuesday") and "Regressio" in worst and "nightly-30" in worst
     assert "tok/s" in worst and "█" in worst
     assert "2 more" in more
     assert "throughput (model=llama)" in young and "not judged yet" in young

@@ -16,7 +16,7 @@ from fournos.history.regressions.acknowledge import Acknowledgement, is_open
 from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.group import runs_in_order
 from fournos.history.regressions.judge import Report
-from fournos.history.regressions.robust import relative
+from fournos.history.regressions.robust import band, relative
 from fournos.history.regressions.series import Finding, Kind, Series, State
 from fournos.history.regressions.silent import silences
 from fournos.history.regressions.summary import state_of
@@ -64,6 +64,9 @@ class BenchmarkKpi:
     """The relative change from the reference to the newest value; None without a reference, or from 0."""
     values: tuple[float, ...]
     """The newest values, the oldest first."""
+    noise: float | None = None
+    """Half of the band of noise at the present level, relative to its middle: smaller changes are not found.
+    None of too few values, or about 0."""
     unit: str = ""
     higher_is_better: bool | None = None
     labels: dict[str, str] = field(default_factory=dict)
@@ -184,10 +187,22 @@ def _kpi(
         reference,
         None if reference is None else relative(reference, newest),
         tuple(values),
+        _noise(series, report),
         series.unit,
         series.higher_is_better,
         dict(series.labels),
     )
+
+
+def _noise(series: Series, report: Report) -> float | None:
+    changed = [
+        finding.at
+        for finding in report.findings
+        if finding.series == series.id and finding.state is not State.REFUTED
+    ]
+    level = [point.value for point in series.points if not changed or point.at >= max(changed)]
+    within = band(level)
+    return (within.high - within.low) / 2 / abs(within.centre) if within and within.centre else None
 
 
 def _uid(run: str) -> str:

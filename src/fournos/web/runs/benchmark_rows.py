@@ -44,6 +44,7 @@ class KpiRow:
     newest: str
     reference: str
     change: str
+    noise: str
     state: str
     text: str
     line: Markup
@@ -132,6 +133,7 @@ def _kpi(kpi: BenchmarkKpi, benchmark: Benchmark) -> KpiRow:
         f"{number(kpi.newest)} {kpi.unit}".strip(),
         "" if kpi.reference is None else f"{number(kpi.reference)} {kpi.unit}".strip(),
         "" if kpi.change is None else f"{kpi.change:+.1%}",
+        "" if kpi.noise is None else f"±{kpi.noise:.1%}",
         kpi.state.value,
         _detail(kpi, benchmark.silence),
         sparkline(kpi.kpi_id, kpi.values, kpi.unit),

@@ -97,3 +97,14 @@ def test_what_asks_for_somebody_comes_first() -> None:
     quiet, bad = of(series(GOOD), day=30), of(series(WORSE))
     silent = of(series(GOOD, points=()), series(GOOD), day=int(timedelta(days=90).days))
     assert in_order([quiet, silent, bad]) == [bad, silent, quiet]
+
+
+def test_the_noise_is_that_of_the_present_level() -> None:
+    (steady,) = of(series(noisy((30, 100.0), cv=0.01)), day=30).kpis
+    assert steady.noise is not None and 0.02 < steady.noise < 0.06
+    (worse,) = of(series(noisy((30, 100.0), (20, 50.0), cv=0.01)), day=50).kpis
+    assert worse.noise is not None and worse.noise < 0.06, "not that of both levels"
+    (few,) = of(series([1.0, 2.0]), day=2).kpis
+    assert few.noise is None
+    (zero,) = of(series([0.0] * 20), day=20).kpis
+    assert zero.noise is None
