@@ -12,7 +12,7 @@ from rich.text import Text
 from fournos.cli.command import Cli
 from fournos.cli.exits import Exit
 from fournos.cli.listing import EverywhereOption
-from fournos.cli.options import AllClustersOption
+from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import sparkline, table
 from fournos.cli.stored import history_of
 from fournos.insight.values import count
@@ -73,6 +73,7 @@ async def benchmarks(
     fournos benchmarks
     fournos benchmarks --mine --show failing
     fournos benchmarks --fail-on regression
+    fournos benchmarks -A -o wide                 with the owners of the newest runs
     """
     async with cli.session() as session:
         history = history_of(session, all_clusters=all_clusters)
@@ -93,19 +94,25 @@ async def benchmarks(
             else "There are no benchmarks yet: results of jobs make them."
         )
     else:
-        cli.output.lines(_table(shown, everywhere=everywhere, width=cli.output.width))
+        cli.output.lines(
+            _table(shown, everywhere=everywhere, wide=cli.output.form is Format.WIDE, width=cli.output.width)
+        )
     return Exit.FAILED if fail_on and any(row.state in FAILING for row in listed) else Exit.OK
 
 
-def _table(shown: Sequence[Benchmark], *, everywhere: bool, width: int | None) -> list[Text]:
-    header = ["NEWEST RUN", "OWNER", "KPI", "NEWEST", "CHANGE", "NOISE", "TREND", "SINCE", "STATE"]
+def _table(shown: Sequence[Benchmark], *, everywhere: bool, wide: bool, width: int | None) -> list[Text]:
+    header = ["NEWEST RUN", "KPI", "NEWEST", "CHANGE", "NOISE", "TREND", "SINCE", "STATE"]
     rows: list[list[str | Text]] = []
     for benchmark in shown:
+        run = benchmark.run
+        about = [run.identity.namespace] if everywhere else []
+        about += [run.owner or "-"] if wide else []
         own = [_row(benchmark, kpi) for kpi in benchmark.kpis[:_KPIS]]
         if more := len(benchmark.kpis) - len(own):
-            own.append([benchmark.run.name, benchmark.run.owner or "-", f"{more} more", *["-"] * 6])
-        rows += [[benchmark.run.identity.namespace, *row] for row in own] if everywhere else own
-    return table(["NAMESPACE", *header] if everywhere else header, rows, width=width)
+            own.append([run.name, f"{more} more", *["-"] * 6])
+        rows += [[*about, *row] for row in own]
+    places = (["NAMESPACE"] if everywhere else []) + (["OWNER"] if wide else [])
+    return table([*places, *header], rows, width=width)
 
 
 def _row(benchmark: Benchmark, kpi: BenchmarkKpi) -> list[str | Text]:
@@ -114,7 +121,6 @@ def _row(benchmark: Benchmark, kpi: BenchmarkKpi) -> list[str | Text]:
 
     return [
         benchmark.run.name,
-        benchmark.run.owner or "-",
         with_labels(kpi.kpi_id, kpi.labels),
         f"{kpi.newest:g} {kpi.unit}".strip(),
         "-" if kpi.change is None else f"{kpi.change:+.1%}",

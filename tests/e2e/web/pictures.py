@@ -42,7 +42,7 @@ PICTURES: Final = (
     Picture("job", f"/jobs/{NS}/{NIGHTLY}", 1000),
     Picture("logs", f"/jobs/{NS}/{FAILED}/logs?line=13", 720),
     Picture("compare", f"/compare?job={BEFORE}&job={NIGHTLY}", 680),
-    Picture("benchmarks", "/benchmarks", 520),
+    Picture("benchmarks", "/benchmarks", 560),
     Picture("trends", f"/trends/{NS}/{NIGHTLY}", 780),
     Picture("submit", f"/submit?from={NS}/{NIGHTLY}", 800),
 )

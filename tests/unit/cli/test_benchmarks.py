@@ -39,7 +39,8 @@ def test_one_row_for_each_kpi_and_the_rest_is_counted() -> None:
     worst, *_, more, young = lines[1:]
     assert worst.startswith("tuesday") and "Regressio" in worst and "nightly-30" in worst
     assert "tok/s" in worst and "█" in worst
-    assert "2 more" in more
+    assert "2 more" in more and "ann" not in more
+    assert "ann" in program(WORST)("benchmarks", "-o", "wide").stdout
     assert "throughput (model=llama)" in young and "not judged yet" in young
 
 
