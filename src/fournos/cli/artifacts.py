@@ -15,13 +15,9 @@ from fournos.cli.options import AllClustersOption
 from fournos.cli.output import table
 from fournos.cli.plain_help import sub_app
 from fournos.cli.results import JobOption
-from fournos.cli.stored import history_of
+from fournos.cli.stored import RunArgument, history_of, selected
 
 app = sub_app()
-
-JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help="Name or UID of the job.", show_default=False)
-]
 
 
 @verb(app, "push")
@@ -52,10 +48,12 @@ async def push(
 
 
 @verb(app, "list", "ls")
-async def list_artifacts(cli: Cli, job: JobArgument, all_clusters: AllClustersOption = False) -> None:
+async def list_artifacts(cli: Cli, job: RunArgument, all_clusters: AllClustersOption = False) -> None:
     """List the artifacts of a job, also when the job is gone."""
     async with cli.session() as session:
-        artifacts = await history_of(session, all_clusters=all_clusters).artifacts(job)
+        history = history_of(session, all_clusters=all_clusters)
+        (name,) = await selected(cli, history, [job])
+        artifacts = await history.artifacts(name)
     if cli.output.structured:
         cli.output.data([{"path": one.path, "size": one.size, "sha256": one.sha256} for one in artifacts])
     elif not artifacts:
@@ -68,7 +66,7 @@ async def list_artifacts(cli: Cli, job: JobArgument, all_clusters: AllClustersOp
 @verb(app, "get")
 async def get(
     cli: Cli,
-    job: JobArgument,
+    job: RunArgument,
     path: Annotated[str, typer.Argument(metavar="PATH", help="Path of the artifact.", show_default=False)],
     file: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Write it here; without it, to stdout.")
@@ -81,7 +79,9 @@ async def get(
     fournos artifacts get llama-7b plots/latency.svg --to latency.svg
     """
     async with cli.session() as session:
-        pieces = history_of(session, all_clusters=all_clusters).artifact(job, path)
+        history = history_of(session, all_clusters=all_clusters)
+        (name,) = await selected(cli, history, [job])
+        pieces = history.artifact(name, path)
         if file is None:
             async for piece in pieces:
                 sys.stdout.buffer.write(piece)

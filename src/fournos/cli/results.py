@@ -12,7 +12,7 @@ from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.options import AllClustersOption
 from fournos.cli.plain_help import sub_app
-from fournos.cli.stored import history_of, result_table
+from fournos.cli.stored import RunArgument, history_of, result_table, selected
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
 
@@ -77,22 +77,24 @@ async def push(cli: Cli, files: FilesArgument, job: JobOption = "") -> None:
 @verb(app, "list", "ls")
 async def list_results(
     cli: Cli,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Name or UID of the job.", show_default=False)],
+    job: RunArgument,
     all_clusters: AllClustersOption = False,
 ) -> None:
     """List the results of a job: its tests with their KPIs, also when the job is gone.
 
     \b
     fournos results list llama-7b
+    fournos results list @last
     fournos results list llama-7b -o json
     """
     async with cli.session() as session:
         history = history_of(session, all_clusters=all_clusters)
-        records = await history.results(job)
+        (name,) = await selected(cli, history, [job])
+        records = await history.results(name)
         if cli.output.structured:
             cli.output.data([record.model_dump(mode="json", exclude_defaults=True) for record in records])
             return
-        for problem in await _problems(history, job):
+        for problem in await _problems(history, name):
             cli.output.warn(f"not stored: {problem}")
     if not records:
         cli.output.hint(f"{job} has no results.")

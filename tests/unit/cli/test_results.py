@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 from fournos.history.api.wire import body
+from fournos.history.artifacts.rules import Artifact
+from fournos.history.records import Page
 from fournos.history.results.models import Kpi, ResultRecord
 from tests.unit.cli.api import Api, Program
-from tests.unit.cli.test_stored import RUNS
+from tests.unit.cli.test_stored import RUNS, run
 
 RECORDS = (
     ResultRecord(labels={"model": "llama"}, kpis=(Kpi(kpi_id="tput", value=7.5, unit="tok/s"),)),
@@ -38,3 +40,17 @@ def test_what_could_not_be_stored_is_shown_beside_them() -> None:
     result = Program(served(["task run: not JSON"]))("results", "list", "a")
     assert "Warning: not stored: task run: not JSON" in result.stderr
     assert "tput" in result.stdout
+
+
+def test_the_job_may_be_named_by_labels_or_be_the_last_one() -> None:
+    api = served()
+    newest = run("a")
+    uid = newest.identity.uid
+    for query in ("owner=me&limit=1", "label=team%3Dx&limit=1"):
+        api.stored[f"{RUNS}?kind=FournosJob&phase=Succeeded&{query}"] = body(Page((newest,)), Page)
+    api.stored[f"{RUNS}/{uid}/results"] = body(RECORDS, tuple[ResultRecord, ...])
+    api.stored[f"{RUNS}/{uid}/artifacts"] = body([], list[Artifact])
+    program = Program(api, env={"FOURNOS_OWNER": "me"})
+    for name in ("@last", "team=x"):
+        assert "tput" in program("results", "list", name).stdout
+        assert "has no artifacts" in program("artifacts", "list", name).stderr
