@@ -36,7 +36,7 @@ def benchmark(
     Needs no cluster. Nothing that is there is overwritten.
 
     \b
-    fournos init benchmark checksum && kubectl apply -f checksum/pipeline.yaml
+    fournos init benchmark compress && kubectl apply -f compress/pipeline.yaml
     """
     if not _NAME.fullmatch(name):
         raise Fail(f"{name!r} is not a name", fix="write lower-case letters, digits and -, at most 52")

@@ -43,15 +43,17 @@ def test_the_script_writes_results_that_are_valid(folder: Path, tmp_path: Path) 
     (step,) = pipeline["spec"]["tasks"][0]["taskSpec"]["steps"]
     out = tmp_path / "results"
     script = (
-        step["script"].replace("$(params.size)", "1").replace("$(results.fournos-results.path)", str(out))
+        step["script"].replace("$(params.lines)", "1000").replace("$(results.fournos-results.path)", str(out))
     )
     subprocess.run(["sh"], input=script, text=True, check=True, timeout=60)
     checked = check(out.read_bytes(), "results.json")
     (record,) = checked.records
     assert not checked.problems
     assert [(kpi.kpi_id, kpi.unit, kpi.higher_is_better) for kpi in record.kpis] == [
-        ("duration", "ms", False)
+        ("size", "bytes", False),
+        ("duration", "ms", None),
     ]
+    assert 100 < (record.kpis[0].value or 0) < 3893, "compressed"
 
 
 def test_nothing_is_overwritten(folder: Path) -> None:
