@@ -78,7 +78,8 @@ def fournos(kubeconfig: Path, crds: None, namespace: str) -> Program:
 
 
 async def submitted(fournos: Program) -> str:
-    answer = await fournos("submit", "-f", "-", "-o", "name", stdin=MANIFEST)
+    # The server has the clusters of other tests, and not this one.
+    answer = await fournos("submit", "--force", "-f", "-", "-o", "name", stdin=MANIFEST)
     assert answer.code == 0, answer.err
     return answer.out.strip().removeprefix("fournosjob.fournos.dev/")
 
@@ -90,7 +91,7 @@ async def set_phase(server: Server, namespace: str, name: str, phase: str) -> No
 
 
 async def test_from_submitting_to_deleting(fournos: Program, server: Server) -> None:
-    dry = await fournos("submit", "-f", "-", "--dry-run", "server", stdin=MANIFEST)
+    dry = await fournos("submit", "--force", "-f", "-", "--dry-run", "server", stdin=MANIFEST)
     assert (dry.code, yaml.safe_load(dry.out)["spec"]["pipeline"]) == (0, "fournos-full")
     nothing = await fournos("list")
     assert (nothing.code, nothing.out) == (0, "")
