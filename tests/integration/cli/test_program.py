@@ -143,12 +143,12 @@ async def test_waiting_in_vain_and_for_what_is_deleted(fournos: Program) -> None
 
 
 async def test_the_server_refuses_what_the_program_cannot_know(fournos: Program) -> None:
-    first = await fournos("submit", "-f", "-", "--name", "one", stdin=MANIFEST)
+    first = await fournos("submit", "--force", "-f", "-", "--name", "one", stdin=MANIFEST)
     assert first.code == 0
-    again = await fournos("submit", "-f", "-", "--name", "one", stdin=MANIFEST)
+    again = await fournos("submit", "--force", "-f", "-", "--name", "one", stdin=MANIFEST)
     assert again.code == 2
     assert "already exists" in again.err
-    upper = await fournos("submit", "-f", "-", "--name", "Upper", stdin=MANIFEST)
+    upper = await fournos("submit", "--force", "-f", "-", "--name", "Upper", stdin=MANIFEST)
     assert upper.code == 2
     assert "metadata.name" in upper.err
 
