@@ -130,12 +130,12 @@ class Framework(CamelModel):
     """The description of one kind."""
 
     name: Name
-    plural: str = Field("", pattern=r"([a-z]([-a-z0-9]*[a-z0-9])?)?")
+    plural: str = Field(default="", pattern=r"([a-z]([-a-z0-9]*[a-z0-9])?)?")
     """The name of the resource type on the API server; "" for the regular plural."""
     hold: Hold
     stop: Stop | None = None
     """None: the object is held again, and continues when it is released."""
-    pod_sets: tuple[PodSetRule, ...] = Field((), max_length=8)
+    pod_sets: tuple[PodSetRule, ...] = Field(default=(), max_length=8)
     requests: RequestRule = RequestRule()
     """Used if there are no podSets."""
     finished: tuple[FinishRule, ...] = Field(min_length=1)
