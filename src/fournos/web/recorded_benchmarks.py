@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from fournos.client.errors import FournosError
 from fournos.engine.kube.resource import Resource
 from fournos.history.regressions.benchmark import FAILING, Benchmark, in_order
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call
+from fournos.web.viewer import allowed_in
 
 RESOURCE: Final = Resource("history.fournos.dev", "v1", "Benchmark", "benchmarks")
 """What rules of the history's API name."""
@@ -22,18 +24,7 @@ _PATIENCE: Final = 1.0
 
 async def recorded_benchmarks(call: Call, owner: str = "") -> list[Benchmark]:
     """Returns the benchmarks, what asks for somebody first.  Raises FournosError."""
-    namespaces, rights = await _rights(call)
-
-    async def read() -> list[Benchmark]:
-        history, owners = call.viewer.client.history, (owner,) if owner else ()
-        benchmarks: list[Benchmark] = []
-        for namespace in namespaces:
-            benchmarks += await history.benchmarks(
-                *owners, everywhere=not namespace, namespace=namespace or None
-            )
-        return in_order(benchmarks)
-
-    return await call.site.memo.get(("benchmarks", rights, namespaces, owner), _FRESH, read)
+    return await _of(call, await _reach(call), owner)
 
 
 async def failing_benchmarks(call: Call) -> list[Benchmark]:
@@ -41,23 +32,42 @@ async def failing_benchmarks(call: Call) -> list[Benchmark]:
 
     That it does not answer is kept for a while, too: a page that changes often does not ask each time.
     """
+    reach = await _reach(call)
 
     async def read() -> list[Benchmark]:
         with suppress(FournosError):
-            return [each for each in await recorded_benchmarks(call) if each.state in FAILING]
+            return [each for each in await _of(call, reach, "") if each.state in FAILING]
         return []
 
-    namespaces, rights = await _rights(call)
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE):
-            return await call.site.memo.get(("failing benchmarks", rights, namespaces), _FRESH, read)
+            return await call.site.memo.get(("failing benchmarks", reach), _FRESH, read)
     return []
 
 
-async def _rights(call: Call) -> tuple[tuple[str, ...], str]:
-    """Returns the namespaces whose benchmarks the person may read, and the class of the person's rights.
+class _Reach(NamedTuple):
+    """Whose benchmarks a person reads; persons of the same reach share answers."""
 
-    In this order: what was asked counts for the class, so that only persons with these rights share answers.
-    """
+    namespaces: tuple[str, ...]
+    allowed: tuple[str, ...]
+    """Those of them whose benchmarks the person may list: the history refuses the others."""
+
+
+async def _reach(call: Call) -> _Reach:
     namespaces = await recorded_namespaces(call, RESOURCE)
-    return namespaces, await call.viewer.rights.permission_class()
+    # Asked in each case: what a page asks decides who is shown the same page.
+    allowed = await allowed_in(partial(call.viewer.rights.may, "list", RESOURCE), namespaces)
+    return _Reach(namespaces, tuple(allowed))
+
+
+async def _of(call: Call, reach: _Reach, owner: str) -> list[Benchmark]:
+    async def read() -> list[Benchmark]:
+        history, owners = call.viewer.client.history, (owner,) if owner else ()
+        benchmarks: list[Benchmark] = []
+        for namespace in reach.namespaces:
+            benchmarks += await history.benchmarks(
+                *owners, everywhere=not namespace, namespace=namespace or None
+            )
+        return in_order(benchmarks)
+
+    return await call.site.memo.get(("benchmarks", reach, owner), _FRESH, read)

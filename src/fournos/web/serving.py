@@ -92,7 +92,7 @@ async def _serve(
             ways(settings, clock),
             keys,
             caches,
-            Questions(WATCHED, caches.namespaces),
+            Questions(WATCHED, caches.namespaces, home=settings.jobs_namespace),
             namespace=settings.jobs_namespace or "default",
             clock=clock,
         )

@@ -28,6 +28,8 @@ class Questions:
     watched: tuple[Resource, ...]
     namespaces: Callable[[Resource], Iterable[str]]
     """Returns the namespaces that have objects of a kind."""
+    home: str = ""
+    """The namespace of the jobs, which counts without objects, too; "" for all namespaces."""
     asked: set[tuple[str, Resource, str]] = field(default_factory=set)
     """Verb, resource and subresource of each question so far; their number is that of the checks in pages."""
 
@@ -36,7 +38,8 @@ class Questions:
 
     def spaces(self) -> set[str]:
         """The namespaces that have objects of any watched kind."""
-        return {one for kind in self.watched if kind.namespaced for one in self.namespaces(kind)}
+        spaces = {one for kind in self.watched if kind.namespaced for one in self.namespaces(kind)}
+        return spaces | {self.home} if self.home else spaces
 
 
 class SubjectRights:
@@ -99,6 +102,7 @@ class SubjectRights:
             return [""]
         if not resource.namespaced:
             return []
-        return await allowed_in(
-            partial(self._may, verb, resource, subresource), self._questions.namespaces(resource)
-        )
+        questions = self._questions
+        # What is not watched, such as the rows of the history, may be in any namespace.
+        spaces = questions.namespaces(resource) if resource in questions.watched else questions.spaces()
+        return await allowed_in(partial(self._may, verb, resource, subresource), spaces)

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from fournos.engine.kube.errors import NotFoundError
+from fournos.engine.kube.resource import Resource
 from fournos.history.api.wire import body
 from fournos.history.estimates.models import Estimates, JobEstimate
 from fournos.history.estimates.simulate import Estimate, Range
@@ -15,6 +16,7 @@ from fournos.history.regressions.benchmark import Benchmark
 from fournos.insight.errors import FournosError
 from fournos.web.errors import PageError
 from fournos.web.pages import cluster, fleet, queue
+from fournos.web.recorded_benchmarks import RESOURCE
 from fournos.web.routes import Action, Done
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago, job
@@ -23,7 +25,7 @@ from tests.unit.cli.test_explain import world
 from tests.unit.insight.test_overview import cluster as cluster_object
 from tests.unit.insight.test_overview import running
 from tests.unit.insight.test_queue_board import waiting
-from tests.unit.web.calls import READ_ONLY, call, shown, text
+from tests.unit.web.calls import ALL, READ_ONLY, Verbs, call, shown, text
 
 HOSTILE = '"><script>alert(1)</script>'
 
@@ -229,3 +231,17 @@ async def test_the_fleet_waits_for_no_history() -> None:
     assert len([path for _, path in api.raw_requests if "benchmarks" in path]) == 1, (
         "it is not asked each time"
     )
+
+
+async def test_regressions_are_shown_to_those_who_may_list_benchmarks() -> None:
+    """The site is of one namespace, and keeps what it has read for the first person."""
+    asked = call(measured(WORST))
+    assert "1 open regression" in text(await shown(fleet.PAGE, asked))
+
+    class NoHistory(Verbs):
+        async def may(self, verb: str, resource: Resource, namespace: str = "", **_: str) -> bool:
+            return resource != RESOURCE
+
+    refused = call(with_lock(), rights=NoHistory(ALL.verbs))
+    other = replace(refused, site=asked.site)
+    assert "open regression" not in text(await shown(fleet.PAGE, other))
