@@ -59,7 +59,7 @@ async def usage(
     except ValueError as error:
         raise Fail(str(error), fix="write a length such as 12h or 30d") from None
     if length <= timedelta(0):
-        raise Fail(f"{since} is no time", fix="write a length such as 12h or 30d")
+        raise Fail(f"{since} is not a length of time", fix="write a length such as 12h or 30d")
     async with cli.session() as session:
         history = history_of(session, all_clusters=all_clusters)
         used = await history.usage(since=cli.world.now() - length, everywhere=everywhere)

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from fournos.api.slots import no_jobs
 from fournos.engine.kube.resource import Obj, key_of
+from fournos.engine.queueing.quotas import covered
 from fournos.insight.causes import Cause
 from fournos.insight.cohorts import LESS_USED, fair_shares, usage_orders
 from fournos.insight.explanation import Explanation
@@ -157,6 +158,6 @@ def _fewer(found: Quota) -> str:
 
 def _other_hardware(facts: Facts) -> str:
     cluster_queue = facts.cluster_queue
-    groups = spec_of(cluster_queue).get("resourceGroups") or () if isinstance(cluster_queue, dict) else ()
-    known = [r for group in groups for r in group.get("coveredResources") or () if r != SLOT_RESOURCE]
+    resources = covered(cluster_queue) if isinstance(cluster_queue, dict) else ()
+    known = [resource for resource in resources if resource != SLOT_RESOURCE]
     return f"submit it again for hardware that there is: {', '.join(known) or 'none yet'}"

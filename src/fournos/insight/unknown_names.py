@@ -17,6 +17,7 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.queueing.quotas import covered
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, spec_of
 
@@ -55,11 +56,10 @@ async def _gpus(source: Source, spec: Obj) -> list[Violation]:
         return []
     listed = await or_error(source.list(CLUSTER_QUEUE))
     known = {
-        str(resource).removeprefix(GPU_PREFIX)
+        resource.removeprefix(GPU_PREFIX)
         for queue in (() if isinstance(listed, KubeError) else listed.items)
-        for group in spec_of(queue).get("resourceGroups") or ()
-        for resource in group.get("coveredResources") or ()
-        if str(resource).startswith(GPU_PREFIX)
+        for resource in covered(queue)
+        if resource.startswith(GPU_PREFIX)
     }
     return [
         _violation(field, "GPU type", gpu_type, known)

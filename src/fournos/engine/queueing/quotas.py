@@ -13,6 +13,12 @@ At: TypeAlias = tuple[str, str]
 """The names of a flavor and a resource."""
 
 
+def covered(cluster_queue: Obj) -> Iterator[str]:
+    """Yields the names of the resources that a ClusterQueue covers, by group."""
+    for group in (cluster_queue.get("spec") or {}).get("resourceGroups") or ():
+        yield from map(str, group.get("coveredResources") or ())
+
+
 def quotas_of(cluster_queue: Obj) -> Iterator[tuple[At, Mapping[str, Any]]]:
     """Yields flavor and resource with their quota as written: nominalQuota, borrowingLimit, lendingLimit."""
     for group in (cluster_queue.get("spec") or {}).get("resourceGroups") or ():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, is_open
+from fournos.history.regressions.acknowledge import Acknowledgement, covered, is_open
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import Report
 from fournos.history.regressions.series import Finding, Kind, Series, State
@@ -45,12 +45,11 @@ def standing(
     `under_way` are the runs that have reruns which have not ended.  A regression counts until it is no
     longer open, however old it is; improvements and changes are news for a time.
     """
-    by_id = {one.id: one for one in series}
+    notes = covered(report.findings, series, known, pinned_at)
     open_ = [
         one
         for one in report.findings
-        if (one.kind is Kind.REGRESSION or now - one.at <= RECENT)
-        and is_open(one, acknowledged(one, by_id[one.series], known, pinned_at))
+        if (one.kind is Kind.REGRESSION or now - one.at <= RECENT) and is_open(one, notes.get(one.id))
     ]
     groups = group(open_, runs_in_order(series))
     states = tuple((str(one.kind), _state(one.state, one.findings, under_way)) for one in groups)

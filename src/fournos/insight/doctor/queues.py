@@ -9,6 +9,7 @@ from fournos.engine.api.conditions import condition
 from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.queues import DISPATCHERS
+from fournos.engine.queueing.quotas import covered
 from fournos.insight.doctor.facts import DoctorFacts
 from fournos.insight.doctor.finding import DoctorFinding, Level, unreadable
 from fournos.insight.doctor.namespaces import labels_of, selected
@@ -48,13 +49,13 @@ def _cluster_queue(name: str, cluster_queue: Obj | KubeError, facts: DoctorFacts
     groups = spec_of(cluster_queue).get("resourceGroups") or ()
     flavors = list(dict.fromkeys(str(one["name"]) for group in groups for one in group.get("flavors") or ()))
     yield _queue("ClusterQueue", cluster_queue, count(len(flavors), "flavor"))
-    covered = {str(one) for group in groups for one in group.get("coveredResources") or ()}
-    if SLOT_RESOURCE not in covered:
+    resources = set(covered(cluster_queue))
+    if SLOT_RESOURCE not in resources:
         text = f"it does not cover {SLOT_RESOURCE}: no FournosJob can be admitted"
         fix = f"add {SLOT_RESOURCE} to its coveredResources, as in {_CONFIG}"
         yield DoctorFinding(AREA, what, Level.FAULT, text, fix)
     yield from _let_in(what, cluster_queue, facts)
-    yield from _migrations(what, cluster_queue, covered)
+    yield from _migrations(what, cluster_queue, resources)
     yield from _two_checks(what, cluster_queue, facts)
     if not isinstance(facts.flavors, KubeError):
         yield from _missing(what, flavors, map(name_of, facts.flavors))

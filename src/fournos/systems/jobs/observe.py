@@ -15,6 +15,7 @@ from fournos.engine.kube.kinds import JOB
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.quotas import covered
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import controller_uid, no_keys, pick
 from fournos.systems.jobs import names
@@ -321,13 +322,11 @@ def project_job(job: Obj) -> Obj:
 
 
 def project_queue(queue: Obj) -> Obj:
-    groups = (queue.get("spec") or {}).get("resourceGroups") or ()
-    covered = tuple(name for group in groups for name in group.get("coveredResources") or ())
     checked = bool((queue.get("spec") or {}).get("admissionChecksStrategy"))
     cohort = (queue.get("spec") or {}).get("cohortName") or ""
     return {
         **project_metadata(queue),
-        "covered": covered,
+        "covered": tuple(covered(queue)),
         "checked": checked,
         "cohort": cohort,
         "free": free_quota(queue),

@@ -11,6 +11,7 @@ from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Key, Obj, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.queueing.quotas import covered
 from fournos.engine.runtime.decision import (
     Absent,
     Decision,
@@ -226,11 +227,11 @@ def _check_hardware(ctx: Context) -> Decision | None:
         return wait(ctx, "Resolved", "KueueNotInstalled", "Waiting: Kueue is not installed")
     if isinstance(answer, Unknown):
         return wait(ctx, "Resolved", "GPUTypesUnknown", f"Waiting: cannot list GPU types: {answer.reason}")
-    covered = gpu_resources(answer.value, prefix)
-    if resources <= covered:
+    known = gpu_resources(answer.value, prefix)
+    if resources <= known:
         return None
-    valid = sorted(name.removeprefix(prefix) for name in covered)
-    kind = min(resources - covered).removeprefix(prefix)
+    valid = sorted(name.removeprefix(prefix) for name in known)
+    kind = min(resources - known).removeprefix(prefix)
     if not valid:
         return fail(
             ctx,
@@ -250,13 +251,7 @@ def _check_hardware(ctx: Context) -> Decision | None:
 
 def gpu_resources(queues: tuple[Obj, ...], prefix: str) -> frozenset[str]:
     """Returns all resource names with this prefix that the ClusterQueues cover."""
-    return frozenset(
-        name
-        for queue in queues
-        for group in (queue.get("spec") or {}).get("resourceGroups") or ()
-        for name in group.get("coveredResources") or ()
-        if name.startswith(prefix)
-    )
+    return frozenset(name for queue in queues for name in covered(queue) if name.startswith(prefix))
 
 
 def _check_secrets(ctx: Context) -> Decision | None:
