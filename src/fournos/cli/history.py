@@ -17,7 +17,6 @@ from fournos.cli.exits import Exit
 from fournos.cli.output import table
 from fournos.cli.plain_help import sub_app
 from fournos.engine.api.durations import parse_ttl
-from fournos.engine.runtime.clock import SystemClock
 from fournos.extras import remedy
 from fournos.history.blobs import FREE, BlobsUsageError, S3Location, copy_blobs, open_blobs
 from fournos.history.records import PAGE_MAX, Query, Run
@@ -199,7 +198,7 @@ async def webhook_test(cli: Cli) -> int:
     """
     try:
         from fournos.history.alerts.body import sample
-        from fournos.history.alerts.webhook import WebhookReceiver
+        from fournos.history.alerts.webhook import webhook_of
     except ImportError as error:
         raise Fail(f"{error.name} is missing", fix=remedy("history")) from error
     settings = HistorySettings()
@@ -208,8 +207,7 @@ async def webhook_test(cli: Cli) -> int:
             "there is no webhook: FOURNOS_HISTORY_WEBHOOK_URL_FILE is not set",
             fix="run it in the pod of the history, or set it to a file with the URL",
         )
-    files = settings.webhook_url_file, settings.webhook_secret_file
-    outcome = await WebhookReceiver(*files, SystemClock()).post(sample())
+    outcome = await webhook_of(settings).post(sample())
     if outcome.failure:
         cli.output.say(f"It was not taken: {outcome.failure}")
         return Exit.FAILED

@@ -127,13 +127,13 @@ def _announcers(
     """Returns what announces confirmed changes, one for each receiver."""
     from fournos.history.alerts.announce import Announcer
     from fournos.history.alerts.events import Events
-    from fournos.history.alerts.webhook import WebhookReceiver
+    from fournos.history.alerts.webhook import webhook_of
 
     announcers: list[Announcer] = []
     if settings.webhook_url_file:
-        files = settings.webhook_url_file, settings.webhook_secret_file
-        webhook = WebhookReceiver(*files, clock, page=settings.page_url)
-        announcers.append(Announcer(webhook, clock, partial(store_metrics.count_message, metrics)))
+        announcers.append(
+            Announcer(webhook_of(settings, clock), clock, partial(store_metrics.count_message, metrics))
+        )
     if settings.events:
         events = Events(api, objects.cluster, objects.find, clock, socket.gethostname())
         announcers.append(Announcer(events, clock, partial(store_metrics.count_event, metrics)))

@@ -10,10 +10,11 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.history.alerts.body import body, signature
 from fournos.history.alerts.due import News
 from fournos.history.alerts.receiver import NewsContext, SendOutcome
+from fournos.history.settings import HistorySettings
 
 LIMIT: Final = 10.0
 """Seconds for one request."""
@@ -84,6 +85,12 @@ class WebhookReceiver:
                 return _outcome(answer.status)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             return SendOutcome(type(error).__name__, down=True)  # their texts have the URL or its host
+
+
+def webhook_of(settings: HistorySettings, clock: Clock | None = None) -> WebhookReceiver:
+    """Returns the receiver of the settings; `clock` is the system's by default."""
+    files = settings.webhook_url_file, settings.webhook_secret_file
+    return WebhookReceiver(*files, clock or SystemClock(), page=settings.page_url)
 
 
 def _outcome(status: int) -> SendOutcome:
