@@ -13,13 +13,10 @@ from fournos.history.api.routes import ApiCall, Route
 from fournos.history.records import Run
 from fournos.history.regressions.benchmark import Benchmark, benchmark_of, in_order
 from fournos.history.regressions.standing import WATCHED
-from fournos.history.store.review import newest_runs, review
+from fournos.history.store.review import MOST, newest_runs, review
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
-
-SHOWN: Final = 100
-"""Benchmarks that are returned by default."""
 
 
 class BenchmarkFilter(Scoped):
@@ -29,7 +26,7 @@ class BenchmarkFilter(Scoped):
     days: int = Field(
         WATCHED.days, ge=1, le=3650, description="Only those that have results in the last so many days."
     )
-    limit: int = Field(SHOWN, ge=1, le=500, description="Those with the newest results, at most so many.")
+    limit: int = Field(MOST, ge=1, le=MOST, description="Those with the newest results, at most so many.")
 
 
 async def list_benchmarks(service: HistoryService, call: ApiCall) -> list[Benchmark]:
