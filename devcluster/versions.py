@@ -14,7 +14,7 @@ from devcluster.paths import GO_SOURCES, cache_root
 
 SETS = {"2025": "go.mod", "2026": "2026.mod"}
 """Name → file of the set's versions in GO_SOURCES. Its sums are in the file beside it that ends in .sum."""
-DEFAULT = "2025"
+DEFAULT = "2026"
 FIRST = "2025"
 """The set of clusters that were recorded before there were several."""
 VARIABLE = "FOURNOS_VERSIONS"

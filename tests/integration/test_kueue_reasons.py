@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from devcluster.versions import chosen
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
@@ -29,18 +28,15 @@ from fournos.insight.explanation import Explanation
 from fournos.insight.facts import queue_facts
 from fournos.insight.queue_reasons import Words, in_queue
 from tests.integration.conftest import kueue_configured
+from tests.integration.kueue_version import SINCE_019
 from tests.integration.stage import Stage
 
 GATE = "UnadmittedWorkloadsObservability"
-GATED_SINCE = (0, 19)
-"""The first Kueue with that gate, and with gates on admission."""
-VERSION_OF_KUEUE = tuple(int(part) for part in chosen().kueue.removeprefix("v").split(".")[:2])
-NEEDS_GATES = pytest.mark.skipif(VERSION_OF_KUEUE < GATED_SINCE, reason="this Kueue is older than 0.19")
 
 
 @pytest.fixture(
     scope="module",
-    params=["without", pytest.param("with", marks=NEEDS_GATES)],
+    params=["without", pytest.param("with", marks=SINCE_019)],
     ids=lambda gate: f"{gate} the gate",
 )
 def configured(request: pytest.FixtureRequest, kubeconfig: Path) -> Iterator[tuple[Path, bool]]:
@@ -149,7 +145,7 @@ async def test_a_queue_that_cannot_work(stage: Stage, configured: tuple[Path, bo
     assert explanation.cause is Cause.QUEUE_STOPPED and "is not active" in explanation.verdict
 
 
-@NEEDS_GATES
+@SINCE_019
 async def test_a_gate_on_its_admission(stage: Stage) -> None:
     await _submit(stage, "gated", cpu="1", **{"kueue.x-k8s.io/admission-gated-by": "example.com/approval"})
     reason, explanation = await _explained(stage, "gated")

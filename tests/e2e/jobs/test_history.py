@@ -32,8 +32,11 @@ FAILING = """\
 seq 1 3000 | sed 's/^/epoch /'
 echo 'ValueError: no such model' >&2
 echo 'cleaning up'
+sleep 3
 exit 3
 """
+"""It sleeps because containerd reads what a container has printed for two seconds after its end, and on a
+busy machine that does not suffice."""
 
 
 def failing() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from bench.fleet import FOO
@@ -9,9 +10,11 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.kinds import CONFIG_MAP
 from fournos.engine.kube.resource import Key, uid_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
+from tests.integration.kueue_version import BEFORE_019, SINCE_019
 from tests.integration.multikueue.fleet import Fleet, Site, typed
 from tests.integration.multikueue.players import Players, foo, workload_name
 from tests.integration.multikueue.test_dispatch import phase, submit, where, workload
+from tests.integration.multikueue.test_faults import other, runs
 
 FINALIZER = "example.com/not-here"
 
@@ -74,21 +77,31 @@ async def remove_check(fleet: Fleet) -> None:
     await client.delete(ADMISSION_CHECK, Key("", fleet.check))
 
 
-async def test_kueue_takes_the_first_with_quota(built_in: Fleet) -> None:
+@BEFORE_019
+async def test_kueue_took_the_first_with_quota(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
         submitted = await w1_reserves_only(built_in)
         await wins(built_in, submitted, "w1")
         await remove_check(built_in)
 
 
-async def test_ours_takes_the_first_that_admits(fleet: Fleet) -> None:
-    fleet.start()
+async def the_first_that_admits(fleet: Fleet) -> None:
     async with Players(fleet, [FOO]).working():
         submitted = await w1_reserves_only(fleet)
         assert await winner(fleet, submitted) == ""
         await fleet.workers["w2"].stop_policy("None")
         await wins(fleet, submitted, "w2")
         await remove_check(fleet)
+
+
+@SINCE_019
+async def test_kueue_takes_the_first_that_admits(built_in: Fleet) -> None:
+    await the_first_that_admits(built_in)
+
+
+async def test_ours_takes_the_first_that_admits(fleet: Fleet) -> None:
+    fleet.start()
+    await the_first_that_admits(fleet)
 
 
 # --- what travels --------------------------------------------------------------------------------------
@@ -119,7 +132,8 @@ async def copied(fleet: Fleet) -> Any:
     return (await fleet.until(there, "no copy"))["metadata"]
 
 
-async def test_kueue_copies_owners_and_finalizers(built_in: Fleet) -> None:
+@BEFORE_019
+async def test_kueue_copied_owners_and_finalizers(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
         submitted = await owned(built_in)
         copy = await copied(built_in)
@@ -127,8 +141,7 @@ async def test_kueue_copies_owners_and_finalizers(built_in: Fleet) -> None:
         assert copy["ownerReferences"] == submitted["metadata"]["ownerReferences"]
 
 
-async def test_ours_does_not(fleet: Fleet) -> None:
-    fleet.start()
+async def labels_and_annotations_travel(fleet: Fleet) -> None:
     async with Players(fleet, [FOO]).working():
         await owned(fleet)
         copy = await copied(fleet)
@@ -141,11 +154,21 @@ async def test_ours_does_not(fleet: Fleet) -> None:
         await fleet.until(runs, "it does not run")
 
 
+@SINCE_019
+async def test_kueue_copies_labels_and_annotations(built_in: Fleet) -> None:
+    await labels_and_annotations_travel(built_in)
+
+
+async def test_ours_copies_labels_and_annotations(fleet: Fleet) -> None:
+    fleet.start()
+    await labels_and_annotations_travel(fleet)
+
+
 # --- evicted by its worker -----------------------------------------------------------------------------
 
 
-async def test_kueue_keeps_what_its_worker_evicts(built_in: Fleet) -> None:
-    """Ours dispatches it anew: `test_evictions_and_restarts`."""
+@BEFORE_019
+async def test_kueue_kept_what_its_worker_evicts(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
         submitted = await submit(built_in, "a")
 
@@ -173,6 +196,22 @@ async def test_kueue_keeps_what_its_worker_evicts(built_in: Fleet) -> None:
         await built_in.until(left, "it does not leave that worker after workerLostTimeout")
 
 
+@SINCE_019
+async def test_kueue_dispatches_anew_what_its_worker_evicts(built_in: Fleet) -> None:
+    """Ours does: `test_evictions_and_restarts`."""
+    async with Players(built_in, [FOO]).working():
+        submitted = await submit(built_in, "a")
+        first = await runs(built_in, "a")
+        await built_in.workers[first].stop_policy("HoldAndDrain")
+        await wins(built_in, submitted, other(first))
+
+        async def moved() -> bool:
+            on = await where(built_in, "a")
+            return on == [other(first)] and await phase(built_in.manager, "a") == "Running"
+
+        await built_in.until(moved, "it does not move to the other worker")
+
+
 # --- an object of that name that somebody else made ----------------------------------------------------
 
 
@@ -185,7 +224,8 @@ async def foreign(fleet: Fleet) -> Any:
     return await submit(fleet, "b")
 
 
-async def test_kueue_deletes_what_others_made(built_in: Fleet) -> None:
+@BEFORE_019
+async def test_kueue_deleted_what_others_made(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
         submitted = await foreign(built_in)
         await wins(built_in, submitted, "w1")
@@ -195,6 +235,24 @@ async def test_kueue_deletes_what_others_made(built_in: Fleet) -> None:
             return await built_in.workers["w1"].find(FOO, "b") is None
 
         await built_in.until(gone, "it is still there")
+
+
+@SINCE_019
+async def test_kueue_leaves_what_others_made(built_in: Fleet) -> None:
+    """And asks that worker again and again, though the other one would take the job."""
+    async with Players(built_in, [FOO]).working():
+        submitted = await foreign(built_in)
+        await wins(built_in, submitted, "w1")
+        await built_in.workers["w2"].stop_policy("None")
+        await asyncio.sleep(5)
+        assert await winner(built_in, submitted) == "w1" and await phase(built_in.manager, "b") is None
+        await built_in.manager.client.delete(FOO, built_in.manager.key("b"))
+
+        async def cleared() -> bool:
+            return await twin(built_in.workers["w1"], submitted) is None
+
+        await built_in.until(cleared, "the Workload's twin stays")
+        assert (await built_in.workers["w1"].find(FOO, "b"))["spec"] == {"theirs": True}
 
 
 async def test_ours_asks_another_worker(fleet: Fleet) -> None:

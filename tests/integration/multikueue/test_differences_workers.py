@@ -28,6 +28,7 @@ from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
 from tests.integration.killing import revived
+from tests.integration.kueue_version import BEFORE_019, SINCE_019
 from tests.integration.multikueue.fleet import ROOT, Fleet, Site, typed, unreachable
 from tests.integration.multikueue.players import Players, workload_of
 from tests.integration.multikueue.test_differences import wins
@@ -176,9 +177,16 @@ async def one_beside(fleet: Fleet, seconds: float) -> bool:
         return False
 
 
-async def test_kueue_waits_for_one_that_hangs(built_in: Fleet) -> None:
+@BEFORE_019
+async def test_kueue_waited_for_one_that_hangs(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
         assert not await one_beside(built_in, 6)
+
+
+@SINCE_019
+async def test_kueue_does_not_wait(built_in: Fleet) -> None:
+    async with Players(built_in, [FOO]).working():
+        assert await one_beside(built_in, 30)
 
 
 async def test_ours_does_not_wait(fleet: Fleet) -> None:
@@ -215,17 +223,16 @@ async def restart(fleet: Fleet, site: Site) -> None:
     await revived(site.cluster)
 
 
-async def test_kueue_counts_from_its_last_look(built_in: Fleet) -> None:
+@BEFORE_019
+async def test_kueue_counted_from_its_last_look(built_in: Fleet) -> None:
     """Not from the loss; and with no worker left it never gives a job up."""
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(Players(built_in, [FOO]).working())
         submitted = await submit(built_in, "a")
         first = await runs(built_in, "a")
         one, two = built_in.workers[first].cluster, built_in.workers[other(first)].cluster
-        # It looks at least so often; the loss comes late between two looks.
-        await built_in.until(
-            partial(looked, built_in, submitted, KUEUES_TIMEOUT - 3), "it looks all the time"
-        )
+        # It looks at least so often; the loss comes between two looks, with seconds to spare on either side.
+        await built_in.until(partial(looked, built_in, submitted, 4), "it looks all the time")
         for site in built_in.workers.values():
             stack.push_async_callback(restart, built_in, site)
         one.stop_component("kube-apiserver")
@@ -241,6 +248,21 @@ async def test_kueue_counts_from_its_last_look(built_in: Fleet) -> None:
         await asyncio.sleep(KUEUES_TIMEOUT + 3)
         own = await workload(built_in, submitted)
         assert is_true(own, "Admitted") and not is_true(own, "Evicted")
+
+
+@SINCE_019
+async def test_kueue_counts_from_the_loss(built_in: Fleet) -> None:
+    """Though its last look was long ago, and though no worker is left."""
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(Players(built_in, [FOO]).working())
+        submitted = await submit(built_in, "a")
+        await runs(built_in, "a")
+        await asyncio.sleep(KUEUES_TIMEOUT)
+        for site in built_in.workers.values():
+            stack.push_async_callback(restart, built_in, site)
+            site.cluster.stop_component("kube-apiserver")
+        lost = datetime.now(UTC)
+        assert (await given_up(built_in, submitted) - lost).total_seconds() >= KUEUES_TIMEOUT - 2
 
 
 async def test_ours_counts_from_the_loss(fleet: Fleet) -> None:

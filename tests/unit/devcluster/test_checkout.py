@@ -86,8 +86,8 @@ def test_what_is_up_is_listed_with_the_way_to_end_it() -> None:
     ]
     assert checkout.notice(records).splitlines() == [
         "Still up, so that the next run starts sooner: 2 clusters of this checkout",
-        "  fournos-test  2025  full",
-        "  cp            2025  control-plane",
+        "  fournos-test  2026  full",
+        "  cp            2026  control-plane",
         "End all of them:      make teardown",
         "Keep none next time:  make test KEEP_CLUSTERS=no",
     ]
@@ -102,7 +102,7 @@ def test_after_a_command_the_clusters_are_listed_and_its_exit_code_returned() ->
     assert done.returncode == 3
     assert done.stdout == "tested\n"
     assert done.stderr.splitlines()[1:] == [
-        "  left  2025  full",
+        "  left  2026  full",
         "End all of them:      make teardown",
         "Keep none next time:  make test KEEP_CLUSTERS=no",
     ]

@@ -53,7 +53,7 @@ def test_everything_that_makes_a_cluster_differ_changes_its_shape() -> None:
         ClusterSpec(name="a", without=frozenset({"kueue"})),
         ClusterSpec(name="a", kueue_config={"metrics": {}}),
         ClusterSpec(name="a", controllers="*"),
-        ClusterSpec(name="a", versions="2026"),
+        ClusterSpec(name="a", versions="2025"),
     ]
     assert len({spec.shape() for spec in (plain, *others)}) == len(others) + 1
     assert plain.shape() == ClusterSpec(name="a").shape()

@@ -60,13 +60,13 @@ def test_all_of_kubernetes_has_one_version_in_a_set(wanted: Versions) -> None:
 
 
 def test_the_environment_names_the_set_and_a_cluster_remembers_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(versions.VARIABLE, "2026")
+    monkeypatch.setenv(versions.VARIABLE, "2025")
     spec = ClusterSpec(name="a")
     Record(spec=spec, shape=spec.shape()).save()
     monkeypatch.delenv(versions.VARIABLE)
     assert ClusterSpec(name="a").versions == versions.DEFAULT
     record = state.require("a")
-    assert record.spec.version_set == Versions.named("2026")
+    assert record.spec.version_set == Versions.named("2025")
 
 
 def test_a_cluster_recorded_before_there_were_sets_has_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +90,9 @@ def test_a_cluster_of_another_set_is_not_replaced(monkeypatch: pytest.MonkeyPatc
     Record(spec=spec, shape=spec.shape(), phase="ready").save()
     monkeypatch.setattr(cluster, "healthy", lambda record: True)
     with pytest.raises(DevclusterError) as caught:
-        cluster.start(ClusterSpec(name="a", versions="2026"), progress=Progress(quiet=True))
-    assert "Cluster a is up with the versions 2025 (" in str(caught.value)
-    assert "not 2026 (" in str(caught.value)
+        cluster.start(ClusterSpec(name="a", versions="2025"), progress=Progress(quiet=True))
+    assert "Cluster a is up with the versions 2026 (" in str(caught.value)
+    assert "not 2025 (" in str(caught.value)
     assert "--recreate" in str(caught.value)
 
 
