@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,12 +11,13 @@ import pytest
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history import metrics as table
-from fournos.history.records import Document, Record
+from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
+from fournos.history.regressions.series import Finding
 from fournos.history.regressions.standing import CONFIRMING
 from fournos.history.store import HistoryStore
 from fournos.history.store.patrol import standings, watch_results
-from fournos.history.store.review import review
+from fournos.history.store.review import review_in_its_namespace
 from fournos.history.store.verdicts import Verdicts
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import NAMESPACE_UID, a_run, at
@@ -23,6 +25,13 @@ from tests.store.test_review import history, measured
 from tests.waiting import until
 
 SUSPECTED = ("Regression", "Suspected")
+
+
+async def findings(store: HistoryStore, identity: Identity) -> Sequence[Finding]:
+    """Of the run's series."""
+    run = await store.get(identity)
+    assert run is not None
+    return (await review_in_its_namespace(store, run)).report.findings
 
 
 async def groups(store: HistoryStore) -> dict[str, list[Any]]:
@@ -64,14 +73,14 @@ async def test_a_rerun_with_another_image_confirms_nothing(
         provenance = {"images": {"run/main": {"imageID": f"registry.test/bench@{found}"}}}
         await store.record(Record(row, documents={Document.PROVENANCE: provenance}))
     assert await groups(store) == {"bench": [(("Regression", state),)]}
-    (finding,) = (await review(store, NAMESPACE_UID, "f")).report.findings
+    (finding,) = await findings(store, bad)
     assert ("run/main aaaa -> bbbb" in finding.uncounted) is (state == "Suspected")
 
 
 async def test_what_is_acknowledged_is_quiet(store: HistoryStore) -> None:
     await history(store)
-    await measured(store, 20, 60)
-    (finding,) = (await review(store, NAMESPACE_UID, "f")).report.findings
+    bad = await measured(store, 20, 60)
+    (finding,) = await findings(store, bad)
     await Verdicts(store).acknowledge(NAMESPACE_UID, Acknowledgement.of(finding, "meant", "me", at(30)))
     assert await groups(store) == {"bench": [()]}
 

@@ -14,7 +14,7 @@ from fournos.history.estimates.accuracy import Prediction
 from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.records import Ending, Record, Run
-from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged
+from fournos.history.regressions.acknowledge import Acknowledgement, covering
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Basis, Kind, State
 from fournos.history.results.models import Kpi, ResultRecord
@@ -239,7 +239,7 @@ async def test_acknowledgements_outlive_their_runs(store: HistoryStore) -> None:
     (later,) = judge([again]).findings
     known = await verdicts.acknowledged([again.id], (NAMESPACE_UID,))
     assert known == [made]
-    assert acknowledged(later, again, known) == made
+    assert covering(later, again, known) == made
     assert await verdicts.acknowledged([again.id], ("other",)) == []
     assert await verdicts.acknowledged([], None) == []
 

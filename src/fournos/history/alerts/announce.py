@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 from fournos.engine.runtime.clock import Clock
-from fournos.history.alerts.due import Delivery, Judged, News, due
+from fournos.history.alerts.due import Delivery, News, due
 from fournos.history.alerts.receiver import NewsContext, Receiver
 from fournos.history.compare.differences import causes
 from fournos.history.records import Document, Identity
+from fournos.history.regressions.review import SeriesReview
 from fournos.history.store.announcements import Announcements
 from fournos.history.store.store import HistoryStore
 
@@ -34,12 +35,13 @@ class Announcer:
         self._count = count
         self._due: dict[str, News] = {}
 
-    async def look(self, store: HistoryStore, judged: Judged) -> None:
+    async def look(self, store: HistoryStore, review: SeriesReview) -> None:
         """Adds what is due of one fingerprint."""
         if len(self._due) < MOST:
             name = self._receiver.name
-            known = await Announcements(store).of(judged.namespace_uid, judged.fingerprint, name)
-            found = due(judged, known, self._clock.now())
+            run = review.run
+            announced = await Announcements(store).of(run.namespace_uid, run.fingerprint, name)
+            found = due(review, announced, self._clock.now())
             self._due |= {one.id: one for one in found if self._receiver.takes(one)}
 
     async def announce(self, store: HistoryStore) -> None:

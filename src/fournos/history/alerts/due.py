@@ -10,10 +10,10 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
-from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, covering, is_open
+from fournos.history.regressions.acknowledge import covering, is_open
 from fournos.history.regressions.group import FindingGroup, group, runs_in_order
-from fournos.history.regressions.judge import Report
-from fournos.history.regressions.series import Finding, Kind, Series, State
+from fournos.history.regressions.review import SeriesReview
+from fournos.history.regressions.series import Finding, Kind, State
 from fournos.history.regressions.silent import Silence, silences
 from fournos.history.regressions.standing import RECENT
 
@@ -88,19 +88,6 @@ class Announced:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The verdicts of one fingerprint in one namespace."""
-
-    namespace: str
-    namespace_uid: str
-    fingerprint: str
-    series: Sequence[Series]
-    report: Report
-    known: Sequence[Acknowledgement]
-    pinned_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class News:
     """One message: the changes that began with a run, or the series whose last run it is."""
 
@@ -134,45 +121,42 @@ class News:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def due(judged: Judged, announced: Iterable[Announced], now: datetime) -> list[News]:
+def due(review: SeriesReview, announced: Iterable[Announced], now: datetime) -> list[News]:
     """Returns the messages that are to be sent, the oldest run first.
 
     What is acknowledged is left out, and what was announced at this place of the series: a change point that
     later runs move by one or two is the same verdict.
     """
     settled = [one for one in announced if one.settled(now)]
-    order = runs_in_order(judged.series)
+    order = runs_in_order(review.series)
     messages = [
-        *(_of_group(judged, one, order) for one in _groups(judged, settled, order, now)),
-        *_silent(judged, settled, now),
+        *(_of_group(review, one, order) for one in _groups(review, settled, order, now)),
+        *_silent(review, settled, now),
     ]
     return sorted(messages, key=lambda news: (news.at, news.id))
 
 
 def _groups(
-    judged: Judged, settled: Iterable[Announced], order: Sequence[str], now: datetime
+    review: SeriesReview, settled: Iterable[Announced], order: Sequence[str], now: datetime
 ) -> Iterable[FindingGroup]:
-    by_id = {one.id: one for one in judged.series}
+    by_id, covered = {one.id: one for one in review.series}, review.covered
     changes = [one for one in settled if one.state is not NewsVerdict.SILENT]
 
     def open_(finding: Finding) -> bool:
-        series = by_id[finding.series]
         return (
             finding.state is State.CONFIRMED
             and now - finding.at <= RECENT
-            and is_open(finding, acknowledged(finding, series, judged.known, judged.pinned_at))
-            and covering(finding, series, changes, judged.pinned_at) is None
+            and is_open(finding, covered.get(finding.id))
+            and covering(finding, by_id[finding.series], changes, review.pinned_at) is None
         )
 
-    return group(filter(open_, judged.report.findings), order)
+    return group(filter(open_, review.report.findings), order)
 
 
-def _of_group(judged: Judged, joined: FindingGroup, order: Sequence[str]) -> News:
+def _of_group(review: SeriesReview, joined: FindingGroup, order: Sequence[str]) -> News:
     place = order.index(joined.run)
     return News(
-        judged.namespace,
-        judged.namespace_uid,
-        judged.fingerprint,
+        *_benchmark(review),
         VERDICTS[joined.kind],
         joined.run,
         min(one.at for one in joined.findings),
@@ -181,15 +165,18 @@ def _of_group(judged: Judged, joined: FindingGroup, order: Sequence[str]) -> New
     )
 
 
-def _silent(judged: Judged, settled: Iterable[Announced], now: datetime) -> Iterable[News]:
+def _benchmark(review: SeriesReview) -> tuple[str, str, str]:
+    return review.run.identity.namespace, review.run.namespace_uid, review.run.fingerprint
+
+
+def _silent(review: SeriesReview, settled: Iterable[Announced], now: datetime) -> Iterable[News]:
     # A last run that expires makes an earlier one the last: no news.
     newest = dict(sorted((one.series, one.at) for one in settled if one.state is NewsVerdict.SILENT))
     open_ = [
         one
-        for one in silences(judged.series, now)
+        for one in silences(review.series, now)
         if one.series not in newest or one.last_at > newest[one.series]
     ]
     open_.sort(key=lambda one: (one.last_at, one.last_run, one.series))
     for (at, run), each in groupby(open_, key=lambda one: (one.last_at, one.last_run)):
-        place = (judged.namespace, judged.namespace_uid, judged.fingerprint)
-        yield News(*place, NewsVerdict.SILENT, run, at, "", silent=tuple(each))
+        yield News(*_benchmark(review), NewsVerdict.SILENT, run, at, "", silent=tuple(each))

@@ -13,7 +13,7 @@ from fournos.history.api.routes import ApiCall, Route
 from fournos.history.records import Run
 from fournos.history.regressions.benchmark import Benchmark, benchmark_of, in_order
 from fournos.history.regressions.standing import WATCHED
-from fournos.history.store.review import MOST, newest_runs, review
+from fournos.history.store.review import MOST, newest_runs, review_in_its_namespace
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -45,18 +45,9 @@ async def list_benchmarks(service: HistoryService, call: ApiCall) -> list[Benchm
 
 
 async def _benchmark(service: HistoryService, run: Run) -> Benchmark:
-    reviewed = await review(await service.store(), run.namespace_uid, run.fingerprint)
+    reviewed = await review_in_its_namespace(await service.store(), run)
     names = await (await service.results()).names({finding.run for finding in reviewed.report.findings})
-    return benchmark_of(
-        run,
-        reviewed.series,
-        reviewed.report,
-        reviewed.covered,
-        names,
-        service.now(),
-        baseline=reviewed.baseline,
-        pinned=reviewed.pinned,
-    )
+    return benchmark_of(reviewed, names, service.now())
 
 
 ROUTES: Final = (

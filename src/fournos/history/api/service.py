@@ -6,17 +6,21 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from fournos.engine.runtime.clock import Clock
+from fournos.history.api.authorization import Scope
 from fournos.history.api.results import Checks
 from fournos.history.artifacts.archive import Artifacts
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.estimates.estimator import Estimator
-from fournos.history.records import Identity
+from fournos.history.records import Identity, Run
+from fournos.history.regressions.judge import JUDGED
+from fournos.history.regressions.review import SeriesReview
 from fournos.history.store import HistoryStore
 from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.logs import LogRows
 from fournos.history.store.results import Results
 from fournos.history.store.retention import erase
+from fournos.history.store.review import review
 from fournos.history.store.verdicts import Verdicts
 
 
@@ -63,6 +67,12 @@ class HistoryService:
 
     async def verdicts(self) -> Verdicts:
         return Verdicts(await self.store())
+
+    async def review(self, run: Run, scope: Scope, *, kpi: str = "", newest: int = JUDGED) -> SeriesReview:
+        """Judges the series of a run's fingerprint, as far as the caller may read them; `kpi`: "" for all."""
+        return await review(
+            await self.store(), run, scope.namespaces, cluster=scope.cluster, kpi=kpi, newest=newest
+        )
 
     async def delete(self, identity: Identity) -> None:
         """Deletes a run with its documents, logs, artifacts and results."""

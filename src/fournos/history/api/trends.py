@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +14,11 @@ from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import found
 from fournos.history.compare.left_out import LeftOut
 from fournos.history.records import Run
-from fournos.history.regressions.acknowledge import Acknowledgement, covered
+from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.benchmark import open_regressions
 from fournos.history.regressions.group import group, runs_in_order
-from fournos.history.regressions.judge import JUDGED, Report, judge
+from fournos.history.regressions.judge import JUDGED, Report
 from fournos.history.regressions.series import Finding, Series
 from fournos.history.regressions.summary import lines, state_of
 
@@ -87,20 +86,13 @@ async def trends_of(
     service: HistoryService, run: Run, scope: Scope, *, kpi: str = "", runs: int = JUDGED
 ) -> Trends:
     """Judges the series of a run's fingerprint, as far as the caller may read them."""
-    results, verdicts = await service.results(), await service.verdicts()
-    series = await results.series(
-        run.fingerprint, scope.namespaces, cluster=scope.cluster, kpi_id=kpi, newest=runs
+    reviewed = await service.review(run, scope, kpi=kpi, newest=runs)
+    series, report, covered = tuple(reviewed.series), reviewed.report, reviewed.covered
+    names = await (await service.results()).names({point.run for each in series for point in each.points})
+    summary = tuple(lines(group(report.findings, runs_in_order(series)), names, covered))
+    return Trends(
+        run, series, report, summary, names, covered, reviewed.baseline, dict(reviewed.baseline_values)
     )
-    pinned, values = await verdicts.pinned_values(run.namespace_uid, run.fingerprint)
-    report = await asyncio.to_thread(judge, series, values)
-    acknowledgements = await verdicts.acknowledged(
-        [one.id for one in series], scope.namespaces, cluster=scope.cluster
-    )
-    covering = covered(report.findings, series, acknowledgements, pinned.at if pinned else None)
-    names = await results.names({point.run for each in series for point in each.points})
-    groups = group(report.findings, runs_in_order(series))
-    summary = tuple(lines(groups, names, covering))
-    return Trends(run, tuple(series), report, summary, names, covering, pinned, values)
 
 
 ROUTES: Final = (

@@ -59,16 +59,6 @@ class Acknowledgement:
         return cls(finding.series, finding.run, finding.at, finding.rises, reason.strip(), by, now)
 
 
-def acknowledged(
-    finding: Finding,
-    series: Series,
-    known: Iterable[Acknowledgement],
-    pinned_at: datetime | None = None,
-) -> Acknowledgement | None:
-    """The newest acknowledgement that covers the finding; None if there is none."""
-    return covering(finding, series, known, pinned_at)
-
-
 def covered(
     findings: Iterable[Finding],
     series: Iterable[Series],
@@ -77,9 +67,7 @@ def covered(
 ) -> dict[str, Acknowledgement]:
     """Returns id of a finding → the acknowledgement that covers it, of those that have one."""
     by_id = {each.id: each for each in series}
-    pairs = (
-        (finding.id, acknowledged(finding, by_id[finding.series], known, pinned_at)) for finding in findings
-    )
+    pairs = ((finding.id, covering(finding, by_id[finding.series], known, pinned_at)) for finding in findings)
     return {name: acknowledgement for name, acknowledgement in pairs if acknowledgement is not None}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -13,9 +13,9 @@ from pydantic import ConfigDict
 
 from fournos.history.records import WIRE, Run
 from fournos.history.regressions.acknowledge import Acknowledgement, is_open
-from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.group import runs_in_order
 from fournos.history.regressions.judge import Report
+from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.robust import band, relative
 from fournos.history.regressions.series import Finding, Kind, Series, State
 from fournos.history.regressions.silent import silences
@@ -96,23 +96,10 @@ class Benchmark:
     """The UID of the comparable run before that one; "" without one."""
 
 
-def benchmark_of(
-    run: Run,
-    series: Sequence[Series],
-    report: Report,
-    covered: Mapping[str, Acknowledgement],
-    names: Mapping[str, str],
-    now: datetime,
-    *,
-    baseline: Baseline | None = None,
-    pinned: Mapping[str, float] | None = None,
-) -> Benchmark:
-    """Sums up what is known of a benchmark.
-
-    `covered` maps ids of findings to their acknowledgements, `names` runs to their names, `pinned` series to
-    the values of the baseline.
-    """
-    usable = [one for one in series if one.points]
+def benchmark_of(review: SeriesReview, names: Mapping[str, str], now: datetime) -> Benchmark:
+    """Sums up what is known of a benchmark.  `names` maps runs to their names."""
+    report, covered, baseline = review.report, review.covered, review.baseline
+    usable = [one for one in review.series if one.points]
     silent = {silence.series: silence.reason for silence in silences(usable, now)}
     regressions = open_regressions(report, covered)
     kpis = [
@@ -122,7 +109,7 @@ def benchmark_of(
             covered,
             next((finding for finding in regressions if finding.series == one.id), None),
             one.id in silent,
-            (pinned or {}).get(one.id),
+            review.baseline_values.get(one.id),
         )
         for one in usable
     ]
@@ -131,7 +118,7 @@ def benchmark_of(
     since = regressions[0].run if regressions else ""
     place = order.index(since) if since in order else 0
     return Benchmark(
-        run,
+        review.run,
         kpis[0].state if kpis else BenchmarkState.NOT_JUDGED,
         tuple(kpis),
         len(order),

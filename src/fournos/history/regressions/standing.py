@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from fournos.history.regressions.acknowledge import Acknowledgement, covered, is_open
+from fournos.history.regressions.acknowledge import is_open
 from fournos.history.regressions.group import group, runs_in_order
-from fournos.history.regressions.judge import Report
-from fournos.history.regressions.series import Finding, Kind, Series, State
+from fournos.history.regressions.review import SeriesReview
+from fournos.history.regressions.series import Finding, Kind, State
 from fournos.history.regressions.silent import silences
 
 RECENT: Final = timedelta(days=14)
@@ -31,29 +31,21 @@ class Standing:
     silent: int = 0
 
 
-def standing(
-    series: Sequence[Series],
-    report: Report,
-    known: Sequence[Acknowledgement],
-    under_way: AbstractSet[str],
-    now: datetime,
-    *,
-    pinned_at: datetime | None = None,
-) -> Standing:
+def standing(review: SeriesReview, under_way: AbstractSet[str], now: datetime) -> Standing:
     """Counts the groups, so that a cause which moves many KPIs counts once.
 
     `under_way` are the runs that have reruns which have not ended.  A regression counts until it is no
     longer open, however old it is; improvements and changes are news for a time.
     """
-    notes = covered(report.findings, series, known, pinned_at)
+    notes = review.covered
     open_ = [
         one
-        for one in report.findings
+        for one in review.report.findings
         if (one.kind is Kind.REGRESSION or now - one.at <= RECENT) and is_open(one, notes.get(one.id))
     ]
-    groups = group(open_, runs_in_order(series))
+    groups = group(open_, runs_in_order(review.series))
     states = tuple((str(one.kind), _state(one.state, one.findings, under_way)) for one in groups)
-    return Standing(states, len(silences(series, now)))
+    return Standing(states, len(silences(review.series, now)))
 
 
 def _state(state: State, findings: Iterable[Finding], under_way: AbstractSet[str]) -> str:

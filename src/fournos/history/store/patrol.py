@@ -13,12 +13,10 @@ from sqlalchemy import select
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.alerts.announce import Announcer
-from fournos.history.alerts.due import Judged
 from fournos.history.metrics import report_changes
-from fournos.history.records import Run
 from fournos.history.regressions.standing import WATCHED, Standing, standing
 from fournos.history.store.errors import StoreUnavailableError
-from fournos.history.store.review import newest_runs, review
+from fournos.history.store.review import newest_runs, review_in_its_namespace
 from fournos.history.store.schema import labels, runs
 from fournos.history.store.store import HistoryStore
 from fournos.systems.jobs.names import CONFIRMS_LABEL
@@ -67,26 +65,11 @@ async def standings(
     by_namespace: dict[str, list[Standing]] = {}
     under_way = await _under_way(store)
     for run in await newest_runs(store, now - WATCHED, cluster=cluster):
-        judged = await _judged(store, run)
-        by_namespace.setdefault(judged.namespace, []).append(
-            standing(judged.series, judged.report, judged.known, under_way, now, pinned_at=judged.pinned_at)
-        )
+        reviewed = await review_in_its_namespace(store, run)
+        by_namespace.setdefault(run.identity.namespace, []).append(standing(reviewed, under_way, now))
         for announcer in announcers:
-            await announcer.look(store, judged)
+            await announcer.look(store, reviewed)
     return by_namespace
-
-
-async def _judged(store: HistoryStore, run: Run) -> Judged:
-    reviewed = await review(store, run.namespace_uid, run.fingerprint)
-    return Judged(
-        run.identity.namespace,
-        run.namespace_uid,
-        run.fingerprint,
-        reviewed.series,
-        reviewed.report,
-        reviewed.known,
-        reviewed.pinned_at,
-    )
 
 
 async def _under_way(store: HistoryStore) -> frozenset[str]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from sqlalchemy import func, select
 
 from fournos.history.records import Identity, Run
-from fournos.history.regressions.acknowledge import Acknowledgement, covered
-from fournos.history.regressions.baseline import Baseline
-from fournos.history.regressions.judge import Report, judge
-from fournos.history.regressions.series import Kind, Series, State
+from fournos.history.regressions.judge import JUDGED, judge
+from fournos.history.regressions.review import SeriesReview
+from fournos.history.regressions.series import Kind, State
 from fournos.history.store.results import Results
 from fournos.history.store.results_schema import result_records
 from fournos.history.store.rows import columns, run_of
@@ -28,36 +26,32 @@ MOST: Final = 500
 """Benchmarks that are judged, those with the newest results."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesReview:
-    """The series of one fingerprint in one namespace, what was found in them, and what people decided."""
+async def review(
+    store: HistoryStore,
+    run: Run,
+    namespaces: tuple[str, ...] | None,
+    *,
+    cluster: str = "",
+    kpi: str = "",
+    newest: int = JUDGED,
+) -> SeriesReview:
+    """Judges the series of a run's fingerprint by its newest runs, and by its pinned baseline.
 
-    series: list[Series]
-    report: Report
-    known: list[Acknowledgement]
-    baseline: Baseline | None
-    pinned: dict[str, float]
-    """The values of the baseline by series."""
-
-    @property
-    def pinned_at(self) -> datetime | None:
-        """When its baseline was pinned; None if there is none."""
-        return self.baseline.at if self.baseline else None
-
-    @property
-    def covered(self) -> dict[str, Acknowledgement]:
-        """Id of a finding → the acknowledgement that covers it."""
-        return covered(self.report.findings, self.series, self.known, self.pinned_at)
-
-
-async def review(store: HistoryStore, namespace_uid: str, fingerprint: str) -> SeriesReview:
-    """Judges the series of a fingerprint by the runs of one namespace, and by its pinned baseline."""
+    `namespaces` and `cluster`: as in `Results`; `kpi`: "" for all.
+    """
     verdicts = Verdicts(store)
-    series = await Results(store).series(fingerprint, (namespace_uid,))
-    baseline, values = await verdicts.pinned_values(namespace_uid, fingerprint)
+    series = await Results(store).series(
+        run.fingerprint, namespaces, cluster=cluster, kpi_id=kpi, newest=newest
+    )
+    baseline, values = await verdicts.pinned_values(run.namespace_uid, run.fingerprint)
     report = await asyncio.to_thread(judge, series, values)
-    known = await verdicts.acknowledged([each.id for each in series], (namespace_uid,))
-    return SeriesReview(series, report, known, baseline, values)
+    acknowledgements = await verdicts.acknowledged([each.id for each in series], namespaces, cluster=cluster)
+    return SeriesReview(run, series, report, acknowledgements, baseline, values)
+
+
+async def review_in_its_namespace(store: HistoryStore, run: Run) -> SeriesReview:
+    """Judges by all runs of the run's namespace, whoever asks: what is counted and announced."""
+    return await review(store, run, (run.namespace_uid,))
 
 
 async def newest_runs(
@@ -106,7 +100,7 @@ async def suspects_regression(store: HistoryStore, identity: Identity) -> bool:
     run = await store.get(identity)
     if run is None or not _is_judged(run) or not await Results(store).of(identity):
         return False
-    reviewed = await review(store, run.namespace_uid, run.fingerprint)
+    reviewed = await review_in_its_namespace(store, run)
     return any(
         finding.run == identity.text
         and finding.kind is Kind.REGRESSION

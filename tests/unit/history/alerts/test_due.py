@@ -7,12 +7,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fournos.history.alerts.due import TRIES, UNDER_WAY, Announced, Delivery, Judged, News, NewsVerdict, due
+from fournos.history.alerts.due import TRIES, UNDER_WAY, Announced, Delivery, News, NewsVerdict, due
+from fournos.history.records import Identity
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.judge import Report, judge
+from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.series import Point, Series
+from tests.unit.cli.test_stored import run
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
+RUN = replace(run("newest"), identity=Identity("c", "bench", "newest"), namespace_uid="uid", fingerprint="f")
 QUIET = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 100.8, 99.2, 100.1, 99.9, 100.4, 99.6]
 
 
@@ -26,8 +30,8 @@ def series(*after: float, name: str = "tput", better: bool | None = True) -> Ser
     return Series(name, name, points, "s", better)
 
 
-def judged(*found: Series, known: tuple[Acknowledgement, ...] = ()) -> Judged:
-    return Judged("bench", "uid", "f", found, judge(found), known)
+def judged(*found: Series, known: tuple[Acknowledgement, ...] = ()) -> SeriesReview:
+    return SeriesReview(RUN, found, judge(found), known)
 
 
 def announced(

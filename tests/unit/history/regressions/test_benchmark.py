@@ -10,6 +10,7 @@ from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.benchmark import SHOWN, Benchmark, BenchmarkState, benchmark_of, in_order
 from fournos.history.regressions.judge import judge
+from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.series import Series
 from tests.unit.cli.test_stored import run
 from tests.unit.history.regressions.made import START, at, noisy, series
@@ -24,17 +25,9 @@ def of(
     values = {measured[0].id: pinned} if pinned is not None else {}
     report = judge(measured, values)
     notes = [Acknowledgement.of(finding, "meant", "me", START) for finding in report.findings]
-    covered = {finding.id: note for finding, note in zip(report.findings, notes, strict=True)}
-    return benchmark_of(
-        run("newest"),
-        measured,
-        report,
-        covered if acknowledged else {},
-        {"run-030": "nightly-30"},
-        at(day),
-        baseline=Baseline(run("pinned"), START, "me", "") if pinned is not None else None,
-        pinned=values,
-    )
+    baseline = Baseline(run("pinned"), START, "me", "") if pinned is not None else None
+    review = SeriesReview(run("newest"), measured, report, notes if acknowledged else [], baseline, values)
+    return benchmark_of(review, {"run-030": "nightly-30"}, at(day))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged
+from fournos.history.regressions.acknowledge import Acknowledgement, covering
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Kind, Series, State
@@ -65,7 +65,7 @@ def test_an_acknowledgement_survives_every_recalculation() -> None:
             current = grown(values, now)
             for finding in judge([current]).findings:
                 if abs(int(finding.run[4:]) - 30) <= 2:
-                    assert acknowledged(finding, current, known), (seed, now, finding)
+                    assert covering(finding, current, known), (seed, now, finding)
         assert any(abs(int(one.run[4:]) - 30) <= 2 for one in judge([current]).findings), seed
 
 
@@ -73,11 +73,11 @@ def test_it_covers_neither_another_direction_nor_another_time_nor_another_series
     current = series(noisy((30, 100), (20, 80), (20, 100)))
     back, down = judge([current]).findings
     known = [Acknowledgement.of(down, "known", "me", at(99))]
-    assert acknowledged(down, current, known)
-    assert not acknowledged(back, current, known)
+    assert covering(down, current, known)
+    assert not covering(back, current, known)
     later = replace(down, run="run-035", at=at(35))
-    assert not acknowledged(later, current, known)
-    assert not acknowledged(replace(down, series="other"), current, known)
+    assert not covering(later, current, known)
+    assert not covering(replace(down, series="other"), current, known)
 
 
 def test_it_survives_the_deletion_of_old_runs() -> None:
@@ -86,14 +86,14 @@ def test_it_survives_the_deletion_of_old_runs() -> None:
     known = [Acknowledgement.of(down, "known", "me", at(99))]
     kept = replace(current, points=current.points[20:])
     (again,) = judge([kept]).findings
-    assert acknowledged(again, kept, known)
+    assert covering(again, kept, known)
 
 
 def test_the_newest_reason_counts_and_there_must_be_one() -> None:
     current = series(noisy((30, 100), (20, 80)))
     (down,) = judge([current]).findings
     known = [Acknowledgement.of(down, text, "me", at(day)) for text, day in (("b", 99), ("a", 90))]
-    found = acknowledged(down, current, known)
+    found = covering(down, current, known)
     assert found
     assert found.reason == "b"
     with pytest.raises(ValueError, match="needs a reason"):

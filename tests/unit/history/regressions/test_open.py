@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from fournos.history.api.trends import Trends
-from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged
+from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.benchmark import FAILING, benchmark_of
 from fournos.history.regressions.judge import judge
+from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.standing import standing
 from tests.unit.cli.test_stored import run
 from tests.unit.history.regressions.made import at, noisy, series
@@ -19,20 +20,24 @@ GOOD = (30, 100.0)
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 
 
-def trends(levels: Sequence[tuple[int, float]], *, acknowledges: str = "", better: bool = True) -> Trends:
+def reviewed(
+    levels: Sequence[tuple[int, float]], *, acknowledges: str = "", better: bool = True
+) -> SeriesReview:
     """What is known of a series with these levels; the changes that began near a run are acknowledged."""
     values = [100 + (100 - value if not better else value - 100) for value in noisy(*levels)]
     tput = series(values, higher_is_better=better)
     report = judge([tput])
-    known = [
+    acknowledgements = [
         Acknowledgement.of(finding, "meant", "me", LATER)
         for finding in report.findings
         if finding.run == acknowledges
     ]
-    covered = {finding.id: acknowledged(finding, tput, known) for finding in report.findings}
-    return Trends(
-        run("a"), (tput,), report, (), {}, {name: note for name, note in covered.items() if note is not None}
-    )
+    return SeriesReview(run("a"), (tput,), report, acknowledgements)
+
+
+def trends(levels: Sequence[tuple[int, float]], *, acknowledges: str = "", better: bool = True) -> Trends:
+    review = reviewed(levels, acknowledges=acknowledges, better=better)
+    return Trends(review.run, tuple(review.series), review.report, (), {}, review.covered)
 
 
 @pytest.mark.parametrize("better", [True, False])
@@ -67,10 +72,10 @@ def test_the_life_of_a_regression(
     found = trends(levels, acknowledges=acknowledges, better=better)
     assert (found.regressed, found.newly_regressed) == (is_open, is_new)
     assert found.state_of(found.series[0]).startswith(state)
-    notes = tuple(found.acknowledged.values())
-    counted = standing(found.series, found.report, notes, frozenset(), at(100))
+    review = reviewed(levels, acknowledges=acknowledges, better=better)
+    counted = standing(review, frozenset(), at(100))
     assert ("Regression" in {kind for kind, _ in counted.groups}) == is_open, "metrics go by the same"
-    row = benchmark_of(found.run, found.series, found.report, found.acknowledged, {}, at(100))
+    row = benchmark_of(review, {}, at(100))
     assert (row.state in FAILING) == is_open, "the page of benchmarks goes by the same"
 
 

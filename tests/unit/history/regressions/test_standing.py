@@ -11,8 +11,10 @@ from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history import metrics as table
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.judge import judge
+from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.series import Kind, Point, Series
 from fournos.history.regressions.standing import CONFIRMING, Standing, counts, standing
+from tests.unit.cli.test_stored import run
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 QUIET = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 100.8, 99.2, 100.1, 99.9, 100.4, 99.6]
@@ -33,7 +35,7 @@ def of(
     under_way: frozenset[str] = frozenset(),
     now: datetime = NOW,
 ) -> Standing:
-    return standing(found, judge(found), known, under_way, now)
+    return standing(SeriesReview(run("newest"), found, judge(found), known), under_way, now)
 
 
 def test_noise_is_nothing() -> None:

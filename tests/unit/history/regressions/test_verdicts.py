@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, near
+from fournos.history.regressions.acknowledge import Acknowledgement, covering, near
 from fournos.history.regressions.baseline import baseline_values
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import judge
@@ -27,11 +27,11 @@ def test_a_distance_from_the_baseline_stays_acknowledged_while_it_grows() -> Non
     known = [Acknowledgement.of(drift(30), "cheaper", "me", at(50))]
     for length in range(30, 60):
         current = series([100 - index * 0.3 + index % 3 for index in range(length)])
-        assert acknowledged(drift(length), current, known), length
-    assert acknowledged(drift(59), current, known, at(50))
-    assert not acknowledged(drift(59), current, known, at(51)), "the baseline was pinned after that"
+        assert covering(drift(length), current, known), length
+    assert covering(drift(59), current, known, at(50))
+    assert not covering(drift(59), current, known, at(51)), "the baseline was pinned after that"
     earlier = [replace(known[0], at=at(58))]
-    assert not acknowledged(drift(40), current, earlier), "it was acknowledged of a later change"
+    assert not covering(drift(40), current, earlier), "it was acknowledged of a later change"
 
 
 @pytest.mark.parametrize(("number", "meant"), [(27, False), (28, True), (30, True), (32, True), (33, False)])
