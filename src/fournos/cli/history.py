@@ -189,15 +189,14 @@ async def vacuum(
 
 @verb(webhook, "test")
 async def webhook_test(cli: Cli) -> int:
-    """Send a message that is about nothing to the webhook of messages about results. Exit code 1 if it fails.
+    """Send a test message to each webhook of messages about results. Exit code 1 if one fails.
 
-    The URL is not shown. It runs where its file can be read, such as in the pod.
+    No URL is shown. It runs where their file can be read, such as in the pod.
 
     \b
     kubectl -n fournos-history exec deploy/fournos-history -- fournos history webhook test
     """
     try:
-        from fournos.history.alerts.body import sample
         from fournos.history.alerts.webhook import webhook_of
     except ImportError as error:
         raise Fail(f"{error.name} is missing", fix=remedy("history")) from error
@@ -207,12 +206,11 @@ async def webhook_test(cli: Cli) -> int:
             "there is no webhook: FOURNOS_HISTORY_WEBHOOK_URL_FILE is not set",
             fix="run it in the pod of the history, or set it to a file with the URL",
         )
-    outcome = await webhook_of(settings).post(sample())
-    if outcome.failure:
-        cli.output.say(f"It was not taken: {outcome.failure}")
-        return Exit.FAILED
-    cli.output.say("It was taken.")
-    return Exit.OK
+    outcomes = await webhook_of(settings).test()
+    for selector, outcome in outcomes.items():
+        said = f"was not taken: {outcome.failure}" if outcome.failure else "was taken."
+        cli.output.say(f"{selector}: it {said}" if selector else f"It {said}")
+    return Exit.FAILED if any(outcome.failure for outcome in outcomes.values()) else Exit.OK
 
 
 @asynccontextmanager

@@ -87,8 +87,9 @@ class HistorySettings(StoreSettings):
     )
     webhook_url_file: str = Field(
         "",
-        description="File with the URL to which confirmed changes and silent series are sent, such as that "
-        "of a mounted Secret; while it is not there, they are not sent",
+        description="File with the URL to which confirmed changes and silent series are sent, or with a line "
+        "`SELECTOR URL` for each of several, such as that of a mounted Secret; while it is not there, they "
+        "are not sent",
     )
     webhook_secret_file: str = Field(
         "", description="File with the key of the header X-Fournos-Signature; without it no signature"

@@ -47,7 +47,7 @@ class Delivery(StrEnum):
     FAILED = "Failed"
     """The receiver did not take it."""
     GONE = "Gone"
-    """What it is about does not exist any more, so it was not sent."""
+    """What it is about does not exist any more, or it is for nobody, so it was not sent."""
 
 
 SETTLED: Final = frozenset({Delivery.SENT, Delivery.RESENDING, Delivery.GONE})

@@ -29,7 +29,7 @@ class SendOutcome:
     down: bool = False
     """The receiver takes no message now."""
     gone: bool = False
-    """What the message is about does not exist any more."""
+    """What the message is about does not exist any more, or it is for nobody."""
 
     @property
     def delivery(self) -> Delivery:

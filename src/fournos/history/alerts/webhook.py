@@ -1,4 +1,4 @@
-"""Sends the body of a message to the URL in a file.  The URL is a secret: no log and no error has it."""
+"""Sends the body of a message to a URL in a file.  The URL is a secret: no log and no error has it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import aiohttp
 from yarl import URL
 
 from fournos.engine.runtime.clock import Clock, SystemClock
-from fournos.history.alerts.body import body, signature
+from fournos.history.alerts.body import body, sample, signature
 from fournos.history.alerts.due import News
 from fournos.history.alerts.receiver import NewsContext, SendOutcome
+from fournos.history.alerts.routes import WebhookRoute, chosen, routes
+from fournos.history.records import Run
 from fournos.history.settings import HistorySettings
 
 LIMIT: Final = 10.0
@@ -55,14 +57,26 @@ class WebhookReceiver:
         return Path(self._url_file).exists()
 
     async def send(self, news: News, context: NewsContext) -> SendOutcome:
-        return await self.post(body(news, context, page=self._page))
+        return await self.post(body(news, context, page=self._page), context.run)
 
-    async def post(self, content: bytes) -> SendOutcome:
-        """Sends once, and again after each of the pauses while the receiver is down."""
+    async def post(self, content: bytes, run: Run | None = None) -> SendOutcome:
+        """Sends to the URL for messages about this run."""
         try:
-            url, secret = _url(self._url_file), _key(self._secret_file)
+            route, secret = chosen(_routes(self._url_file), run), _key(self._secret_file)
         except (OSError, ValueError) as error:
             return SendOutcome(_reason(error), down=True)
+        return await self._insist(route.url, secret, content) if route else SendOutcome(gone=True)
+
+    async def test(self) -> dict[str, SendOutcome]:
+        """Sends a message that is about nothing to each URL; returns selector → what became of it."""
+        try:
+            routes, secret = _routes(self._url_file), _key(self._secret_file)
+        except (OSError, ValueError) as error:
+            return {"": SendOutcome(_reason(error), down=True)}
+        return {route.selector: await self._insist(route.url, secret, sample()) for route in routes}
+
+    async def _insist(self, url: URL, secret: bytes, content: bytes) -> SendOutcome:
+        """Sends once, and again after each of the pauses while the receiver is down."""
         outcome = await self._post(url, secret, content)
         for pause in self._pauses:
             if not outcome.down:
@@ -99,15 +113,9 @@ def _outcome(status: int) -> SendOutcome:
     return SendOutcome(f"status {status}", down=status >= 500 or status in _LATER)
 
 
-def _url(path: str) -> URL:
+def _routes(path: str) -> list[WebhookRoute]:
     """Raises OSError or ValueError."""
-    try:
-        url = URL(_read(path).decode(), encoded=True)
-    except ValueError:
-        url = URL()
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError("the file of FOURNOS_HISTORY_WEBHOOK_URL_FILE has no URL of http or https")
-    return url
+    return routes(_read(path).decode())
 
 
 def _key(path: str) -> bytes:

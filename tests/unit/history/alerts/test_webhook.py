@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from fournos.history.alerts.due import due
 from fournos.history.alerts.receiver import SendOutcome
 from fournos.history.alerts.webhook import SIGNATURE, WebhookReceiver
 from tests.unit.cli.api import Api, Program
+from tests.unit.cli.test_stored import run
 from tests.unit.history.alerts.test_due import DROP, NOW, judged, series
 from tests.world.server import VirtualClock
 
@@ -169,3 +171,39 @@ async def test_a_test_message_says_what_became_of_it(
 def test_without_a_webhook_the_test_says_where_to_run_it() -> None:
     result = Program(Api())("history", "webhook", "test")
     assert result.exit_code == 2 and "in the pod of the history" in result.stderr
+
+
+async def test_the_first_line_that_matches_has_the_message(
+    receiver: Receiver, webhook: Callable[..., WebhookReceiver], tmp_path: Path
+) -> None:
+    (tmp_path / "url").write_text(
+        f"# who gets what\nowner=ann {receiver.url}/ann\nteam in (a, b),stage!=dev {receiver.url}/teams\n"
+    )
+    runs = [
+        replace(run("one"), owner="ann", labels={"team": "a"}),
+        replace(run("two"), owner="bob", labels={"team": "b"}),
+        replace(run("three"), owner="bob", labels={"team": "b", "stage": "dev"}),
+        None,
+    ]
+    outcomes = [await webhook().post(b"{}", each) for each in runs]
+    assert [path.rpartition("/")[2] for path, _, _ in receiver.requests] == ["ann", "teams"]
+    assert outcomes == [SendOutcome(), SendOutcome(), SendOutcome(gone=True), SendOutcome(gone=True)]
+    assert await webhook().test() == {"owner=ann": SendOutcome(), "team in (a, b),stage!=dev": SendOutcome()}
+
+
+async def test_a_line_without_a_selector_takes_the_rest(
+    receiver: Receiver, webhook: Callable[..., WebhookReceiver], tmp_path: Path
+) -> None:
+    (tmp_path / "url").write_text(f"owner=ann {receiver.url}/ann\n{receiver.url}/rest\n")
+    for each in (replace(run("two"), owner="bob"), None):
+        assert await webhook().post(b"{}", each) == SendOutcome()
+    assert {path.rpartition("/")[2] for path, _, _ in receiver.requests} == {"rest"}
+
+
+async def test_a_wrong_selector_is_named_by_its_line(
+    receiver: Receiver, webhook: Callable[..., WebhookReceiver], tmp_path: Path
+) -> None:
+    (tmp_path / "url").write_text(f"{receiver.url}\nowner==,,= {receiver.url}\n")
+    outcome = await webhook().post(b"{}")
+    assert outcome.failure == "line 2 of the webhook's file begins with no label selector" and outcome.down
+    assert not receiver.requests
