@@ -20,7 +20,6 @@ KUEUES_OWN = (
     "test_differences.py::test_kueue_copied_owners_and_finalizers",
     "test_differences.py::test_kueue_kept_what_its_worker_evicts",
     "test_differences.py::test_kueue_deleted_what_others_made",
-    "test_differences_workers.py::test_kueue_waited_for_one_that_hangs",
     "test_differences_workers.py::test_kueue_counted_from_its_last_look",
 )
 """What its adapter for other clusters did before 0.19, where it does something else since."""

@@ -177,16 +177,9 @@ async def one_beside(fleet: Fleet, seconds: float) -> bool:
         return False
 
 
-@BEFORE_019
-async def test_kueue_waited_for_one_that_hangs(built_in: Fleet) -> None:
+async def test_kueue_waits_for_one_that_hangs(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
         assert not await one_beside(built_in, 6)
-
-
-@SINCE_019
-async def test_kueue_does_not_wait(built_in: Fleet) -> None:
-    async with Players(built_in, [FOO]).working():
-        assert await one_beside(built_in, 30)
 
 
 async def test_ours_does_not_wait(fleet: Fleet) -> None:

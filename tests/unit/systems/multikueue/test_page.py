@@ -1,4 +1,4 @@
-"""docs/multikueue.md: which tests show the lines of its table, for either adapter; and its sample."""
+"""docs/multikueue.md: which tests show the lines of its table, for each column; and its sample."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from devcluster import manifests
 ROOT = Path(__file__).resolve().parents[4]
 TESTS = ROOT / "tests" / "integration" / "multikueue"
 
-SHOWN_BY = {
+SHOWN_BY: dict[str, tuple[str, ...]] = {
     "`controllerName` of the AdmissionCheck": (
         "test_dispatch.test_kueues_own_adapter",
         "test_dispatch.test_ours",
     ),
     "who wins": (
-        "test_differences.test_kueue_takes_the_first_with_quota",
+        "test_differences.test_kueue_took_the_first_with_quota",
+        "test_differences.test_kueue_takes_the_first_that_admits",
         "test_differences.test_ours_takes_the_first_that_admits",
     ),
     "evicted by its worker": (
-        "test_differences.test_kueue_keeps_what_its_worker_evicts",
+        "test_differences.test_kueue_kept_what_its_worker_evicts",
+        "test_differences.test_kueue_dispatches_anew_what_its_worker_evicts",
         "test_faults.test_evictions_and_restarts",
     ),
     "evicted on the manager": (
@@ -28,11 +30,13 @@ SHOWN_BY = {
         "test_faults.test_evictions_and_restarts",
     ),
     "what travels": (
-        "test_differences.test_kueue_copies_owners_and_finalizers",
-        "test_differences.test_ours_does_not",
+        "test_differences.test_kueue_copied_owners_and_finalizers",
+        "test_differences.test_kueue_copies_labels_and_annotations",
+        "test_differences.test_ours_copies_labels_and_annotations",
     ),
     "an object of that name on the worker that somebody else made": (
-        "test_differences.test_kueue_deletes_what_others_made",
+        "test_differences.test_kueue_deleted_what_others_made",
+        "test_differences.test_kueue_leaves_what_others_made",
         "test_differences.test_ours_asks_another_worker",
     ),
     "a worker without one kind's CRD": (
@@ -40,7 +44,8 @@ SHOWN_BY = {
         "test_differences_workers.test_ours_takes_other_kinds_there",
     ),
     "a worker that cannot be reached": (
-        "test_differences_workers.test_kueue_counts_from_its_last_look",
+        "test_differences_workers.test_kueue_counted_from_its_last_look",
+        "test_differences_workers.test_kueue_counts_from_the_loss",
         "test_differences_workers.test_ours_counts_from_the_loss",
     ),
     "a worker that hangs": (
@@ -81,14 +86,16 @@ def test_every_line_is_shown() -> None:
     assert lines() == list(SHOWN_BY)
 
 
-def test_what_is_only_read_of_newer_kueues_says_where() -> None:
-    """By the release that brought it, or as read in the source; what is unchanged needs neither."""
+def test_what_newer_kueues_do_otherwise_has_a_test_of_its_own() -> None:
+    """And the release that brought it; what is the same, one test shows on both versions."""
     page = (ROOT / "docs" / "multikueue.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if line.startswith(tuple(f"| {name} |" for name in SHOWN_BY))]
-    assert len(rows) == len(SHOWN_BY)
-    for row in rows:
-        read = row.split(" | ")[2]
-        assert read in ("the same", "yes") or re.search(r"\((0\.1[5-9]|\*source\*)", read), row
+    rows = {name: line for line in page.splitlines() for name in SHOWN_BY if line.startswith(f"| {name} |")}
+    assert rows.keys() == SHOWN_BY.keys()
+    for name, row in rows.items():
+        newer = row.split(" | ")[2]
+        differs = re.search(r"\(0\.1[5-9]", newer) is not None
+        assert differs or newer.startswith(("the same", "yes")), row
+        assert len(SHOWN_BY[name]) == (3 if differs else 2), row
 
 
 def test_by_tests_that_exist() -> None:
