@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.errors import ConflictError, RefusedError
 from fournos.client.repeat import found_anew, repeat
@@ -21,9 +21,10 @@ from fournos.insight.differences import SpecDifference
 from fournos.insight.snapshots import namespaces
 from fournos.insight.source import or_error
 from fournos.insight.unknown_names import UNKNOWN, unknown_names
-from fournos.insight.values import count, name_of, spec_of, status_of
+from fournos.insight.values import count, name_of, spec_of
 from fournos.web.errors import PageError
 from fournos.web.routes import Action, Call, Done, Page, ShownPage
+from fournos.web.runs.choices import FormChoices, form_choices
 from fournos.web.runs.estimates import of_spec
 from fournos.web.runs.filters import Filters
 from fournos.web.runs.job_form import (
@@ -47,9 +48,9 @@ from fournos.web.written import Written
 _LATEST: Final = 5
 """The newest jobs that are offered to begin with."""
 _SERVER: Final = "server"
+"""The rule of a violation that only the API server has found."""
 _ALL_THE_SAME: Final = "force"
 """The button that submits a job although nothing has the name of its cluster, Pipeline or GPU."""
-"""The rule of a violation that only the API server has found."""
 _FIELD: Final = re.compile(r"(?<![\w.])(?:spec|metadata)(?:\.\w++)++(?=[:\[])")
 
 
@@ -82,12 +83,14 @@ async def _data(
     origin: Origin | None,
     asked: AskedJobs | None = None,
     start: str = "",
+    choices: FormChoices | None = None,
 ) -> Mapping[str, Any]:
     wrong: dict[str, list[str]] = {}
     violations = asked.wrong if asked else ()
     for one in violations:
         wrong.setdefault(input_of(one.field.removeprefix("spec.")), []).append(one.message)
     namespace = await _namespace(call, form)
+    choices = choices or await form_choices(call, namespace, form.get("pipeline", ""))
     first, others = groups(again=origin is not None)
     differs = {input_of(one.path) for one in changes(origin, asked)} if origin and asked else set()
     folded = {*(one.path for one in others), LABELS.path, *(["metadata.namespace"] if origin else [])}
@@ -101,7 +104,8 @@ async def _data(
         "wrong": wrong,
         "refused": any(one.rule == _SERVER for one in violations),
         "unknown": any(one.rule == UNKNOWN for one in violations),
-        "known": await _known(call),
+        "names": choices.names,
+        "params": choices.inputs(form),
         "namespaces": () if call.site.jobs_namespace else await _namespaces(call),
         "presets": PRESETS,
         "latest": await _latest(call),
@@ -131,19 +135,6 @@ def _second(difference: SpecDifference, asked: AskedJobs) -> str:
 
 def _shown(value: Any) -> str:
     return "" if value is None else text(value)
-
-
-async def _known(call: Call) -> Mapping[str, list[str]]:
-    """Values that are suggested, by field."""
-    found = await or_error(call.viewer.source.list(FOURNOS_CLUSTER, namespace=call.site.clusters_namespace))
-    clusters = [] if isinstance(found, KubeError) else found.items
-    gpus = {
-        str(gpu.get("shortName"))
-        for one in clusters
-        for gpu in (status_of(one).get("hardware") or {}).get("gpus") or ()
-        if gpu.get("shortName")
-    }
-    return {"cluster": sorted(map(name_of, clusters)), "hardware.gpuType": sorted(gpus)}
 
 
 async def _latest(call: Call) -> list[Key]:
@@ -183,7 +174,11 @@ async def act(call: Call, form: Mapping[str, str]) -> Done | ShownPage:
     origin = await _origin(call, form)
     base = origin.manifest if origin else {}
     # A hundred jobs of a form as large as one may be take a second.
-    asked = await asyncio.to_thread(wanted, form, base, await _namespace(call, form))
+    namespace = await _namespace(call, form)
+    choices = await form_choices(call, namespace, form.get("pipeline", ""))
+    if form.get("do") == "fields":
+        return ShownPage(PAGE, await _data(call, form, origin, choices=choices))
+    asked = await asyncio.to_thread(wanted, form, base, namespace, choices.inputs(form))
     if asked.wrong:
         return ShownPage(PAGE, await _data(call, form, origin, asked), status=422)
     if form.get("do") not in ("submit", _ALL_THE_SAME):

@@ -47,6 +47,8 @@ _CHANGED: Final = (
 )
 """The fields that are changed from one run to the next; those of an earlier job that stay are folded away."""
 LABELS: Final = Field("labels", "Labels of the job, to find it by.", InputKind.PAIRS)
+PARAMS: Final = "params."
+"""The inputs of single parameters: this and the name."""
 PRESETS: Final = (
     ("Any cluster with GPUs", "exclusive=false&hardware.gpuCount=1"),
     ("Hold a cluster", "lockOnly=true"),
@@ -76,6 +78,8 @@ def input_of(path: str) -> str:
     """The input of a field: its own, the one that holds it, or the first one in it; else the path."""
     if path.startswith("metadata.labels"):
         return LABELS.path
+    if path.startswith(PARAMS):
+        return path
     for one in inputs():
         if path == one.path or path.startswith((f"{one.path}.", f"{one.path}[")):
             return one.path
@@ -102,15 +106,19 @@ class AskedJobs:
         return [varied(self.manifest, values) for values in combinations(self.axes)]
 
 
-def wanted(form: Mapping[str, str], base: Obj, namespace: str) -> AskedJobs:
-    """Returns the jobs of a filled-in form.  Metadata of `base` are kept where the form has none."""
-    values, wrong = values_of(inputs(), form)
+def wanted(form: Mapping[str, str], base: Obj, namespace: str, params: Sequence[Field] = ()) -> AskedJobs:
+    """Returns the jobs of a filled-in form.  Metadata of `base` are kept where the form has none.
+
+    `params` are the inputs of single parameters.
+    """
+    values, wrong = values_of([*inputs(), *params], form)
     manifest = skeleton()
     own = base.get("metadata") or {}
     manifest["metadata"] = {name: value for name, value in own.items() if name not in ("labels", "namespace")}
     manifest["spec"] = {}
     for path, value in values.items():
-        assign(manifest, field_path(path), value, asked=path)
+        name = path.removeprefix(PARAMS)
+        assign(manifest, field_path(path) if name == path else ["spec", "params", name], value, asked=path)
     axes: Mapping[str, Sequence[Any]] = {}
     try:
         labels = value_of(LABELS, form.get(LABELS.path, ""))
@@ -147,7 +155,21 @@ def filled(manifest: Obj) -> dict[str, str]:
         for part in field.path.split("."):
             value = (value or {}).get(part)
         form[field.path] = text_of(field, value)
+    params = dict(spec_of(manifest).get("params") or {})
+    texts = {name: _single(value) for name, value in params.items()}
+    form |= {f"{PARAMS}{name}": text for name, text in texts.items() if text}
+    others = {name: value for name, value in params.items() if not texts[name]}
+    form["params"] = text_of(_by_path()["params"], others or None)
     return form
+
+
+def _single(value: Any) -> str:
+    """The text of a parameter in an input of its own; "" if it would be read otherwise there."""
+    lines = value if isinstance(value, list) else [value]
+    one_line = all(
+        isinstance(line, str) and line == line.strip() and len(line.splitlines()) == 1 for line in lines
+    )
+    return "\n".join(lines) if one_line else ""
 
 
 # --- what differs from an earlier job --------------------------------------------------------------

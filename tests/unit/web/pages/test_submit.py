@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import PIPELINE
 from fournos.client.submission import MATRIX_LABEL
-from fournos.engine.kube.errors import AlreadyExistsError, InvalidError, KubeError
-from fournos.engine.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.web.pages import submit
 from fournos.web.routes import Done, ShownPage
 from tests.unit.cli.api import Api
@@ -36,7 +37,8 @@ async def preview(api: Api, form: dict[str, str]) -> tuple[int, str]:
 
 async def test_the_form_suggests_what_the_fleet_has() -> None:
     html = await shown(submit.PAGE, call(Api(cluster("cluster-1", ("h200", 8)))))
-    assert '<option value="cluster-1">' in html and '<option value="h200">' in html
+    assert "<option>cluster-1</option>" in html and "<option>h200</option>" in html
+    assert '<datalist id="known-hardware.gpuCount"><option value="1"><option value="2">' in html
     assert 'name="owner" type="text" value="ann"' in html
 
 
@@ -173,3 +175,41 @@ async def test_a_name_that_nothing_has_is_refused_unless_it_is_meant() -> None:
     assert 'value="force">Submit all the same' in html
     assert isinstance(await submit.act(call(api), {**form, "do": "force"}), Done)
     assert len(api.writes) == 1
+
+
+def _pipeline(name: str, *params: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": NS}, "spec": {"params": list(params)}}
+
+
+def _with_pipelines() -> Api:
+    api = Api()
+    api.add(PIPELINE, _pipeline("train", {"name": "MODEL", "description": "Which one", "default": "llama"}))
+    api.add(PIPELINE, _pipeline("serve", {"name": "rates", "type": "array", "default": ["1", "2"]}))
+    api.add(WORKLOAD_PRIORITY_CLASS, {"metadata": {"name": "high"}})
+    return api
+
+
+async def test_the_parameters_of_the_pipeline_are_fields() -> None:
+    api = _with_pipelines()
+    html = await shown(submit.PAGE, call(api, query={"pipeline": "train"}))
+    assert '<option value="serve">' in html and "<option>high</option>" in html
+    assert 'name="params.MODEL"' in html and "Which one" in html and 'placeholder="llama"' in html
+    assert "params.rates" not in html
+    form = {**FORM, "pipeline": "serve", "params.rates": "4\n8", "do": "fields"}
+    status, html = await preview(api, form)
+    assert status == 200 and 'name="params.rates"' in html and "4\n8</textarea>" in html
+    status, html = await preview(api, {**form, "do": "preview"})
+    assert status == 200 and "rates:" in text(html) and "params.MODEL" not in html
+
+
+async def test_a_parameter_of_another_pipeline_stays_and_is_named() -> None:
+    _, html = await preview(_with_pipelines(), {**FORM, "pipeline": "serve", "params.MODEL": "x"})
+    assert 'name="params.MODEL"' in html and "The Pipeline declares no such parameter." in html
+
+
+async def test_a_person_without_the_right_to_pipelines_types_them() -> None:
+    api = _with_pipelines()
+    for kind in (PIPELINE, WORKLOAD_PRIORITY_CLASS):
+        api.fails["list", kind] = ForbiddenError("no", status=403)
+    html = await shown(submit.PAGE, call(api, query={"pipeline": "train", "params.MODEL": "x"}))
+    assert 'name="params.MODEL" type="text" value="x"' in html and "<option>high</option>" not in html
