@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -12,10 +12,12 @@ from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli
+from fournos.cli.errors import Fail
 from fournos.cli.formatting import phase_text
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import table
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Obj, uid_of
+from fournos.insight.caches import ObjectCaches
 from fournos.insight.job_row import JobRow
 from fournos.insight.selection import matches, newest_first, wanted_labels, wanted_phases
 from fournos.insight.values import between, display_name, moment, since, spec_of, status_of
@@ -76,6 +78,9 @@ async def list_jobs(
             help="Show the value of this label in a column; repeat it, or write several with commas.",
         ),
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--watch", "-w", help="Then print the row of each job that changes, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """List jobs, newest first.
 
@@ -88,10 +93,13 @@ async def list_jobs(
     fournos list -o name --phase Failed | xargs fournos delete --yes
     fournos list --all-time --owner perf-team
     fournos list --all-clusters           as --all-time
+    fournos list --phase active -w        and go on as they change
     """
     phases = wanted_phases(phase or ())
     labels = [name for given in label_columns or () for name in given.split(",") if name]
     if all_time or all_clusters:
+        if follow:
+            raise Fail("--watch shows jobs that exist, not the history", fix="leave out --all-time")
         await _all_time(
             cli,
             phases,
@@ -105,24 +113,56 @@ async def list_jobs(
             labels=labels,
         )
         return
+
+    def selected(listed: Sequence[Obj]) -> list[Obj]:
+        return newest_first(
+            job for job in listed if matches(job, phases=phases, owner=owner, cluster=cluster)
+        )
+
+    def lines(jobs: Sequence[Obj]) -> list[Text]:
+        wide, width = cli.output.form is Format.WIDE, cli.output.width
+        return view(jobs, now=cli.world.now(), wide=wide, labels=labels, namespaces=everywhere, width=width)
+
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace
         listed = (await session.api.list(FOURNOS_JOB, namespace=namespace, selector=selector)).items
-    now = cli.world.now()
-    jobs = newest_first(job for job in listed if matches(job, phases=phases, owner=owner, cluster=cluster))
-    if order:
-        jobs.sort(key=lambda job: _rank(JobRow.of(job), order, now))
-    if cli.output.objects(FOURNOS_JOB, jobs):
-        return
-    if not jobs:
-        where = "any namespace" if everywhere else f"namespace {namespace}"
-        which = "No such jobs" if listed else "No jobs"
-        cli.output.hint(f"{which} in {where}.")
-        return
-    wide = cli.output.form is Format.WIDE
-    width = cli.output.width
-    rows = view(jobs, now=now, wide=wide, labels=labels, namespaces=everywhere, width=width)
-    cli.output.lines(rows)
+        jobs = selected(listed)
+        if order:
+            now = cli.world.now()
+            jobs.sort(key=lambda job: _rank(JobRow.of(job), order, now))
+        if cli.output.objects(FOURNOS_JOB, jobs):
+            pass
+        elif jobs:
+            cli.output.lines(lines(jobs))
+        else:
+            where = "any namespace" if everywhere else f"namespace {namespace}"
+            cli.output.hint(f"{'No such jobs' if listed else 'No jobs'} in {where}.")
+        if not follow:
+            return
+        async with ObjectCaches(session.api, {FOURNOS_JOB: namespace}) as caches:
+            async for now_selected, changed in _changes(caches, namespace, selector, selected, jobs):
+                if not cli.output.objects(FOURNOS_JOB, changed):
+                    rows = zip(now_selected, lines(now_selected)[1:], strict=True)
+                    cli.output.lines([line for job, line in rows if job in changed])
+
+
+async def _changes(
+    caches: ObjectCaches,
+    namespace: str,
+    selector: str,
+    selected: Callable[[Sequence[Obj]], list[Obj]],
+    shown: Sequence[Obj],
+) -> AsyncIterator[tuple[list[Obj], list[Obj]]]:
+    """Yields all selected jobs and those whose row has changed, at each change; `shown` are known already."""
+    before = {uid_of(job): JobRow.of(job) for job in shown}
+    while True:
+        listed = await caches.list(FOURNOS_JOB, namespace=namespace, selector=selector)
+        jobs = selected(listed.items)
+        rows = {uid_of(job): JobRow.of(job) for job in jobs}
+        if changed := [job for job in jobs if before.get(uid_of(job)) != rows[uid_of(job)]]:
+            yield jobs, changed
+        before = rows
+        await caches.change()
 
 
 async def _all_time(

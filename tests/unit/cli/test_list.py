@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 
 import pytest
 import yaml
 
+from fournos.api.kinds import FOURNOS_JOB
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import ago, job
 
@@ -144,3 +148,22 @@ def test_no_jobs_is_no_failure_and_no_output() -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     assert "No jobs in namespace bench." in result.stderr
     assert json.loads(Program(Api())("list", "-o", "json").stdout)["items"] == []
+
+
+def test_watching_prints_the_row_of_each_job_that_changes() -> None:
+    api = some_jobs()
+    for found in api.objects[FOURNOS_JOB].values():
+        found["metadata"]["resourceVersion"] = "1"  # type: ignore[index]
+    api.script = [("MODIFIED", job("busy", "Succeeded", created=ago(minutes=10), labels={"team": "a"}))]
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    result = Program(api)("list", "-w", "-l", "team=a")
+    timer.join()
+    assert result.exit_code == 130
+    rows = [line.split()[:2] for line in result.stdout.splitlines()]
+    assert rows == [["NAME", "PHASE"], ["busy", "Running"], ["busy", "Succeeded"]]
+
+
+def test_the_history_is_not_watched() -> None:
+    result = Program(some_jobs())("list", "-w", "--all-time")
+    assert result.exit_code == 2 and "leave out --all-time" in result.stderr
