@@ -17,6 +17,7 @@ from fournos.engine.kube.kinds import (
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     ENDPOINT_SLICE,
+    LEASE,
     NAMESPACE,
     SELF_SUBJECT_ACCESS_REVIEW,
     VALIDATING_WEBHOOKS,
@@ -27,7 +28,7 @@ from fournos.insight.doctor.facts import VaultHealth
 from fournos.insight.doctor.finding import DoctorFinding, Level
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS
-from tests.unit.insight.doctor.healthy import active, authority, crds, obj, webhooks
+from tests.unit.insight.doctor.healthy import active, authority, crds, lease, obj, webhooks
 
 
 class Server(Api):
@@ -46,6 +47,7 @@ class Server(Api):
         self.add(CLUSTER_QUEUE, obj("all", spec=spec, status=active()))
         self.add(RESOURCE_FLAVOR, obj("cluster-1"))
         self.add(NAMESPACE, obj(NS))
+        self.add(LEASE, lease(NOW, namespace=NS))
         self.add(VALIDATING_WEBHOOKS, webhooks(authority(NOW + timedelta(days=30))))
         slice_ = {**obj("s", namespace=NS, labels={"kubernetes.io/service-name": "fournos-webhooks"})}
         self.add(ENDPOINT_SLICE, {**slice_, "endpoints": [{}]})

@@ -12,6 +12,7 @@ from fournos.insight.doctor.facts import DoctorFacts, VaultHealth
 from fournos.insight.doctor.finding import DoctorFinding, Level, unreadable
 from fournos.insight.doctor.kueue import check_kueue
 from fournos.insight.doctor.needs import check_rights
+from fournos.insight.doctor.operators import check_operator
 from fournos.insight.doctor.queues import check_queues
 from fournos.insight.doctor.versions import check_versions
 from fournos.insight.doctor.webhooks import check_webhooks
@@ -33,6 +34,7 @@ def examine(facts: DoctorFacts, now: datetime) -> list[DoctorFinding]:
         *check_queues(facts),
         *check_rights(facts.rights, namespace=place.namespace, clusters=place.clusters),
         *check_webhooks(facts, now),
+        check_operator(facts, facts.server_time if isinstance(facts.server_time, datetime) else now),
         *check_clocks(facts),
         *([check_history(facts.history)] if facts.history is not None else ()),
         *([check_vault(facts.vault)] if facts.vault else ()),

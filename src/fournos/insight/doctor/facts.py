@@ -17,6 +17,7 @@ from fournos.engine.kube.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     ENDPOINT_SLICE,
+    LEASE,
     MUTATING_WEBHOOKS,
     NAMESPACE,
     VALIDATING_WEBHOOKS,
@@ -38,6 +39,7 @@ KUEUE_CONFIGURATION: Final = Key(KUEUE_NAMESPACE, "kueue-manager-config")
 TEKTON_INFO: Final = Key("tekton-pipelines", "pipelines-info")
 HISTORY: Final = "/apis/history.fournos.dev/v1/namespaces/{}/runs?limit=1"
 """The path of a read that the history answers from its store."""
+OPERATOR_LEASE: Final = "fournos"
 WORKLOAD_CRD: Final = Key("", "workloads.kueue.x-k8s.io")
 KUEUE_ROLE: Final = "kueue-fournos-kinds"
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
@@ -109,6 +111,8 @@ class DoctorFacts:
     endpoints: Mapping[Key, Read[tuple[Obj, ...]]] = field(default_factory=dict)
     """Service of a webhook → its EndpointSlices."""
     rights: Mapping[Permission, Read[bool]] = field(default_factory=dict)
+    lease: Read[Obj] | None = None
+    """The Lease of the operator that serves the namespace of the jobs."""
     history: Read[bytes] | None = None
     """The answer to a read of the history."""
     vault: VaultHealth | None = None
@@ -138,9 +142,10 @@ async def gather(
         (CLUSTER_ROLE_BINDING, Key("", KUEUE_ROLE)),
         (NAMESPACE, Key("", place.namespace)),
         (CUSTOM_RESOURCE_DEFINITION, WORKLOAD_CRD),
+        (LEASE, Key(place.namespace, OPERATOR_LEASE)),
     ]
     singles = await _each(single, lambda one: server.get(*one))
-    tekton, kueue, kueue_role, namespace, workload_crd = singles.values()
+    tekton, kueue, kueue_role, namespace, workload_crd, lease = singles.values()
     return DoctorFacts(
         place,
         kubernetes,
@@ -162,6 +167,7 @@ async def gather(
         webhooks=webhooks,
         endpoints=await _each(services, lambda key: _slices(server, key)),
         rights=await _each(rights, lambda right: _may(server, right)),
+        lease=lease,
         history=await or_error(server.raw_get(HISTORY.format(place.namespace))),
         vault=vault,
     )

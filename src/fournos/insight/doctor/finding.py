@@ -23,7 +23,7 @@ class DoctorFinding:
     """What was found about one thing.  A warning or a fault has a fix."""
 
     area: str
-    """Versions, CRDs, Kueue, Queues, Rights, Webhooks, Clocks, History or Vault."""
+    """Versions, CRDs, Kueue, Queues, Rights, Webhooks, Operator, Clocks, History or Vault."""
     what: str
     level: Level
     text: str = ""

@@ -34,6 +34,12 @@ def obj(
     return {"metadata": meta, "spec": spec or {}, "status": status or {}, **rest}
 
 
+def lease(renewed: datetime, *, namespace: str = "bench") -> dict[str, Any]:
+    """The Lease of the operator."""
+    spec = {"holderIdentity": "fournos-0", "renewTime": renewed.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+    return obj("fournos", namespace=namespace, spec=spec)
+
+
 def active(status: str = "True", **fields: str) -> dict[str, Any]:
     return {"conditions": [{"type": "Active", "status": status, **fields}]}
 
@@ -107,6 +113,7 @@ def facts(**changes: Any) -> DoctorFacts:
         },
         flavors=(obj("cluster-1"),),
         webhooks=(webhooks(authority(NOW + timedelta(days=90))),),
+        lease=lease(NOW),
         endpoints={SERVICE: ({**obj("slice"), "endpoints": [{"conditions": {"ready": True}}]},)},
         rights={right: True for need in NEEDS for right in need.rights(PLACE.namespace, PLACE.clusters)},
     )

@@ -23,8 +23,9 @@ from fournos.insight.doctor.crds import check_crds, differences
 from fournos.insight.doctor.examine import check_history, check_vault, examine
 from fournos.insight.doctor.facts import VaultHealth
 from fournos.insight.doctor.finding import Level, faults
+from fournos.insight.doctor.operators import check_operator
 from fournos.insight.doctor.versions import check_versions
-from tests.unit.insight.doctor.healthy import NOW, crds, deployment, facts
+from tests.unit.insight.doctor.healthy import NOW, crds, deployment, facts, lease, obj
 
 FORBIDDEN = ForbiddenError("no", status=403)
 JOBS = "fournosjobs.fournos.dev"
@@ -38,7 +39,7 @@ def test_a_healthy_cluster_has_neither_fault_nor_warning() -> None:
     findings = examine(facts(), NOW)
     assert {one.level for one in findings} == {Level.OK}
     assert {one.area for one in findings} == {
-        *("Versions", "CRDs", "Kueue", "Queues", "Rights", "Webhooks", "Clocks")
+        *("Versions", "CRDs", "Kueue", "Queues", "Rights", "Webhooks", "Operator", "Clocks")
     }
     assert faults(findings) == 0
 
@@ -176,6 +177,29 @@ def test_crds_that_are_absent_refused_or_unreadable() -> None:
         assert levels(check_crds(facts(crds={**crds(), JOBS: found})))[JOBS] is level
     optional = "appwrappers.workload.codeflare.dev"
     assert optional not in levels(check_crds(facts(crds={**crds(), optional: absent})))
+
+
+# --- the operator ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "level", "text"),
+    [
+        (lease(NOW - timedelta(seconds=20)), Level.OK, "fournos-0 serves it"),
+        (
+            lease(NOW - timedelta(minutes=5)),
+            Level.FAULT,
+            "fournos-0 served it until 5m ago, and nobody does since",
+        ),
+        (obj("fournos", spec={"holderIdentity": ""}), Level.FAULT, "no operator serves it now"),
+        (NotFoundError("no", status=404), Level.FAULT, "no operator has a Lease here: nobody serves it"),
+        (ForbiddenError("no", status=403), Level.UNKNOWN, "you may not read it"),
+    ],
+)
+def test_the_operator_of_the_namespace(found: Any, level: Level, text: str) -> None:
+    shown = check_operator(facts(lease=found), NOW)
+    assert (shown.level, shown.text) == (level, text)
+    assert bool(shown.fix) == (level is Level.FAULT)
 
 
 # --- clocks ------------------------------------------------------------------------------------------
