@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
@@ -12,9 +13,11 @@ from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.options import Format
+from fournos.cli.output import table
 from fournos.cli.submit import RepeatOption, WatchOption, documents_of
 from fournos.cli.watch import ENDS, follow_to_end
 from fournos.client.asynchronous import AsyncClient
+from fournos.client.frames import field_of
 from fournos.client.jobs import AsyncJob
 from fournos.client.submission import MATRIX_LABEL, axis
 from fournos.insight.values import count, is_terminal, phase_of
@@ -132,10 +135,19 @@ async def matrix(
         if wait:
             await client.wait_all(jobs, progress=lambda ended, of, job: _progress(cli, ended, of, job))
     if not cli.output.objects(FOURNOS_JOB, [job.raw for job in jobs]):
-        cli.output.lines(f"{job.name} {job.phase}" if wait else f"{job.name} submitted" for job in jobs)
+        rows = [
+            [job.name, job.phase if wait else "submitted", *(_varied(job, path) for path in varied)]
+            for job in jobs
+        ]
+        cli.output.lines(table((), rows, width=cli.output.width))
         chosen = jobs[0].raw["metadata"]["labels"][MATRIX_LABEL]
         cli.output.hint(f"{count(len(jobs), 'job')}: fournos list -l {MATRIX_LABEL}={chosen}")
     return max((ENDS[job.phase] for job in jobs), default=0) if wait else 0
+
+
+def _varied(job: AsyncJob, path: str) -> str:
+    value = field_of(job.raw, path)
+    return f"{path}={value if isinstance(value, str) else json.dumps(value)}"
 
 
 def _progress(cli: Cli, ended: int, of: int, job: AsyncJob) -> None:

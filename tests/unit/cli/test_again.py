@@ -67,7 +67,11 @@ def test_a_matrix_submits_every_combination(file: str) -> None:
     axes = ("--axis", "env.MODEL=a,'2'", "--axis", "exclusive=true,false")
     result = Program(api)("matrix", "-f", file, *axes, "--key", "k", "--label", "sweep")
     assert result.exit_code == 0, result.stderr
-    assert [line.split()[1] for line in result.stdout.splitlines()] == ["submitted"] * 4
+    lines = [line.split()[1:] for line in result.stdout.splitlines()]
+    assert lines[:2] == [
+        ["submitted", "env.MODEL=a", "exclusive=true"],
+        ["submitted", "env.MODEL=a", "exclusive=false"],
+    ]
     assert "4 jobs: fournos list -l fournos.dev/matrix=sweep" in result.stderr
     sent = [write[1]["spec"] for write in api.writes]
     assert sorted((spec["env"]["MODEL"], spec["exclusive"]) for spec in sent) == [
@@ -97,7 +101,10 @@ def test_a_matrix_is_waited_for(file: str) -> None:
         stored["status"] = {"phase": phase}  # type: ignore[index]
     result = Program(api)(*arguments[:-2], "--wait")
     assert result.exit_code == 1
-    assert result.stdout == f"{names[0]} Succeeded\n{names[1]} Failed\n"
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        [names[0], "Succeeded", "env.MODEL=a"],
+        [names[1], "Failed", "env.MODEL=b"],
+    ]
     assert "2 of 2: " in result.stderr
 
 
