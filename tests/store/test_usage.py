@@ -174,6 +174,10 @@ async def test_the_route_and_the_client(store: HistoryStore, history: AsyncHisto
         await history.usage(namespace="other")
     assert (await history.usage(since=now - timedelta(hours=2.5))).hours == pytest.approx(1.0)
     assert (await history.usage(until=now - timedelta(hours=2.5))).hours == pytest.approx(1.0)
+    halves = (await history.usage(since=now - timedelta(hours=4), until=now, parts=2)).parts
+    assert [round(sum(one.hours for one in half.clusters), 6) for half in halves] == [2.0, 0.0]
+    with pytest.raises(RefusedError, match="parts"):
+        await history.usage(parts=101)
     with pytest.raises(RefusedError, match="since: must be before until"):
         await history.usage(since=now + timedelta(hours=1))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.text import Text
@@ -13,13 +13,17 @@ from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.listing import EverywhereOption
 from fournos.cli.options import AllClustersOption
-from fournos.cli.output import table
+from fournos.cli.output import sparkline, table
 from fournos.cli.stored import history_of
 from fournos.engine.api.durations import parse_ttl
 from fournos.insight.values import count
 
 if TYPE_CHECKING:
     from fournos.history.usage import Share, Usage
+
+
+PARTS: Final = 30
+"""Bars of the line over the period."""
 
 
 class By(StrEnum):
@@ -62,7 +66,7 @@ async def usage(
         raise Fail(f"{since} is not a length of time", fix="write a length such as 12h or 30d")
     async with cli.session() as session:
         history = history_of(session, all_clusters=all_clusters)
-        used = await history.usage(since=cli.world.now() - length, everywhere=everywhere)
+        used = await history.usage(since=cli.world.now() - length, parts=PARTS, everywhere=everywhere)
     if cli.output.structured:
         from fournos.history.api.wire import adapter
         from fournos.history.usage import Usage
@@ -70,6 +74,9 @@ async def usage(
         cli.output.data(adapter(Usage).dump_python(used, mode="json"))
         return
     cli.output.say(f"{used.hours:.1f} GPU-hours in {count(used.runs, 'run')} since {since} ago")
+    gpus = [part.gpus(part.owners) for part in used.parts]
+    if any(gpus):
+        cli.output.say(f"GPUs in use: {sparkline(gpus)} {min(gpus):.1f} to {max(gpus):.1f}")
     for name, shares in _shares(used).items():
         if shares and by in (None, name):
             cli.output.say("")

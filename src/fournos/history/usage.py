@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar, Final, NamedTuple
 
@@ -47,6 +47,22 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class UsagePart:
+    """What was used in a part of the period."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    since: datetime
+    until: datetime
+    owners: tuple[Share, ...] = ()
+    clusters: tuple[Share, ...] = ()
+
+    def gpus(self, shares: Iterable[Share]) -> float:
+        """The GPUs that these shares of the part had on average."""
+        return sum(share.hours for share in shares) / ((self.until - self.since).total_seconds() / 3600)
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """The usage of a period; the largest share first."""
 
@@ -59,6 +75,8 @@ class Usage:
     clusters: tuple[Share, ...]
     projects: tuple[Share, ...]
     gpu_types: tuple[Share, ...]
+    parts: tuple[UsagePart, ...] = ()
+    """The same by time, the oldest first, where it was asked for."""
 
 
 class Sum(NamedTuple):
@@ -71,24 +89,47 @@ class Sum(NamedTuple):
     runs: int
 
 
-def usage(uses: Iterable[Use], since: datetime, until: datetime) -> Usage:
+def periods(since: datetime, until: datetime, count: int) -> list[tuple[datetime, datetime]]:
+    """Divides a period into `count` equal ones, the oldest first."""
+    length = (until - since) / max(1, count)
+    return [(since + number * length, since + (number + 1) * length) for number in range(count)]
+
+
+def part(since: datetime, until: datetime, used: Usage) -> UsagePart:
+    """Returns the usage of a part of a period as such."""
+    return UsagePart(since, until, used.owners, used.clusters)
+
+
+def usage(uses: Iterable[Use], since: datetime, until: datetime, *, parts: int = 0) -> Usage:
     """Adds up what was used from `since` to `until`; a run counts with the time within."""
-    return added(
+    uses = list(uses)
+    by_time = tuple(part(begin, end, usage(uses, begin, end)) for begin, end in periods(since, until, parts))
+    total = added(
         Sum(of, name, hours, 1)
         for one in uses
         if (hours := _hours(one, since, until)) is not None
         for of, name in zip(SHARED, (one.owner, one.cluster, one.project, one.gpu_type), strict=True)
     )
+    return replace(total, parts=by_time)
 
 
 def together(usages: Iterable[Usage]) -> Usage:
-    """Adds up the usage of several namespaces."""
-    return added(
-        Sum(of, share.name, share.hours, share.runs)
-        for one in usages
-        for of in SHARED
-        for share in getattr(one, of)
-    )
+    """Adds up the usage of several namespaces in one period."""
+    usages = list(usages)
+    by_time = tuple(map(joined, zip(*(each.parts for each in usages), strict=True)))
+    return replace(added(_sums(usages, SHARED)), parts=by_time)
+
+
+def joined(parts: Sequence[UsagePart]) -> UsagePart:
+    """Adds up parts of one time, or of times that follow each other."""
+    return part(parts[0].since, parts[-1].until, added(_sums(parts, ("owners", "clusters"))))
+
+
+def _sums(used: Iterable[Usage] | Iterable[UsagePart], shared: Iterable[str]) -> Iterator[Sum]:
+    for each in used:
+        for of in shared:
+            for share in getattr(each, of):
+                yield Sum(of, share.name, share.hours, share.runs)
 
 
 def added(sums: Iterable[Sum]) -> Usage:
@@ -107,7 +148,8 @@ def added(sums: Iterable[Sum]) -> Usage:
         for of in SHARED
     }
     owners = shares["owners"]
-    return Usage(sum(one.hours for one in owners), sum(one.runs for one in owners), **shares)
+    hours, runs = sum(one.hours for one in owners), sum(one.runs for one in owners)
+    return Usage(hours, runs, owners, shares["clusters"], shares["projects"], shares["gpu_types"])
 
 
 def _hours(one: Use, since: datetime, until: datetime) -> float | None:

@@ -8,8 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from fournos.cli.usage import PARTS
 from fournos.history.api.wire import body
-from fournos.history.usage import Share, Usage
+from fournos.history.usage import Share, Usage, UsagePart
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS
 
@@ -20,13 +21,17 @@ USED = Usage(
     (Share("cluster-1", 40.0, 6),),
     (),
     (Share("a100", 40.0, 6),),
+    tuple(
+        UsagePart(NOW - timedelta(hours=2 - hour), NOW - timedelta(hours=1 - hour), (Share("ann", gpus, 1),))
+        for hour, gpus in enumerate((2.0, 8.0))
+    ),
 )
 
 
 def program(*, days: int = 7, everywhere: bool = False) -> Program:
     api = Api()
     where = "" if everywhere else f"/namespaces/{NS}"
-    query = urlencode({"since": (NOW - timedelta(days=days)).isoformat()})
+    query = urlencode({"since": (NOW - timedelta(days=days)).isoformat(), "parts": PARTS})
     api.stored = {f"/apis/history.fournos.dev/v1{where}/usage?{query}": body(USED, Usage)}
     return Program(api)
 
@@ -34,12 +39,13 @@ def program(*, days: int = 7, everywhere: bool = False) -> Program:
 def test_all_tables_that_have_rows() -> None:
     lines = program()("usage").stdout.splitlines()
     assert lines[0] == "40.0 GPU-hours in 6 runs since 7d ago"
-    assert [line.split() for line in lines[2:5]] == [
+    assert lines[1] == "GPUs in use: ▁█ 2.0 to 8.0"
+    assert [line.split() for line in lines[3:6]] == [
         ["OWNER", "GPU-HOURS", "SHARE", "RUNS"],
         ["ann", "30.0", "75%", "2"],
         ["none", "10.0", "25%", "4"],
     ]
-    assert "CLUSTER" in lines[6] and "GPU-TYPE" in lines[9] and len(lines) == 11, "no project has any"
+    assert "CLUSTER" in lines[7] and "GPU-TYPE" in lines[10] and len(lines) == 12, "no project has any"
 
 
 def test_one_table_of_all_namespaces() -> None:

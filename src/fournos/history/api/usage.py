@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
@@ -13,7 +14,7 @@ from fournos.history.api.errors import BadRequestError
 from fournos.history.api.parameters import Scoped, Texts, Time
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.store.usage import used
-from fournos.history.usage import Usage
+from fournos.history.usage import Usage, part, periods
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -26,6 +27,7 @@ class Period(Scoped):
 
     since: Time | None = Field(None, description="Begin (RFC 3339); without it, seven days before the end.")
     until: Time | None = Field(None, description="End (RFC 3339), now at the latest.")
+    parts: int = Field(0, ge=0, le=100, description="Also the usage of so many equal parts of the period.")
     kind: Texts = Field((FOURNOS_JOB.kind,), description="Kind of the object, such as FournosJob.")
 
 
@@ -36,15 +38,21 @@ async def get_usage(service: HistoryService, call: ApiCall) -> Usage:
     since = asked.since or until - PERIOD
     if since >= until:
         raise BadRequestError("since: must be before until, which is now at the latest")
-    return await used(
-        await service.store(),
-        since,
-        until,
-        namespaces=call.scope.namespaces,
-        cluster=call.scope.cluster,
-        namespace=call.namespace,
-        kinds=asked.kind,
-    )
+    store, scope = await service.store(), call.scope
+
+    async def within(begin: datetime, end: datetime) -> Usage:
+        return await used(
+            store,
+            begin,
+            end,
+            namespaces=scope.namespaces,
+            cluster=scope.cluster,
+            namespace=call.namespace,
+            kinds=asked.kind,
+        )
+
+    parts = [part(*period, await within(*period)) for period in periods(since, until, asked.parts)]
+    return replace(await within(since, until), parts=tuple(parts))
 
 
 ROUTES: Final = (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from markupsafe import Markup
 
@@ -18,6 +18,10 @@ _RIGHT: Final = 12
 _TOP: Final = 12
 _BOTTOM: Final = 32
 _TEXT: Final = Markup('<text x="{:.1f}" y="{}" text-anchor="{}">{}</text>')
+_BAR: Final = Markup(
+    '<rect class="dot series-{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
+    "<title>{}</title></rect>"
+)
 _DOT: Final = Markup('<circle class="dot series-{}" cx="{:.1f}" cy="{:.1f}" r="3"/>')
 _MARK: Final = Markup(
     '<line class="mark" data-state="{}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"><title>{}</title></line>'
@@ -29,6 +33,8 @@ _GRID: Final = Markup(
     '<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>'
     '<text x="{}" y="{:.1f}" text-anchor="end">{:.4g}</text>'
 )
+Axis: TypeAlias = Callable[[float], float]
+"""A value → its place in the drawing."""
 COLOURS: Final = 8
 """Colours of lines in the style sheet; further lines begin with the first one again."""
 
@@ -84,6 +90,8 @@ class Plot:
     """The value of the pinned run: a horizontal line."""
     dots: bool = False
     """True: points only, without lines between them."""
+    bars: bool = False
+    """True: the lines, which have the same x, are stacked as bars."""
 
     @property
     def data(self) -> str:
@@ -147,8 +155,10 @@ def _draw(plot: Plot) -> Markup:
     if not points:
         return Markup()
     level = [] if plot.baseline is None else [plot.baseline]
-    low, high = _range([*(y for _, y in points), *level], plot.band)
-    left, right = min(x for x, _ in points), max(x for x, _ in points)
+    ys = _sums(plot.lines) if plot.bars else [y for _, y in points]
+    low, high = _range([*ys, *level, *([0.0] if plot.bars else [])], plot.band)
+    room = 0.5 if plot.bars else 0.0
+    left, right = min(x for x, _ in points) - room, max(x for x, _ in points) + room
 
     def across(x: float) -> float:
         share = (x - left) / (right - left) if right > left else 0.5
@@ -176,7 +186,9 @@ def _draw(plot: Plot) -> Markup:
                 mark.state.lower(), across(mark.x), across(mark.x), _TOP, HEIGHT - _BOTTOM, mark.text
             )
         )
-    for number, line in enumerate(plot.lines):
+    if plot.bars:
+        parts += _bars(plot.lines, across, up)
+    for number, line in enumerate(() if plot.bars else plot.lines):
         parts.append(_line(number % COLOURS, [(across(x), up(y)) for x, y in line.points], dots=plot.dots))
     parts += _bottom(plot, left, right, across)
     return Markup('<svg class="plot" aria-hidden="true" viewBox="0 0 {} {}">{}</svg>').format(
@@ -194,6 +206,23 @@ def _range(values: Sequence[float], band: PlotBand | None) -> tuple[float, float
     return (low if low == 0 else low - margin), high + margin
 
 
+def _sums(lines: Sequence[PlotLine]) -> list[float]:
+    """The heights of stacked bars."""
+    return [sum(values) for values in zip(*([y for _, y in line.points] for line in lines), strict=True)]
+
+
+def _bars(lines: Sequence[PlotLine], across: Axis, up: Axis) -> Iterator[Markup]:
+    below: dict[float, float] = {}
+    for number, line in enumerate(lines):
+        for x, y in line.points:
+            base = below.get(x, 0.0)
+            below[x] = base + y
+            if y:
+                left, top = across(x - 0.4), up(base + y)
+                size = across(x + 0.4) - left, up(base) - top
+                yield _BAR.format(number % COLOURS, left, top, *size, f"{line.name}: {y:.4g}")
+
+
 def _line(colour: int, points: Sequence[tuple[float, float]], *, dots: bool) -> Markup:
     drawn = Markup()
     if not dots:
@@ -204,7 +233,7 @@ def _line(colour: int, points: Sequence[tuple[float, float]], *, dots: bool) -> 
     return drawn
 
 
-def _bottom(plot: Plot, left: float, right: float, across: Any) -> list[Markup]:
+def _bottom(plot: Plot, left: float, right: float, across: Axis) -> list[Markup]:
     if plot.labels:
         last = len(plot.labels) - 1
         shown = [(0.0, plot.labels[0], "start")]

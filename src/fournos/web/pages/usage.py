@@ -16,9 +16,15 @@ from fournos.insight import fleet
 from fournos.insight.facts import everywhere
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
+from fournos.web.runs.usage_charts import by_cluster, by_owner
 
-PERIODS: Final = (("1d", "One day", 1), ("7d", "7 days", 7), ("30d", "30 days", 30), ("90d", "90 days", 90))
-"""Value in the address, title, days."""
+PERIODS: Final = (
+    ("1d", "One day", 1, 24),
+    ("7d", "7 days", 7, 28),
+    ("30d", "30 days", 30, 30),
+    ("90d", "90 days", 90, 30),
+)
+"""Value in the address, title, days, and parts of the plots."""
 RESOURCE: Final = Resource("history.fournos.dev", "v1", "Usage", "usage")
 """What rules of the history's API name."""
 _FRESH: Final = 60.0
@@ -35,20 +41,23 @@ class UsageRead:
 
 async def gather(call: Call) -> Mapping[str, Any]:
     wanted = call.query.get("period", "7d")
-    name, _, days = next((one for one in PERIODS if one[0] == wanted), PERIODS[1])
+    name, _, days, parts = next((one for one in PERIODS if one[0] == wanted), PERIODS[1])
     since = call.now - timedelta(days=days)
 
     async def read() -> UsageRead:
         try:
-            return await _stored(call, since)
+            return await _stored(call, since, parts)
         except (NoHistoryError, NotAllowedError):
             jobs = await everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace)
-            return UsageRead(usage(filter(None, map(of_job, jobs)), since, call.now), stored=False)
+            return UsageRead(
+                usage(filter(None, map(of_job, jobs)), since, call.now, parts=parts), stored=False
+            )
 
     read_usage = await call.site.memo.get(("usage", call.viewer.csrf, name), _FRESH, read)
     site = call.site
     now = await fleet.read(call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now, most=0)
     total = read_usage.usage
+    begins, heat = by_cluster(total)
     return {
         "periods": PERIODS,
         "period": name,
@@ -62,16 +71,19 @@ async def gather(call: Call) -> Mapping[str, Any]:
             ("Project", total.projects),
             ("GPU type", total.gpu_types),
         ),
+        "owners": by_owner(total),
+        "begins": begins,
+        "heat": heat,
         "idle": fleet.idle_locks(now.clusters),
         "command": _command(*read_usage.namespaces, days) if len(read_usage.namespaces) == 1 else "",
     }
 
 
-async def _stored(call: Call, since: datetime) -> UsageRead:
+async def _stored(call: Call, since: datetime, parts: int) -> UsageRead:
     history = call.viewer.client.history
     namespaces = tuple(await recorded_namespaces(call, RESOURCE))
     rows = [
-        await history.usage(since=since, everywhere=not namespace, namespace=namespace or None)
+        await history.usage(since=since, parts=parts, everywhere=not namespace, namespace=namespace or None)
         for namespace in namespaces
     ]
     return UsageRead(together(rows), stored=True, namespaces=namespaces)

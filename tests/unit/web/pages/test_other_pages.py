@@ -11,7 +11,7 @@ import pytest
 
 from fournos.engine.kube.resource import Resource
 from fournos.history.api.wire import body
-from fournos.history.usage import Share, Usage
+from fournos.history.usage import Share, Usage, UsagePart
 from fournos.web.pages import health, kind, kinds, usage
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago, job
@@ -61,13 +61,25 @@ async def test_the_history_adds_up_each_namespace_that_may_be_read() -> None:
     since = (NOW - timedelta(days=30)).isoformat()
     for namespace, hours in (("a", 1.5), ("b", 2.5)):
         share = (Share(f"of-{namespace}", hours, 6000),)
-        found = Usage(hours, 6000, share, (), (), ())
-        query = urlencode({"since": since})
+        found = Usage(hours, 6000, share, (Share("cluster-1", hours, 6000),), (), ())
+        half = timedelta(days=15)
+        parts = [(NOW - 2 * half, NOW - half, 0.0), (NOW - half, NOW, 360.0 if namespace == "a" else 720.0)]
+        found = replace(
+            found,
+            parts=tuple(
+                UsagePart(begin, end, (Share(f"of-{namespace}", used, 1),), (Share("cluster-1", used, 1),))
+                for begin, end, used in parts
+            ),
+        )
+        query = urlencode({"since": since, "parts": 30})
         path = f"/apis/history.fournos.dev/v1/namespaces/{namespace}/usage?{query}"
         api.stored[path] = body(found, Usage)
     asked = call(api, rights=Reader(()), query={"period": "30d"})
     asked = replace(asked, site=replace(asked.site, jobs_namespace="", caches=Spaces()))  # type: ignore[arg-type]
-    html = text(await shown(usage.PAGE, asked))
+    page = await shown(usage.PAGE, asked)
+    assert "<title>of-a: 1</title>" in page and "<title>of-b: 2</title>" in page, "GPUs on average"
+    assert '<td class="number shade-0"></td><td class="number shade-5">3.0</td>' in page
+    html = text(page)
     assert "command line" not in html, "no one request has this sum"
     assert "4.0 GPU-hours in 12000 runs" in html.replace(",", "")
     assert "of-a" in html and "of-b" in html and "are counted" not in html
@@ -78,7 +90,7 @@ async def test_the_command_shows_the_same() -> None:
     since = NOW - timedelta(days=7)
     api = Api()
     path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/usage"
-    api.stored[f"{path}?{urlencode({'since': since.isoformat()})}"] = body(
+    api.stored[f"{path}?{urlencode({'since': since.isoformat(), 'parts': 28})}"] = body(
         Usage(1.0, 1, (), (), (), ()), Usage
     )
     assert f'data-copy="fournos usage -n {NS} --since 7d"' in await shown(usage.PAGE, call(api))

@@ -1,0 +1,70 @@
+"""The usage of a period by time: GPUs of owners as bars, GPUs of clusters as shades.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from fournos.history.usage import Share, Usage, UsagePart, joined
+from fournos.web.charts.plot import Plot, PlotLine
+
+OWNERS: Final = 6
+"""Owners with bars of their own, those with most GPU-hours; the others share one."""
+COLUMNS: Final = 10
+"""Times of a cluster that are shown side by side."""
+SHADES: Final = 5
+"""Shades of the style sheet; 0 is none."""
+_NONE: Final = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """The cells of a cluster, the oldest first."""
+
+    name: str
+    cells: Sequence[tuple[float, int]]
+    """GPUs on average, and their shade."""
+
+
+def begins(parts: Sequence[UsagePart]) -> list[str]:
+    """When each part begins: the hour where parts are shorter than a day, else the day."""
+    by_hour = bool(parts) and parts[0].until - parts[0].since < timedelta(days=1)
+    return [f"{each.since:{'%d %b %H:%M' if by_hour else '%d %b'}}" for each in parts]
+
+
+def by_owner(used: Usage) -> Plot | None:
+    """GPUs by owner over time; None without a part in which any was used."""
+    largest = [share.name for share in used.owners[:OWNERS]]
+    others = [share.name for share in used.owners[OWNERS:]]
+    stacks: list[tuple[str, tuple[str, ...]]] = [(name or _NONE, (name,)) for name in largest]
+    stacks += [(f"{len(others)} others", tuple(others))] if others else []
+    lines = [
+        PlotLine(title, [(float(x), _gpus(part, part.owners, names)) for x, part in enumerate(used.parts)])
+        for title, names in stacks
+    ]
+    if not used.parts or not any(y for line in lines for _, y in line.points):
+        return None
+    return Plot("GPUs in use, by owner", lines, y_title="GPUs", labels=begins(used.parts), bars=True)
+
+
+def by_cluster(used: Usage) -> tuple[list[str], list[HeatRow]]:
+    """The begin of each column, and one row a cluster, that with most GPU-hours first."""
+    number = len(used.parts)
+    size = next((size for size in range(1, number) if number % size == 0 and number <= COLUMNS * size), 1)
+    parts = [joined(used.parts[first : first + size]) for first in range(0, number, size)]
+    rows = {
+        share.name: [_gpus(part, part.clusters, (share.name,)) for part in parts] for share in used.clusters
+    }
+    most = max((gpus for row in rows.values() for gpus in row), default=0.0)
+    heat = [HeatRow(name, [(gpus, _shade(gpus, most)) for gpus in row]) for name, row in rows.items()]
+    return begins(parts), heat
+
+
+def _gpus(part: UsagePart, shares: Iterable[Share], names: Sequence[str]) -> float:
+    return part.gpus(share for share in shares if share.name in names)
+
+
+def _shade(value: float, most: float) -> int:
+    return 0 if value <= 0 else max(1, round(value / most * SHADES))
