@@ -118,12 +118,15 @@ _RECORDED: Final[Mapping[str, Callable[[ComparedRun], bool]]] = {
     "the engine's revision": lambda subject: bool(
         subject.provenance.get("engine") or not subject.spec.get("executionEngine")
     ),
+    "nodes": lambda subject: bool(subject.provenance.get("nodes")),
+    "the target's Kubernetes": lambda subject: bool(
+        subject.provenance.get("target") or subject.spec.get("clusterless")
+    ),
 }
 """What may be recorded of a run → whether it is."""
 _NEVER_RECORDED: Final = (
     "ConfigMaps and Secrets",
-    "nodes",
-    "versions of the target (Kubernetes, driver)",
+    "drivers of the target",
 )
 
 
@@ -132,12 +135,13 @@ def causes(
 ) -> tuple[str, ...]:
     """The differences of provenance between two runs in one line each: what may have caused a change.
 
-    `names`: those of the runs.  Results of tasks are left out: they follow from a change.
+    `names`: those of the runs.  Results of tasks are left out: they follow from a change.  Nodes come last:
+    they differ between many runs.
     """
     found = _section(Section.PROVENANCE, _comparable((before, after)), names)
     return tuple(
         f"{one.path} {one.values[0] or '-'} -> {one.values[1] or '-'}"
-        for one in found
+        for one in sorted(found, key=lambda difference: difference.path.startswith("nodes."))
         if not _TASK_RESULT.match(one.path)
     )
 

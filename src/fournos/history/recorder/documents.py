@@ -151,6 +151,8 @@ def _provenance(observed: ObservedObject, what: Fingerprint) -> dict[str, Any]:
         "source": (status.get("provenance") or {}).get("refSource"),
         "tasks": tasks_of(name_of(obj), _believed(observed)),
         "images": _images(observed.children.task_runs, observed.children.pods),
+        "nodes": _nodes(observed.children.pods),
+        "target": _target(observed.target),
         "resolveImage": (status_of(obj).get("resolved") or {}).get("resolveImage"),
         "engine": _engine(obj),
     }
@@ -187,6 +189,17 @@ def _maker(pod: Obj) -> str:
     """The task of a pod; that of a resolve Job has none, and a name that no other run has."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return "resolve" if any(one.get("kind") == "Job" for one in owners) else task_of(pod)
+
+
+def _nodes(pods: Iterable[Obj]) -> dict[str, str]:
+    """Returns the node of each task's pod."""
+    return {_maker(pod): str(spec_of(pod)["nodeName"]) for pod in pods if spec_of(pod).get("nodeName")}
+
+
+def _target(cluster: Obj | None) -> dict[str, str]:
+    """Returns the versions of a FournosCluster, as far as Hearth knows them; a ResourceFlavor tells none."""
+    version = (status_of(cluster or {}).get("connection") or {}).get("version")
+    return {"kubernetes": str(version)} if version else {}
 
 
 def _engine(obj: Obj) -> dict[str, Any]:

@@ -166,6 +166,8 @@ def test_what_differs_comes_first() -> None:
         (Section.HARDWARE, "driver: 550 | 560"),
     ]
     assert causes(one.provenance, other.provenance) == ("images[0].digest sha256:1 -> sha256:2",)
+    before, after = ({**each.provenance, "nodes": {"run": name}} for each, name in ((one, "a"), (other, "b")))
+    assert causes(before, after)[1:] == ("nodes.run a -> b",), "they come last"
     assert differences([one, one]) == ()
 
 
@@ -235,7 +237,7 @@ def test_text() -> None:
         "section  difference  a  b",
         "spec     env.A       1  2",
         "Not recorded: the Pipeline; the Tasks that it names (steps, scripts, defaults); image digests; "
-        "ConfigMaps and Secrets; nodes; versions of the target (Kubernetes, driver)",
+        "nodes; the target's Kubernetes; ConfigMaps and Secrets; drivers of the target",
         "",
         "KPI                            unit         noise  a    b   change  verdict",
         "scaling (model_name=llama)     t/s / users  -      25   25  +0.0%   "
@@ -251,11 +253,13 @@ def test_that_nothing_differs_is_not_said_of_what_is_not_recorded() -> None:
     whole: dict[str, Any] = {
         "images": {"run/main": {"imageID": "sha256:1"}},
         "pipelineSpec": {"tasks": [task]},
+        "nodes": {"run": "node-1"},
+        "target": {"kubernetes": "v1.36.2"},
     }
     spec = {"pipeline": "p"}
     runs = [run(name, kpi(1), spec=spec, provenance=whole) for name in "ab"]
     found = compare(runs, {})
-    never = ("ConfigMaps and Secrets", "nodes", "versions of the target (Kubernetes, driver)")
+    never = ("ConfigMaps and Secrets", "drivers of the target")
     assert found.differences == () and found.not_recorded == never
     named = {**whole, "pipelineSpec": {"tasks": [{"name": "run", "taskRef": {"name": "bench"}}]}}
     less = compare(
@@ -264,6 +268,8 @@ def test_that_nothing_differs_is_not_said_of_what_is_not_recorded() -> None:
     assert less.not_recorded == (
         "the Tasks that it names (steps, scripts, defaults) of c",
         "image digests of c",
+        "nodes of c",
+        "the target's Kubernetes of c",
         *never,
     )
     engine = [run(name, kpi(1), spec={**spec, "executionEngine": {"forge": {}}}) for name in "ab"]

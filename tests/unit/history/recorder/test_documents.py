@@ -35,8 +35,25 @@ def pod(name: str, owner: str, **labels: str) -> dict[str, Any]:
             "labels": labels,
             "ownerReferences": [{"kind": owner, "name": "x", "uid": "u", "controller": True}],
         },
+        "spec": {"nodeName": "node-1"},
         "status": {"containerStatuses": [{"name": "main", "image": "i", "imageID": f"sha256:{owner}"}]},
     }
+
+
+def test_nodes_and_the_version_of_the_target_are_recorded() -> None:
+    job = {"metadata": {"name": "job", "namespace": "n", "uid": "u"}, "spec": {}}
+    pods = (pod("job-x7k2m-run-pod", "TaskRun", **{TASK_LABEL: "run"}),)
+    hearth = {"metadata": {"name": "c"}, "status": {"connection": {"version": "v1.36.2"}}}
+    flavor = {"metadata": {"name": "c"}, "spec": {}}
+    for target, known in ((hearth, {"target": {"kubernetes": "v1.36.2"}}), (flavor, {}), (None, {})):
+        seen = ObservedObject(
+            Key("n", "job"), FOURNOS_JOB, obj=job, children=Children(pods=pods), target=target
+        )
+        provenance = documents_of(seen, fingerprint_of(job, None))[Document.PROVENANCE]
+        assert {name: provenance[name] for name in ("nodes", "target") if name in provenance} == {
+            "nodes": {"run": "node-1"},
+            **known,
+        }
 
 
 def test_images_have_names_that_are_the_same_in_every_run() -> None:
