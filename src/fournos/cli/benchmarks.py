@@ -112,7 +112,7 @@ def _table(shown: Sequence[Benchmark], *, everywhere: bool, wide: bool, width: i
             own.append([run.name, f"{more} more", *["-"] * 6])
         rows += [[*about, *row] for row in own]
     places = (["NAMESPACE"] if everywhere else []) + (["OWNER"] if wide else [])
-    return table([*places, *header], rows, width=width)
+    return table([*places, *header], rows, width=width, spare=("NOISE",))
 
 
 def _row(benchmark: Benchmark, kpi: BenchmarkKpi) -> list[str | Text]:

@@ -259,9 +259,11 @@ def _table(
         for row, wide_cells in zip(rows, wide or ((),) * len(rows), strict=True)
     ]
     first = 0 if namespaces else 1
-    return table(("NAMESPACE", *header)[first:], [line[first:] for line in cells], width=width)
+    columns = ("NAMESPACE", *header)[first:]
+    return table(columns, [line[first:] for line in cells], width=width, spare=_SPARE)
 
 
+_SPARE: Final = ("GPUS", "RAN", "OWNER", "CLUSTER")
 _WIDE: Final = ("PIPELINE", "EXCLUSIVE", "PRIORITY", "ATTEMPT", "DISPLAY NAME")
 
 

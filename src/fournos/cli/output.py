@@ -18,6 +18,8 @@ from fournos.engine.api.text import escaped, escaped_json, escaped_line
 from fournos.engine.kube.resource import Obj, Resource
 
 GAP = 2
+LEGIBLE = 32
+"""Characters of the last column that are worth more than another column."""
 
 
 class _Console(Console):
@@ -117,14 +119,30 @@ def without_bookkeeping(obj: Obj) -> dict[str, Any]:
 
 
 def table(
-    header: Sequence[str], rows: Iterable[Sequence[str | Text]], *, width: int | None = None
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    width: int | None = None,
+    spare: Sequence[str] = (),
 ) -> list[Text]:
-    """Returns aligned columns without trailing blanks; the last column is cut to the width."""
+    """Returns aligned columns without trailing blanks; the last column is cut to the width.
+
+    Where the others leave less than LEGIBLE characters for it, the columns `spare` are left out, the first of
+    them first.
+    """
     cells = [[Text(name, style="bold") for name in header]] if header else []
     cells += [[_cell(cell) for cell in row] for row in rows]
     if not cells:
         return []
     widths = [max(row[index].cell_len for row in cells) for index in range(len(cells[0]))]
+    names = list(header)
+    for name in spare:
+        needed = min(widths[-1], LEGIBLE) + sum(room + GAP for room in widths[:-1])
+        if width and needed > width and name in names:
+            place = names.index(name)
+            del names[place], widths[place]
+            for row in cells:
+                del row[place]
     lines = []
     for row in cells:
         line = Text()

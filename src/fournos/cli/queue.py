@@ -60,4 +60,4 @@ def view(waiting: Sequence[QueueEntry], now: datetime, *, width: int | None) -> 
         )
         for one in waiting
     ]
-    return table(header, rows, width=width)
+    return table(header, rows, width=width, spare=("PRIORITY", "NAMESPACE", "OWNER"))

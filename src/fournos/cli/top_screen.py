@@ -201,4 +201,4 @@ def _waiting(jobs: Sequence[JobLine], now: datetime, width: int | None) -> list[
         for one in jobs
     ]
     header = ("  JOB", "PHASE", "OWNER", "PLACE", "GPUS", "FOR", "WHY")
-    return table(header, rows, width=width) if rows else []
+    return table(header, rows, width=width, spare=("GPUS", "OWNER", "PHASE")) if rows else []

@@ -100,10 +100,16 @@ def test_a_list_is_sorted_in_every_format(order: str, sorted_names: list[str]) -
     assert [line.split()[0] for line in lines] == sorted_names
 
 
-def test_a_narrow_terminal_cuts_the_last_column() -> None:
-    lines = Program(some_jobs(), env={"COLUMNS": "80"})("list").stdout.splitlines()
-    assert all(len(line) <= 80 for line in lines)
-    assert lines[2].endswith("…")
+def test_a_narrow_terminal_drops_columns_before_it_cuts_words() -> None:
+    def lines(columns: int) -> list[str]:
+        shown: list[str] = Program(some_jobs(), env={"COLUMNS": str(columns)})("list").stdout.splitlines()
+        assert all(len(line) <= columns for line in shown)
+        return shown
+
+    head, _, young, *_ = lines(80)
+    assert "GPUS" not in head and "OWNER" in head and young.endswith("Waiting for a cluster")
+    head, _, young, *_ = lines(36)
+    assert head.split() == ["NAME", "PHASE", "AGE", "MESSAGE"] and young.endswith("…")
 
 
 def test_a_pipe_gets_the_whole_message() -> None:
