@@ -25,10 +25,9 @@ from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.store import HistoryStore
 from fournos.history.store.announcements import KEPT, Announcements
 from fournos.history.store.patrol import standings, watch_results
-from fournos.history.store.review import review
 from fournos.history.store.verdicts import Verdicts
 from tests.history import NAMESPACE_UID, at
-from tests.store.test_review import history, measured
+from tests.store.test_review import findings, history, measured
 from tests.waiting import until
 from tests.world.harness import DiedError
 from tests.world.server import Connection, Server
@@ -59,10 +58,10 @@ class Receiver:
         return self.outcome
 
 
-async def drop(store: HistoryStore) -> None:
+async def drop(store: HistoryStore) -> Identity:
+    """Returns the newest run."""
     await history(store)
-    for number in range(20, 26):
-        await measured(store, number, 60 + number % 3)
+    return [await measured(store, number, 60 + number % 3) for number in range(20, 26)][-1]
 
 
 async def look(store: HistoryStore, receiver: Any, seconds: float = 60) -> None:
@@ -110,8 +109,8 @@ async def test_what_changed_with_a_run_is_named(store: HistoryStore) -> None:
 
 
 async def test_what_is_acknowledged_is_not_sent(store: HistoryStore) -> None:
-    await drop(store)
-    (finding,) = (await review(store, NAMESPACE_UID, "f")).report.findings
+    run = await drop(store)
+    (finding,) = await findings(store, run)
     await Verdicts(store).acknowledge(NAMESPACE_UID, Acknowledgement.of(finding, "meant", "me", at(30)))
     receiver = Receiver()
     await look(store, receiver)

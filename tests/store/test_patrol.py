@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,27 +10,18 @@ import pytest
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history import metrics as table
-from fournos.history.records import Document, Identity, Record
+from fournos.history.records import Document, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
-from fournos.history.regressions.series import Finding
 from fournos.history.regressions.standing import CONFIRMING
 from fournos.history.store import HistoryStore
 from fournos.history.store.patrol import standings, watch_results
-from fournos.history.store.review import review_in_its_namespace
 from fournos.history.store.verdicts import Verdicts
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import NAMESPACE_UID, a_run, at
-from tests.store.test_review import history, measured
+from tests.store.test_review import findings, history, measured
 from tests.waiting import until
 
 SUSPECTED = ("Regression", "Suspected")
-
-
-async def findings(store: HistoryStore, identity: Identity) -> Sequence[Finding]:
-    """Of the run's series."""
-    run = await store.get(identity)
-    assert run is not None
-    return (await review_in_its_namespace(store, run)).report.findings
 
 
 async def groups(store: HistoryStore) -> dict[str, list[Any]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.records import Identity, Record
+from fournos.history.regressions.series import Finding
 from fournos.history.results.check import check
 from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
-from fournos.history.store.review import suspects_regression
+from fournos.history.store.review import review_in_its_namespace, suspects_regression
 from fournos.history.store.verdicts import Verdicts
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import a_run, at, ended
@@ -29,6 +31,13 @@ async def measured(
         records = check(FILE.format(value, better).encode(), "r.yaml").records
         await Results(store).put(run.identity, records, at(number))
     return run.identity
+
+
+async def findings(store: HistoryStore, identity: Identity) -> Sequence[Finding]:
+    """Those of the series of a run."""
+    run = await store.get(identity)
+    assert run is not None
+    return (await review_in_its_namespace(store, run)).report.findings
 
 
 async def history(store: HistoryStore, **fields: Any) -> None:

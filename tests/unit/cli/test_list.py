@@ -161,10 +161,13 @@ def test_watching_prints_the_row_of_each_job_that_changes() -> None:
     for found in api.objects[FOURNOS_JOB].values():
         found["metadata"]["resourceVersion"] = "1"  # type: ignore[index]
     api.script = [("MODIFIED", job("busy", "Succeeded", created=ago(minutes=10), labels={"team": "a"}))]
+    # A shell starts what runs in the background with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     result = Program(api)("list", "-w", "-l", "team=a")
     timer.join()
+    signal.signal(signal.SIGINT, before)
     assert result.exit_code == 130
     rows = [line.split()[:2] for line in result.stdout.splitlines()]
     assert rows == [["NAME", "PHASE"], ["busy", "Running"], ["busy", "Succeeded"]]
