@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fournos.cli.command import Cli
 from fournos.cli.exits import Exit
+from fournos.cli.find import complete_owner
 from fournos.cli.listing import EverywhereOption
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import sparkline, table
@@ -43,7 +44,12 @@ async def benchmarks(
     cli: Cli,
     owners: Annotated[
         list[str] | None,
-        typer.Option("--owner", metavar="NAME", help="Only those whose newest run is of NAME."),
+        typer.Option(
+            "--owner",
+            metavar="NAME",
+            help="Only those whose newest run is of NAME.",
+            autocompletion=complete_owner,
+        ),
     ] = None,
     mine: Annotated[bool, typer.Option("--mine", "-m", help="Only those whose newest run is yours.")] = False,
     show: Annotated[

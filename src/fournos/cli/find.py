@@ -10,13 +10,16 @@ from typing import Annotated, Any, Final
 import typer
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.phase import Phase
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import from_insight
 from fournos.cli.options import Root
 from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.insight.environment import NAMESPACE
 from fournos.insight.errors import MissingError
+from fournos.insight.kueue_clusters import RESOURCE_FLAVOR
 from fournos.insight.selection import last, named, newest_first
-from fournos.insight.values import name_of, phase_of
+from fournos.insight.values import name_of, phase_of, spec_of
 
 LAST: Final = ("@last", "@latest")
 _COMPLETION_SECONDS = 2.0
@@ -30,8 +33,9 @@ def completion(
     *,
     words: Sequence[str] = (),
     namespace_of: Callable[[Cli, CliSession], str] = lambda cli, session: session.namespace,
+    value_of: Callable[[Obj], str] = name_of,
 ) -> Completion:
-    """Returns a completion function for the names of live objects of a namespace, plus `words`.
+    """Returns a completion function for names, or other values, of live objects of a namespace, and `words`.
 
     It offers nothing if the API server fails or does not answer in time: an error would disturb the prompt.
     """
@@ -50,9 +54,9 @@ def completion(
             listed = asyncio.run(_listed(Cli(root, options), resource, namespace_of))
         except Exception:
             return []
-        found = [(name_of(one), phase_of(one)) for one in newest_first(listed)]
-        found += [(word, "the newest job") for word in words]
-        return [(name, text) for name, text in found if name.startswith(incomplete)]
+        found = {value_of(one): phase_of(one) if value_of is name_of else "" for one in newest_first(listed)}
+        found |= dict.fromkeys(words, "the newest job")
+        return [(value, text) for value, text in found.items() if value and value.startswith(incomplete)]
 
     return complete
 
@@ -75,6 +79,17 @@ def name_argument(resource: Resource) -> Any:
 
 
 complete_name = completion(FOURNOS_JOB, words=LAST)
+complete_owner = completion(FOURNOS_JOB, value_of=lambda job: str(spec_of(job).get("owner") or ""))
+complete_cluster = completion(RESOURCE_FLAVOR, namespace_of=lambda cli, session: "")
+complete_namespace = completion(NAMESPACE, namespace_of=lambda cli, session: "")
+
+
+def complete_phase(incomplete: str) -> list[str]:
+    """Offers the phases of a job, and the word for all that have not ended."""
+    given = incomplete.rpartition(",")[0]
+    words = [f"{given},{word}" if given else word for word in ("active", *Phase)]
+    return [word for word in words if word.startswith(incomplete)]
+
 
 NameArgument = Annotated[
     str,

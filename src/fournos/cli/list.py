@@ -13,6 +13,7 @@ from rich.text import Text
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
+from fournos.cli.find import complete_cluster, complete_owner, complete_phase
 from fournos.cli.formatting import phase_text
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import table
@@ -42,14 +43,23 @@ async def list_jobs(
             metavar="PHASE",
             help="Only jobs in this phase, such as Running; repeat it, or write several with commas. "
             "'active' means all that have not ended.",
+            autocompletion=complete_phase,
         ),
     ] = None,
     owner: Annotated[
-        str | None, typer.Option("--owner", metavar="NAME", help="Only jobs of this owner.")
+        str | None,
+        typer.Option(
+            "--owner", metavar="NAME", help="Only jobs of this owner.", autocompletion=complete_owner
+        ),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="NAME", help="Only jobs on, or asking for, this cluster."),
+        typer.Option(
+            "--cluster",
+            metavar="NAME",
+            help="Only jobs on, or asking for, this cluster.",
+            autocompletion=complete_cluster,
+        ),
     ] = None,
     selector: Annotated[
         str, typer.Option("--selector", "-l", metavar="LABELS", help="Only jobs with these labels: a=b,c!=d.")

@@ -28,6 +28,14 @@ class Format(StrEnum):
 
 PANEL = "Common options"
 
+
+def _namespaces(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    # Imported here: it needs the HTTP client.
+    from fournos.cli.find import complete_namespace
+
+    return complete_namespace(ctx, incomplete)
+
+
 NamespaceOption = Annotated[
     str | None,
     typer.Option(
@@ -35,6 +43,7 @@ NamespaceOption = Annotated[
         "-n",
         metavar="NAME",
         help="Namespace of the jobs; default: FOURNOS_NAMESPACE, then the kubeconfig context's.",
+        autocompletion=_namespaces,
         rich_help_panel=PANEL,
     ),
 ]

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.connect import World
 from fournos.cli.exits import Exit
-from fournos.cli.find import complete_name
+from fournos.cli.find import (
+    complete_cluster,
+    complete_name,
+    complete_namespace,
+    complete_owner,
+    complete_phase,
+)
 from fournos.cli.options import Root
 from fournos.client.errors import HistoryBusyError, HistoryFullError, HistoryUnavailableError
 from fournos.engine.kube.errors import (
@@ -23,6 +30,8 @@ from fournos.engine.kube.errors import (
     NotFoundError,
     ServerError,
 )
+from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import ago, job
 
@@ -143,6 +152,18 @@ def test_completion_offers_names_and_is_silent_about_errors() -> None:
     assert ("@last", "the newest job") in complete_name(context, "")  # type: ignore[arg-type]
     program.api.fails["list", FOURNOS_JOB] = ConnectionLostError("refused")
     assert complete_name(context, "") == []  # type: ignore[arg-type]
+
+
+def test_values_of_options_are_completed() -> None:
+    program = Program(Api(job("alpha", spec={"owner": "ann"}), job("beta", spec={"owner": "ann"})))
+    for kind, name in ((NAMESPACE, "team-a"), (RESOURCE_FLAVOR, "cluster-1")):
+        program.api.add(kind, {"metadata": {"name": name}})
+    context: Any = Context(Root(World(connect=program._connect)))
+    assert complete_owner(context, "") == [("ann", "")], "each once"
+    assert [name for name, _ in complete_namespace(context, "te")] == ["team-a"]
+    assert [name for name, _ in complete_cluster(context, "cl")] == ["cluster-1"]
+    assert complete_phase("Run") == ["Running"] and complete_phase("act") == ["active"]
+    assert complete_phase("Running,F") == ["Running,Failed"]
 
 
 def test_version() -> None:
