@@ -44,6 +44,11 @@ class Identity:
         return cls(*parts) if len(parts) == 3 else None
 
 
+def uid_in(identity: str) -> str:
+    """Returns the UID in the text of an identity; "" for ""."""
+    return identity.rpartition("/")[2]
+
+
 class Ending(StrEnum):
     """How the end of a run became known."""
 

@@ -15,7 +15,7 @@ from fournos.history.api.parameters import Parameters, Scoped, Text
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import UID, Which, found
 from fournos.history.api.trends import Trends, trends_of
-from fournos.history.records import WIRE
+from fournos.history.records import WIRE, uid_in
 from fournos.history.regressions.acknowledge import Acknowledgement, near
 from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.series import State
@@ -144,7 +144,7 @@ def _shown(
         Acknowledged(
             by_id[one.series].kpi_id,
             dict(by_id[one.series].labels),
-            run_names.get(one.run) or one.run.rpartition("/")[2],
+            run_names.get(one.run) or uid_in(one.run),
             one.rises,
             one.at,
             one.reason,

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from pydantic import ConfigDict
 
-from fournos.history.records import WIRE, Run
+from fournos.history.records import WIRE, Run, uid_in
 from fournos.history.regressions.acknowledge import Acknowledgement, is_open
 from fournos.history.regressions.group import runs_in_order
 from fournos.history.regressions.judge import Report
@@ -19,7 +19,7 @@ from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.robust import band, relative
 from fournos.history.regressions.series import Finding, Kind, Series, State
 from fournos.history.regressions.silent import silences
-from fournos.history.regressions.summary import state_of
+from fournos.history.regressions.summary import STEADY, extent, short_of, state_of
 
 SHOWN: Final = 40
 """Newest values of a series that are shown."""
@@ -56,6 +56,8 @@ class BenchmarkKpi:
     state: BenchmarkState
     text: str
     """The state in one phrase, such as `Regression confirmed +12.0%`."""
+    detail: str
+    """What the phrase says beyond the state, such as `+12.0%`; "" if that is nothing."""
     newest: float
     reference: float | None
     """The value of the pinned baseline, else that before an open change, else the median of the earlier runs
@@ -124,9 +126,9 @@ def benchmark_of(review: SeriesReview, names: Mapping[str, str], now: datetime) 
         len(order),
         baseline.run.name if baseline else "",
         next(iter(silent.values()), ""),
-        _uid(since),
+        uid_in(since),
         names.get(since, ""),
-        _uid(order[place - 1]) if place else "",
+        uid_in(order[place - 1]) if place else "",
     )
 
 
@@ -157,19 +159,22 @@ def _kpi(
     reference = pinned
     if reference is None:
         reference = regression.before if regression else median(earlier) if earlier else None
+    short, text = short_of(series, report), state_of(series, report, covered)
     if regression:
         confirmed = regression.state is State.CONFIRMED
         state = BenchmarkState.REGRESSION if confirmed else BenchmarkState.SUSPECTED
+        detail = extent(regression, short)
     elif silent:
-        state = BenchmarkState.SILENT
-    elif any(short.series == series.id and not short.changed for short in report.short):
-        state = BenchmarkState.NOT_JUDGED
+        state, detail = BenchmarkState.SILENT, text
+    elif short and not short.changed:
+        state, detail = BenchmarkState.NOT_JUDGED, short.counted
     else:
-        state = BenchmarkState.STEADY
+        state, detail = BenchmarkState.STEADY, "" if text == STEADY else text
     return BenchmarkKpi(
         series.kpi_id,
         state,
-        state_of(series, report, covered),
+        text,
+        detail,
         newest,
         reference,
         None if reference is None else relative(reference, newest),
@@ -190,7 +195,3 @@ def _noise(series: Series, report: Report) -> float | None:
     level = [point.value for point in series.points if not changed or point.at >= max(changed)]
     within = band(level)
     return (within.high - within.low) / 2 / abs(within.centre) if within and within.centre else None
-
-
-def _uid(run: str) -> str:
-    return run.rpartition("/")[2]

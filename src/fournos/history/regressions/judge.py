@@ -47,8 +47,12 @@ class Short:
     """True if earlier points are of another level: the history begins anew with a change."""
 
     def __str__(self) -> str:
+        return f"not judged yet: {self.counted}"
+
+    @property
+    def counted(self) -> str:
         since = " since the change" if self.changed else ""
-        return f"not judged yet: {self.points} of {self.needed} runs{since}"
+        return f"{self.points} of {self.needed} runs{since}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from fournos.history.regressions.acknowledge import Acknowledgement, is_open
 from fournos.history.regressions.group import FindingGroup, size
-from fournos.history.regressions.judge import Report
-from fournos.history.regressions.series import Series
+from fournos.history.regressions.judge import Report, Short
+from fournos.history.regressions.series import Finding, Series
+
+STEADY: Final = "steady"
+"""The state of a series without an open change."""
 
 
 def lines(
@@ -24,12 +28,22 @@ def lines(
 
 def state_of(series: Series, report: Report, covered: Mapping[str, Acknowledgement]) -> str:
     """Returns in one phrase how a series stands: its newest open change, why it is not judged, or steady."""
-    short = next((short for short in report.short if short.series == series.id), None)
+    short = short_of(series, report)
     for finding in report.findings:
         if finding.series == series.id and is_open(finding, covered.get(finding.id)):
-            counted = f", {short.points} of {short.needed} runs since" if short and short.changed else ""
-            return f"{finding.kind} {finding.state.lower()} {size(finding)}{counted}"
-    return str(short) if short else "steady"
+            return f"{finding.kind} {finding.state.lower()} {extent(finding, short)}"
+    return str(short) if short else STEADY
+
+
+def short_of(series: Series, report: Report) -> Short | None:
+    """Returns why a series is not judged; None if it is."""
+    return next((short for short in report.short if short.series == series.id), None)
+
+
+def extent(finding: Finding, short: Short | None) -> str:
+    """Returns how large a change is, and of how many runs since, where they are too few."""
+    counted = f", {short.points} of {short.needed} runs since" if short and short.changed else ""
+    return f"{size(finding)}{counted}"
 
 
 def _line(joined: FindingGroup, names: Mapping[str, str], covered: Mapping[str, Acknowledgement]) -> str:

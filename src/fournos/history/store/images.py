@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fournos.history.records import Document
+from fournos.history.records import Document, uid_in
 from fournos.history.regressions.reruns import other_images
 from fournos.history.store.rows import identity_text
 from fournos.history.store.schema import documents, runs
@@ -30,7 +30,7 @@ async def changed_images(
 
 
 async def _provenance(connection: AsyncConnection, wanted: Iterable[str]) -> dict[str, bytes]:
-    uids = {text.rpartition("/")[2] for text in wanted}
+    uids = {uid_in(text) for text in wanted}
     statement = (
         select(runs.c.cluster, runs.c.namespace, runs.c.uid, documents.c.data)
         .join(documents, documents.c.run_id == runs.c.id)

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, select
 
 from fournos.history.compare.comparison import RowKey
-from fournos.history.records import Identity
+from fournos.history.records import Identity, uid_in
 from fournos.history.regressions.judge import JUDGED
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord
@@ -84,7 +84,7 @@ class Results:
 
     async def names(self, found: Iterable[str]) -> dict[str, str]:
         """Returns the names of those of the runs, given as `Identity.text`, that are in the history."""
-        uids = {text.rpartition("/")[2] for text in found}
+        uids = {uid_in(text) for text in found}
         statement = select(runs.c.cluster, runs.c.namespace, runs.c.uid, runs.c.name)
         async with self._store.reading() as connection:
             rows = (await connection.execute(statement.where(runs.c.uid.in_(uids)))).all()

@@ -24,13 +24,6 @@ SHOWS: Final = {
 }
 """Value in the address → title, and the states of the benchmarks that are shown."""
 TITLES: Final = {BenchmarkState.NOT_JUDGED: "Not judged"}
-SAID: Final = {
-    BenchmarkState.REGRESSION: "Regression confirmed ",
-    BenchmarkState.SUSPECTED: "Regression suspected ",
-    BenchmarkState.NOT_JUDGED: "not judged yet: ",
-    BenchmarkState.STEADY: "steady",
-}
-"""How the text of a state begins that its title says already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +109,6 @@ def _row(benchmark: Benchmark) -> BenchmarkRow:
     )
 
 
-def _detail(kpi: BenchmarkKpi, silence: str) -> str:
-    """What the state says beyond its title."""
-    if kpi.state is BenchmarkState.SILENT and silence:
-        return silence
-    said = SAID.get(kpi.state, "")
-    return kpi.text.removeprefix(said) if kpi.text != said else ""
-
-
 def _kpi(kpi: BenchmarkKpi, benchmark: Benchmark) -> KpiRow:
     identity = benchmark.run.identity
     return KpiRow(
@@ -135,6 +120,6 @@ def _kpi(kpi: BenchmarkKpi, benchmark: Benchmark) -> KpiRow:
         "" if kpi.change is None else f"{kpi.change:+.1%}",
         "" if kpi.noise is None else f"±{kpi.noise:.1%}",
         kpi.state.value,
-        _detail(kpi, benchmark.silence),
+        benchmark.silence if kpi.state is BenchmarkState.SILENT else kpi.detail,
         sparkline(kpi.kpi_id, kpi.values, kpi.unit),
     )

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from fournos.history.api.trends import Trends
 from fournos.history.plots import number
+from fournos.history.records import uid_in
 from fournos.history.regressions.robust import relative
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord, series_id
@@ -86,7 +87,7 @@ def _course(trends: Trends, series: Series, place: int, pinned: str, namespace: 
         _change(trends.baseline_values.get(series.id) if pinned != here.run else None, here, series.unit),
         trends.state_of(series) if is_newest else begun,
         sparkline(series.kpi_id, [point.value for point in shown], series.unit),
-        trends_address(namespace, _uid(here.run), series.kpi_id),
+        trends_address(namespace, uid_in(here.run), series.kpi_id),
     )
 
 
@@ -98,8 +99,4 @@ def _change(before: float | None, here: Point, unit: str) -> str:
 
 
 def _comparison(namespace: str, reference: str, run: str) -> str:
-    return compare_address(*(f"{namespace}/{_uid(each)}" for each in (reference, run))) if reference else ""
-
-
-def _uid(run: str) -> str:
-    return run.rpartition("/")[2]
+    return compare_address(*(f"{namespace}/{uid_in(each)}" for each in (reference, run))) if reference else ""

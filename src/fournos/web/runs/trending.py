@@ -8,6 +8,7 @@ from typing import Final
 
 from fournos.history.api.trends import Trends
 from fournos.history.plots import number
+from fournos.history.records import uid_in
 from fournos.history.regressions.acknowledge import Acknowledgement, is_open
 from fournos.history.regressions.group import size
 from fournos.history.regressions.robust import band
@@ -82,7 +83,7 @@ def _change(finding: Finding, trends: Trends) -> TrendChange:
     return TrendChange(
         finding,
         trends.names.get(finding.run, ""),
-        finding.run.rpartition("/")[2],
+        uid_in(finding.run),
         f"{finding.kind} {finding.state.lower()} ({finding.basis}): {size(finding)}, {text}",
         trends.acknowledged.get(finding.id),
         trends.names.get(finding.recovered, "a later run") if finding.recovered else "",
