@@ -140,8 +140,6 @@ def queries(source: random.Random, jobs: int) -> dict[str, Query]:
         "namespace": replace(every, namespaces=(run.namespace_uid,)),
         "text, some": replace(every, text=f"build {source.randrange(5000)}"),
         "text, none": replace(every, text="no such text"),
-        # Half of the names have each of its trigrams.
-        "text, none, its trigrams in many": replace(every, text="cy of a fleet"),
         "owner and phase": replace(every, owners=(run.owner,), phases=("Stopped",)),
         "pipeline and label": replace(every, pipelines=(run.pipeline,), labels={"team": run.labels["team"]}),
         "owner and text": replace(every, owners=(run.owner,), text=str(run.name[-4:])),

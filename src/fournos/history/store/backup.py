@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, MetaData, Table, create_engine, func, insert, select, text
 
-from fournos.history.store import migrate, trigrams
+from fournos.history.store import migrate
 from fournos.history.store.database import Database
 from fournos.history.store.errors import StoreUsageError
 
@@ -108,7 +108,7 @@ def _batches(source: Connection, table: Table) -> Iterator[Sequence[Mapping[str,
 def _tables(connection: Connection) -> dict[str, Table]:
     """Returns all tables of the database, those first to which others refer: also those of other modules."""
     found = MetaData()
-    found.reflect(connection, only=lambda name, _: not name.startswith(trigrams.NAME))
+    found.reflect(connection)
     return {table.name: table for table in found.sorted_tables if table.name != _VERSION}
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from fournos.history.store import migrate, trigrams
+from fournos.history.store import migrate
 from fournos.history.store.errors import StoreUsageError, translated
 from fournos.history.store.lockfile import WriterLock, warn_of_network
 
@@ -43,8 +43,6 @@ class Database:
         self, engine: AsyncEngine, lock: WriterLock | None, *, writable: bool, sync: Engine | None = None
     ) -> None:
         """`sync`: for SQLite, which blocks the thread that uses it."""
-        self.has_trigrams = False
-        """Whether it has the index of `trigrams`; known when its tables are up to date."""
         self._engine = engine
         self._single = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._lock = lock
@@ -168,7 +166,6 @@ async def open_database(url: str, *, writable: bool = True, busy_seconds: float 
 async def _bring_up_to_date(database: Database, *, writable: bool) -> None:
     async with database.writing() if writable else database.reading() as connection:
         await connection.run_sync(migrate.upgrade if writable else migrate.require_head)
-        database.has_trigrams = bool(await connection.scalar(trigrams.EXISTS[database.dialect]))
 
 
 def _require_file(path: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import text
 
-from fournos.history.store import trigrams
 from fournos.history.store.database import Database
 
 
@@ -28,8 +27,6 @@ async def give_back(database: Database) -> None:
     if database.dialect == "sqlite":
         async with database.autocommit() as connection:
             driver: Any = (await connection.get_raw_connection()).driver_connection
-            if database.has_trigrams:
-                await driver.execute(trigrams.TIDY)
             # Each step of this PRAGMA frees one page, and the driver's `execute` makes only one step.
             await driver.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 

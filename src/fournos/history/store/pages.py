@@ -48,7 +48,7 @@ def _positions(query: Query, dialect: str, plan: QueryPlan) -> Select[Any]:
             .limit(query.limit + 1)
         )
 
-    branches = [branch(scan) for scan in filters.scans(plan.leading, plan.rare)]
+    branches = [branch(scan) for scan in filters.scans(plan.leading)]
     if len(branches) == 1:
         return branches[0]
     merged = union_all(*(select(one.subquery()) for one in branches)).subquery()

@@ -16,8 +16,7 @@ from typing import Any, Final
 from sqlalchemy import Select, func, literal, select
 
 from fournos.history.records import Query
-from fournos.history.store import trigrams
-from fournos.history.store.index_scans import TEXT, TIME, TRIGRAMS, IndexScan, QueryFilters
+from fournos.history.store.index_scans import TEXT, TIME, IndexScan, QueryFilters
 
 _FEW: Final = frozenset({"uid", "name"})
 """Filters that leave few runs, whatever their value."""
@@ -25,10 +24,6 @@ MAX_LOOKUPS: Final = {"sqlite": 8_000, "postgresql": 4_000}
 """Dialect → the maximum number of look-ups in other indexes for one page.  They take some milliseconds."""
 MAX_COMPARED: Final = {"sqlite": 50_000, "postgresql": 40_000}
 """Dialect → names that one page compares with a text at most: about ten milliseconds."""
-MAX_WITH_TRIGRAMS: Final = 4_000
-"""Runs with the trigrams of a text that one page reads and compares at most: that takes some milliseconds."""
-FIRST_NAMES: Final = 4_000
-"""Names that are compared before an index is asked for a text: where these fill a page, it has too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +33,16 @@ class QueryPlan:
     leading: str
     until: datetime | None = None
     """Runs submitted before this time are not searched; None: all are."""
-    rare: tuple[str, ...] = ()
-    """The trigrams by which `TRIGRAMS` finds the text."""
 
 
 class Planner:
-    """Chooses the leading filter of a query, by the results of up to four statements that count."""
+    """Chooses the leading filter of a query, by the results of up to two statements that count."""
 
     def __init__(self, query: Query, dialect: str) -> None:
         self._filters = QueryFilters(query, dialect)
-        self._dialect = dialect
-        self._text, self._page = bool(query.text), query.limit
+        self._text = bool(query.text)
         self.leading: Sequence[str] = self._filters.leading()
         """Filters that can lead, and are counted together."""
-        self.trigrams: Sequence[str] = trigrams.of(query.text, dialect)
-        """Trigrams of the text, which are counted if each filter has too many entries."""
         # An entry is looked up in the index of each filter that does not lead.
         self._tested = max(1, MAX_LOOKUPS[dialect] // max(1, self._filters.condition_count - 1))
         self._compared = MAX_COMPARED[dialect]
@@ -73,31 +63,6 @@ class Planner:
         """Returns the plan by the filter with the fewest entries; None if each has too many for one page."""
         count, name = min(zip(counts, self.leading, strict=True), key=lambda pair: pair[0])
         return QueryPlan(name) if count < self._tested else None
-
-    def trigram_counts_statement(self) -> Select[Any]:
-        """Returns the statement of how many names have each of the trigrams; it has no rows if a page is
-        filled by the first names with the text."""
-        first = self._filters.matches_among(FIRST_NAMES).subquery()
-        named = select(func.count().label("number")).select_from(first).subquery()
-        counted = trigrams.numbers(self.trigrams, self._dialect)
-        joined = counted.join(named, named.c.number <= self._page)
-        return select(counted.c.number).select_from(joined).order_by(counted.c.place)
-
-    def by_trigrams(self, counts: Sequence[float]) -> QueryPlan | None:
-        """Returns the plan by those trigrams that few names have, if there are any.
-
-        Unless one count `is_few`, the runs with all of them are still to be counted (`matches_statement`).
-        """
-        rare = trigrams.rare(self.trigrams, counts)
-        return QueryPlan(TRIGRAMS, rare=rare) if rare else None
-
-    def matches_statement(self, rare: Sequence[str]) -> Select[Any]:
-        """Returns the statement of the number of runs with all these trigrams, up to the bound."""
-        return select(_number(trigrams.keys(rare, self._dialect).limit(self._room)))
-
-    def is_few(self, number: float) -> bool:
-        """True if a page has room for so many runs with the trigrams."""
-        return number < self._room
 
     def ends_statement(self) -> Select[Any]:
         """Returns the statement of the times at which the first entries of each scan end."""
@@ -132,11 +97,6 @@ class Planner:
         return sum(
             (_number(keys.limit(self._tested)) for keys in self._filters.key_statements(name)), literal(0)
         )
-
-    @property
-    def _room(self) -> int:
-        """Runs with the trigrams that a page has room for."""
-        return min(MAX_WITH_TRIGRAMS, self._tested)
 
     def _end(self, scan: IndexScan, skipped: int) -> Any:
         return (

@@ -28,8 +28,6 @@ class Search:
     """How the runs of a database are found."""
 
     dialect: str
-    has_trigrams: bool
-    """Whether it has the index of `trigrams`."""
 
     def find(self, connection: Connection, query: Query) -> Page:
         """Returns a page of the runs that match.  Raises StoreQueryError for a query that is not valid."""
@@ -67,10 +65,6 @@ class Search:
             plan = planner.by_fewest(connection.execute(planner.counts_statement()).one())
             if plan is not None:
                 return plan
-        if self.has_trigrams and planner.trigrams:
-            plan = _by_trigrams(connection, planner)
-            if plan is not None:
-                return plan
         return planner.by_furthest(connection.execute(planner.ends_statement()).one())
 
     def _page(self, connection: Connection, query: Query) -> tuple[Sequence[Row[Any]], datetime | None]:
@@ -92,15 +86,3 @@ class Search:
             return False
         first, last = connection.execute(_CLUSTERS).one()
         return bool(first == last == indexed(cluster))
-
-
-def _by_trigrams(connection: Connection, planner: Planner) -> QueryPlan | None:
-    """Returns the plan by the index of trigrams; None where the names are compared."""
-    counts = connection.execute(planner.trigram_counts_statement()).scalars().all()
-    if not counts:
-        return None
-    plan = planner.by_trigrams(counts)
-    if plan is None or planner.is_few(min(counts)):
-        return plan
-    matches = connection.execute(planner.matches_statement(plan.rare)).scalar_one()
-    return plan if planner.is_few(matches) else None

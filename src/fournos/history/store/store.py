@@ -32,7 +32,7 @@ class HistoryStore:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.search = Search(database.dialect, database.has_trigrams)
+        self.search = Search(database.dialect)
 
     @classmethod
     async def open(
