@@ -1,4 +1,4 @@
-"""The colours of phases."""
+"""The colours of phases, and what is said of a watch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 from rich.text import Text
 
 from fournos.api.phase import Phase
+from fournos.engine.kube.errors import KubeError
 
 _STYLES: Final = {
     **{phase.value: phase.traits.style for phase in Phase},
@@ -25,6 +26,11 @@ _STYLES: Final = {
 
 def phase_text(phase: str) -> Text:
     return Text(phase, style=phase_style(phase))
+
+
+def connection_text(error: KubeError | None) -> str:
+    """What is said when a watch breaks, and when it works again: None."""
+    return f"connection lost, trying again: {error}" if error else "connected again"
 
 
 def phase_style(phase: str) -> str:

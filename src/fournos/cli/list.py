@@ -14,7 +14,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.find import complete_cluster, complete_owner, complete_phase
-from fournos.cli.formatting import phase_text
+from fournos.cli.formatting import connection_text, phase_text
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import table
 from fournos.engine.kube.resource import Obj, uid_of
@@ -150,7 +150,8 @@ async def list_jobs(
         if not follow:
             return
         async with ObjectCaches(session.api, {FOURNOS_JOB: namespace}) as caches:
-            async for now_selected, changed in _changes(caches, namespace, selector, selected, jobs):
+            changes = _changes(caches, namespace, selector, selected, jobs, cli.output.warn)
+            async for now_selected, changed in changes:
                 if not cli.output.objects(FOURNOS_JOB, changed):
                     rows = zip(now_selected, lines(now_selected)[1:], strict=True)
                     cli.output.lines([line for job, line in rows if job in changed])
@@ -162,10 +163,14 @@ async def _changes(
     selector: str,
     selected: Callable[[Sequence[Obj]], list[Obj]],
     shown: Sequence[Obj],
+    warn: Callable[[str], None],
 ) -> AsyncIterator[tuple[list[Obj], list[Obj]]]:
     """Yields all selected jobs and those whose row has changed, at each change; `shown` are known already."""
-    before = {uid_of(job): JobRow.of(job) for job in shown}
+    before, is_broken = {uid_of(job): JobRow.of(job) for job in shown}, False
     while True:
+        if (caches.watch_error is not None) is not is_broken:
+            is_broken = not is_broken
+            warn(connection_text(caches.watch_error))
         listed = await caches.list(FOURNOS_JOB, namespace=namespace, selector=selector)
         jobs = selected(listed.items)
         rows = {uid_of(job): JobRow.of(job) for job in jobs}

@@ -18,7 +18,7 @@ from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.formatting import phase_text
+from fournos.cli.formatting import connection_text, phase_text
 from fournos.cli.progress import progress
 from fournos.client.follow import Follower
 from fournos.engine.api.durations import parse_duration
@@ -172,9 +172,7 @@ async def _lines(cli: Cli, follower: Follower) -> Obj:
         before = (job, found)
         if (follower.watch_error is not None) is not is_broken:
             is_broken = not is_broken
-            cli.output.warn(
-                f"connection lost, trying again: {follower.watch_error}" if is_broken else "connected again"
-            )
+            cli.output.warn(connection_text(follower.watch_error))
         if is_terminal(job):
             return job
         await follower.change()

@@ -6,11 +6,16 @@ import json
 import os
 import signal
 import threading
+from typing import Any
 
 import pytest
 import yaml
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.cli.list import _changes
+from fournos.engine.kube.api import Listing
+from fournos.engine.kube.errors import ConnectionLostError, KubeError
+from fournos.engine.kube.resource import Resource
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import ago, job
 
@@ -159,7 +164,7 @@ def test_no_jobs_is_no_failure_and_no_output() -> None:
 def test_watching_prints_the_row_of_each_job_that_changes() -> None:
     api = some_jobs()
     for found in api.objects[FOURNOS_JOB].values():
-        found["metadata"]["resourceVersion"] = "1"  # type: ignore[index]
+        found["metadata"]["resourceVersion"] = "1"
     api.script = [("MODIFIED", job("busy", "Succeeded", created=ago(minutes=10), labels={"team": "a"}))]
     # A shell starts what runs in the background with SIGINT ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -176,3 +181,23 @@ def test_watching_prints_the_row_of_each_job_that_changes() -> None:
 def test_the_history_is_not_watched() -> None:
     result = Program(some_jobs())("list", "-w", "--all-time")
     assert result.exit_code == 2 and "leave out --all-time" in result.stderr
+
+
+async def test_a_watch_that_breaks_is_reported_once_and_so_is_its_return() -> None:
+    class Caches:
+        def __init__(self) -> None:
+            lost = ConnectionLostError("refused")
+            self.errors: list[KubeError | None] = [None, lost, lost, None]
+            self.watch_error: KubeError | None = None
+
+        async def list(self, _: Resource, **__: str) -> Listing:
+            return Listing([], "")
+
+        async def change(self) -> None:
+            self.watch_error = self.errors.pop(0)
+
+    said: list[str] = []
+    caches: Any = Caches()
+    with pytest.raises(IndexError):
+        await anext(_changes(caches, "bench", "", list, (), said.append))
+    assert said == ["connection lost, trying again: refused", "connected again"]
