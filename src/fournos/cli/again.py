@@ -38,7 +38,7 @@ async def retry(
 ) -> int:
     """Run a job that has ended once more, as a new job.
 
-    The output lists what the new job takes over and what is looked up anew: hardware and secrets stay as
+    The output lists what the new job takes over and what is looked up again: hardware and secrets stay as
     Resolving filled them in, unless --set changes or removes them.
 
     \b
@@ -66,7 +66,7 @@ async def _again(cli: Cli, name: str, assignments: list[str] | None, *, watch: b
         if only_ended and not is_terminal(original):
             raise Fail(
                 f"{original['metadata']['name']} has not ended: it is {phase_of(original)}",
-                fix="wait for it, or submit its spec beside it: fournos resubmit",
+                fix="wait for it, or submit its spec as another job: fournos resubmit",
             )
         client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
         job = await AsyncJob(client, original).resubmit(changes)
@@ -84,7 +84,7 @@ def _tell(cli: Cli, job: AsyncJob) -> None:
     for title, names in (
         ("taken over", came.taken_over),
         ("changed", came.changed),
-        ("looked up anew", came.found_anew),
+        ("looked up again", came.found_anew),
     ):
         if names:
             cli.output.say(f"  {title}: {', '.join(names)}")

@@ -54,7 +54,7 @@ COMMANDS: Final = (
         ("hold",),
         "Hold jobs: they leave the queue, and give their quota back, until they are released.",
     ),
-    CommandEntry("stop:release", ("release",), "Release held jobs: they are queued anew."),
+    CommandEntry("stop:release", ("release",), "Release held jobs: they are queued again."),
     CommandEntry(
         "stop:delete",
         ("delete", "rm"),

@@ -133,7 +133,7 @@ def _pods(belongings: WrapperMembers, now: datetime, width: int | None) -> list[
 
 @verb(app, "explain", "why")
 async def explain_appwrapper(cli: Cli, name: NameArgument) -> None:
-    """Say why an AppWrapper waits, is made anew or has failed, and what to do about it.
+    """Say why an AppWrapper waits, is made again or has failed, and what to do about it.
 
     \b
     fournos appwrapper explain sample

@@ -57,7 +57,7 @@ async def compare(
         Path | None, typer.Option("--to", metavar="FILE", help="Write it here; without it, to stdout.")
     ] = None,
     across: Annotated[
-        bool, typer.Option("--across", help="Judge runs that measured different things all the same.")
+        bool, typer.Option("--across", help="Judge also runs that measured different things.")
     ] = False,
     fail_on: Annotated[
         CompareFailure | None,

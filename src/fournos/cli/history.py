@@ -98,7 +98,7 @@ async def delete(
     kept: Annotated[bool, typer.Option("--kept", help="Also those with a keep mark.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete; without it, only list them.")] = False,
 ) -> None:
-    """Delete ended runs with their documents, logs and artifacts, for ever: they are not recorded again.
+    """Delete ended runs permanently, with their documents, logs and artifacts: they are not recorded again.
 
     \b
     fournos history delete --owner alice --older-than 30d          what would be deleted

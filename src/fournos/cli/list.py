@@ -73,7 +73,7 @@ async def list_jobs(
     ] = False,
     all_clusters: AllClustersOption = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="With --all-time: at most so many, the newest.")
+        int, typer.Option("--limit", metavar="N", min=1, help="With --all-time: at most N jobs, the newest.")
     ] = 50,
     order: Annotated[
         Order | None,

@@ -146,7 +146,7 @@ async def _first_error(printer: Printer, history: AsyncHistory, name: str, selec
     if failure is None:
         raise Fail(
             f"no container of {name} has failed, as far as its log is stored",
-            fix=f"why it is as it is: fournos explain {name}",
+            fix=f"see why: fournos explain {name}",
             code=Exit.NOT_FOUND,
         )
     first = max(1, failure.line - _BEFORE)

@@ -73,7 +73,7 @@ async def hold(cli: Cli, names: NamesArgument, yes: YesOption = False) -> int:
 
 
 async def release(cli: Cli, names: NamesArgument) -> int:
-    """Release held jobs: they are queued anew.
+    """Release held jobs: they are queued again.
 
     \b
     fournos release nightly-x7k2m

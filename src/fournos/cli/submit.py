@@ -62,7 +62,7 @@ RepeatOption = Annotated[
         metavar="N",
         min=1,
         max=m.MAX_REPEAT,
-        help="Submit each job so many times, to see how much its results vary; a name becomes the prefix of "
+        help="Submit each job N times, to see how much its results vary; a name becomes the prefix of "
         "generated ones.",
     ),
 ]
@@ -145,7 +145,7 @@ async def refuse_unknown(session: CliSession, manifests: list[dict[str, Any]]) -
     for manifest in unlike:
         if unknown := await unknown_names(session.api, manifest):
             refusal = m.refused(manifest, unknown, "would fail at once")
-            raise Fail(refusal.message, fix="correct these fields, or submit it all the same: --force")
+            raise Fail(refusal.message, fix="correct these fields, or submit it anyway: --force")
 
 
 async def _create(cli: Cli, session: CliSession, manifests: list[dict[str, Any]], *, watch: bool) -> int:

@@ -50,7 +50,7 @@ class StoreSettings(BaseSettings):
         description="File with certificates (PEM) that are trusted for the S3 server beside the public ones",
     )
     retention_days: Annotated[int, Field(ge=0)] = Field(
-        90, description="Days after its end in which a run stays; 0: for ever"
+        90, description="Days after its end in which a run stays; 0: no limit"
     )
     retention_runs: Annotated[int, Field(ge=0)] = Field(
         100_000, description="Ended runs that stay of each namespace, the newest ones; 0: all"

@@ -121,7 +121,7 @@ def _running(wrapper: Obj, members: WrapperMembers, now: datetime) -> Explanatio
         then = since(unhealthy.get("lastTransitionTime"), now)
         reason = unhealthy.get("reason")
         return Explanation(
-            f"{name} met a failure {then} ago ({reason}), and is made anew unless it recovers.",
+            f"{name} met a failure {then} ago ({reason}), and is made again unless it recovers.",
             (*_unready(wrapper, members), *stuck),
             (f"how long it may take: annotation {ANNOTATION}failureGracePeriodDuration",),
         )
@@ -149,7 +149,7 @@ def _unready(wrapper: Obj, found: WrapperMembers) -> tuple[str, ...]:
 def _resetting(wrapper: Obj, now: datetime) -> Explanation:
     name, status = name_of(wrapper), status_of(wrapper)
     then = since((condition(wrapper, "Unhealthy") or {}).get("lastTransitionTime"), now)
-    text = f"{name} met a failure {then} ago and is made anew (reset {status.get('resettingCount') or 0})."
+    text = f"{name} met a failure {then} ago and is made again (reset {status.get('resettingCount') or 0})."
     return Explanation(
         text,
         _conditions(wrapper),

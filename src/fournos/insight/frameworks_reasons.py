@@ -161,7 +161,7 @@ def _again(facts: FrameworkFacts) -> tuple[str, ...]:
     if following:
         resource = facts.framework.resource
         return (f"follow it: fournos frameworks explain {resource.kind}/{following}",)
-    return (f"have it made anew the next time: annotation {names.ON_EVICTION_ANNOTATION}={names.RECREATE}",)
+    return (f"have it made again the next time: annotation {names.ON_EVICTION_ANNOTATION}={names.RECREATE}",)
 
 
 def _finalizers(obj: Obj) -> tuple[str, ...]:

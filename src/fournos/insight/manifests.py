@@ -38,7 +38,7 @@ def documents(text: str, source: str) -> list[dict[str, Any]]:
     for document in read_:
         if not isinstance(document, dict):
             raise ManifestError(
-                f"{source} holds {document!r:.60}, which is no object", fix="write a manifest"
+                f"{source} holds {document!r:.60}, which is not an object", fix="write a manifest"
             )
         if document.get("kind") == "List":
             manifests += [item for item in document.get("items") or () if isinstance(item, dict)]

@@ -75,7 +75,7 @@ def decide_release(job: Obj, *, clock: datetime) -> HoldVerdict:
         return HoldVerdict(f"{_ended(job, clock)} Nothing to release.", ended=True)
     if not spec_of(job).get("suspend"):
         return HoldVerdict(f"{name} is not held.")
-    return HoldVerdict(f"{name} is released: it is queued anew.", suspend=False)
+    return HoldVerdict(f"{name} is released: it is queued again.", suspend=False)
 
 
 def _ended(job: Obj, clock: datetime) -> str:

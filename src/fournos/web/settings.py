@@ -70,7 +70,7 @@ class WebSettings(BaseSettings):
         "OAuth server, which has no ID tokens",
     )
     oidc_ca_file: str = Field(
-        "", description="File with the provider's certificate authority, beside those of the system"
+        "", description="File with the provider's certificate authority, in addition to those of the system"
     )
     impersonate: bool = Field(
         False,

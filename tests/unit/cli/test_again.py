@@ -22,7 +22,7 @@ def test_a_retry_says_what_it_takes_over() -> None:
         "one-x7k2m submitted to bench, as one was\n"
         "  taken over: cluster, exclusive, executionEngine, owner, pipeline\n"
         "  changed: hardware.gpuCount, priority\n"
-        "  looked up anew: the Pipeline and its images, the content of the secrets, secretRefs\n"
+        "  looked up again: the Pipeline and its images, the content of the secrets, secretRefs\n"
     )
     ((_, sent),) = api.writes
     assert "shutdown" not in sent["spec"]

@@ -186,7 +186,7 @@ EXPLAINED = {
     ),
     "a failure that may pass": (
         Api(wrapper("aw", "Running", condition("Unhealthy", "True", "FoundFailedPods"))),
-        "(FoundFailedPods), and is made anew unless it recovers",
+        "(FoundFailedPods), and is made again unless it recovers",
     ),
     "made anew": (
         Api(wrapper("aw", "Resetting", condition("Unhealthy", "True", "FoundFailedPods", "1 pods failed"))),

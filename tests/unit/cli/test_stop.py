@@ -47,7 +47,7 @@ def test_a_job_is_held_once_and_released_once() -> None:
     )
     assert "over has ended already: Failed. Nothing to hold." in result.stderr
     result = Program(api)("release", "two")
-    assert (result.exit_code, result.stdout) == (0, "two is released: it is queued anew.\n")
+    assert (result.exit_code, result.stdout) == (0, "two is released: it is queued again.\n")
     assert api.writes == [
         ("patch", "bench/one", {"spec": {"suspend": True}}),
         ("patch", "bench/two", {"spec": {"suspend": False}}),

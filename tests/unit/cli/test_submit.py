@@ -182,7 +182,7 @@ def test_wrong_usage(arguments: tuple[str, ...], told: str) -> None:
     [
         ("a: [1", "line 1, column"),
         ("", "holds no FournosJob"),
-        ("just text", "which is no object"),
+        ("just text", "which is not an object"),
         ("kind: Pod", "holds a Pod"),
         ("a: 1", "document without a kind"),
     ],

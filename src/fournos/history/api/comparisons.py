@@ -29,7 +29,7 @@ class With(Scoped):
 
     kind: Text = Field("", description="Kind, where runs of several kinds have these names.")
     with_: Texts = Field((), alias="with", max_length=MOST - 1, description="Name or UID of another run.")
-    across: bool = Field(False, description="Judge runs of different fingerprints all the same.")
+    across: bool = Field(False, description="Judge also runs of different fingerprints.")
 
 
 async def compare_runs(service: HistoryService, call: ApiCall) -> Comparison:

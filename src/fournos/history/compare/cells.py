@@ -14,7 +14,7 @@ WARNING: Final = "The runs did not measure the same thing: their fingerprints di
 NO_VERDICT: Final = "There is no verdict on KPIs of different fingerprints."
 NOTHING: Final = "Nothing that is recorded differs between the runs but their results."
 WITHHELD: Final = "What differs in specs and provenance is shown to those who may get runs/documents."
-ACROSS: Final = "The verdicts below were asked for all the same."
+ACROSS: Final = "The verdicts below were asked for nevertheless."
 
 
 def headlines(comparison: Comparison) -> list[str]:

@@ -28,7 +28,7 @@ class FrameworkSettings(BaseSettings):
         "without any, all that are known",
     )
     max_attempts: Annotated[int, Field(ge=1)] = Field(
-        5, description="Attempts of an object that is made anew after an eviction, the first one included"
+        5, description="Attempts of an object that is made again after an eviction, the first one included"
     )
 
     @field_validator("kinds", mode="before")

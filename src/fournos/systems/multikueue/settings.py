@@ -66,7 +66,7 @@ class MultiKueueSettings(BaseSettings):
     )
     worker_lost_timeout_sec: Annotated[float, Field(ge=0)] = Field(
         0.0,
-        description="How long a worker may be unreachable before its jobs are queued anew (seconds); "
+        description="How long a worker may be unreachable before its jobs are queued again (seconds); "
         "0: what the config file says, else 900",
     )
     stop_grace_sec: Seconds = Field(

@@ -70,7 +70,7 @@ async def retry(call: Call, form: Mapping[str, str]) -> Done:
     about = await found(call, form)
     if not is_terminal(about.raw):
         text = f"{name_of(about.raw)} has not ended: it is {phase_of(about.raw)}."
-        raise PageError(409, "Not ended", text, "Wait for its end, or resubmit it beside.")
+        raise PageError(409, "Not ended", text, "Wait for its end, or resubmit it as another job.")
     made = await _handle(call, about).resubmit({})
     notice = f"{made.name} is submitted, as {name_of(about.raw)} was."
     return Done(address(made.namespace, made.name), notice, Written(FOURNOS_JOB, made.raw))

@@ -88,8 +88,8 @@ def _all(about: JobSubject) -> Iterator[EstimateOffer]:
         yield EstimateOffer(
             "forget",
             "Delete from the history",
-            "The run is deleted for ever, with its logs, results and artifacts.",
-            f"Delete {name} for ever",
+            "The run is deleted permanently, with its logs, results and artifacts.",
+            f"Delete {name} permanently",
             "",
             danger=True,
         )
@@ -97,7 +97,7 @@ def _all(about: JobSubject) -> Iterator[EstimateOffer]:
 
 def _hold(job: Obj, name: str, words: str) -> EstimateOffer:
     if spec_of(job).get("suspend"):
-        question = "The job is queued anew."
+        question = "The job is queued again."
         return EstimateOffer("unhold", "Release", question, f"Release {name}", f"fournos release {words}")
     return EstimateOffer(
         "hold",

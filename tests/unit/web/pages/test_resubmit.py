@@ -93,7 +93,7 @@ async def test_the_preview_shows_what_differs() -> None:
     table = text(html[html.index('id="changes"') : html.index("</table>")])
     assert status == 200
     assert "hardware.gpuCount 2 4 priority low –" in table and "exclusive" not in table
-    assert "Looked up anew when it runs: the Pipeline and its images, the content of the secrets" in text(
+    assert "Looked up again when it runs: the Pipeline and its images, the content of the secrets" in text(
         html
     )
     expected = "fournos -n bench resubmit old --set hardware.gpuCount=4 --set priority="

@@ -172,7 +172,7 @@ async def test_a_name_that_nothing_has_is_refused_unless_it_is_meant() -> None:
     assert isinstance(found, ShownPage) and found.status == 422 and not api.writes
     html = render(submit.PAGE, found.data)
     assert "It would fail at once" in html and "is cluster-1 meant?" in html
-    assert 'value="force">Submit all the same' in html
+    assert 'value="force">Submit anyway' in html
     assert isinstance(await submit.act(call(api), {**form, "do": "force"}), Done)
     assert len(api.writes) == 1
 
