@@ -372,19 +372,3 @@ def test_shortcuts_are_filters_and_one_is_marked() -> None:
     chosen = filters.read({"phase": "Failed"})
     assert [title for title, each in mine.items() if each.chosen(chosen)] == ["Failed"]
     assert [each.title for each in filters.shortcuts("", now)] == ["All", "Active", "Failed", "This week"]
-
-
-@pytest.mark.parametrize(
-    ("since", "kind"),
-    [
-        ("", "date"),
-        ("2030-01-01", "date"),
-        ("2030-01-01T10:00:00Z", "text"),
-        ("long ago ..", "text"),
-        ("yesterdays", "text"),
-    ],
-)
-async def test_days_are_picked_and_other_times_stay_as_written(since: str, kind: str) -> None:
-    async with visit(Api()) as here:
-        html = await here.show(jobs.PAGE, {"since": since})
-    assert f'<input type="{kind}" name="since" value="{since}"' in html
