@@ -71,6 +71,15 @@ def lock_of(cluster: Obj) -> Mapping[str, Any]:
     return status_of(cluster).get("lock") or {}
 
 
+def gpus_of(cluster: Obj) -> dict[str, int]:
+    """Returns GPU type → number, as Hearth has found them; models of one type count together."""
+    total: dict[str, int] = {}
+    for gpu in (status_of(cluster).get("hardware") or {}).get("gpus") or ():
+        name = str(gpu.get("shortName") or gpu.get("model"))
+        total[name] = total.get(name, 0) + int(gpu.get("count") or 0)
+    return total
+
+
 def locked_for(cluster: Obj, owner: str) -> bool:
     """True if `owner` holds the lock."""
     return bool(status_of(cluster).get("locked")) and lock_of(cluster).get("owner") == owner

@@ -14,6 +14,7 @@ from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.insight.clusters import gpus_of
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import WAITING, born, everywhere, queue_facts
 from fournos.insight.job_row import JobRow
@@ -229,15 +230,11 @@ def _cluster(cluster: Obj, here: Sequence[Obj]) -> ClusterLine:
     spec, status = spec_of(cluster), status_of(cluster)
     lock = status.get("lock") or {}
     states = [status.get("kubeconfigStatus"), lock.get("state"), "draining" if spec.get("drain") else ""]
-    total: dict[str, int] = {}
-    for gpu in (status.get("hardware") or {}).get("gpus") or ():
-        name = str(gpu.get("shortName") or gpu.get("model"))
-        total[name] = total.get(name, 0) + int(gpu.get("count") or 0)
     return ClusterLine(
         name=name_of(cluster),
         state=", ".join(str(one) for one in states if one) or "-",
         owner=str(spec.get("owner") or ""),
-        gpus=_gpus(total, here),
+        gpus=_gpus(gpus_of(cluster), here),
         jobs=len(here),
     )
 

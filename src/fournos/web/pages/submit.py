@@ -59,7 +59,11 @@ async def gather(call: Call) -> Mapping[str, Any]:
     given = {name: str(value) for name, value in call.query.items()}
     form = {**filled(origin.manifest), "namespace": origin.about.namespace, **given} if origin else given
     form.setdefault("owner", call.viewer.client.owner)
-    return await _data(call, form, origin)
+    return await _data(call, form, origin, await _choices(call, form))
+
+
+async def _choices(call: Call, form: Mapping[str, str]) -> FormChoices:
+    return await form_choices(call, await _namespace(call, form), form.get("pipeline", ""))
 
 
 async def _origin(call: Call, given: Mapping[str, str]) -> Origin | None:
@@ -81,16 +85,15 @@ async def _data(
     call: Call,
     form: Mapping[str, str],
     origin: Origin | None,
+    choices: FormChoices,
     asked: AskedJobs | None = None,
     start: str = "",
-    choices: FormChoices | None = None,
 ) -> Mapping[str, Any]:
     wrong: dict[str, list[str]] = {}
     violations = asked.wrong if asked else ()
     for one in violations:
         wrong.setdefault(input_of(one.field.removeprefix("spec.")), []).append(one.message)
-    namespace = await _namespace(call, form)
-    choices = choices or await form_choices(call, namespace, form.get("pipeline", ""))
+    namespace = choices.namespace
     first, others = groups(again=origin is not None)
     differs = {input_of(one.path) for one in changes(origin, asked)} if origin and asked else set()
     folded = {*(one.path for one in others), LABELS.path, *(["metadata.namespace"] if origin else [])}
@@ -174,26 +177,25 @@ async def act(call: Call, form: Mapping[str, str]) -> Done | ShownPage:
     origin = await _origin(call, form)
     base = origin.manifest if origin else {}
     # A hundred jobs of a form as large as one may be take a second.
-    namespace = await _namespace(call, form)
-    choices = await form_choices(call, namespace, form.get("pipeline", ""))
+    choices = await _choices(call, form)
     if form.get("do") == "fields":
-        return ShownPage(PAGE, await _data(call, form, origin, choices=choices))
-    asked = await asyncio.to_thread(wanted, form, base, namespace, choices.inputs(form))
+        return ShownPage(PAGE, await _data(call, form, origin, choices))
+    asked = await asyncio.to_thread(wanted, form, base, choices.namespace, choices.inputs(form))
     if asked.wrong:
-        return ShownPage(PAGE, await _data(call, form, origin, asked), status=422)
+        return ShownPage(PAGE, await _data(call, form, origin, choices, asked), status=422)
     if form.get("do") not in ("submit", _ALL_THE_SAME):
-        return ShownPage(PAGE, await _data(call, form, origin, asked, await _start(call, asked)))
+        return ShownPage(PAGE, await _data(call, form, origin, choices, asked, await _start(call, asked)))
     client = _client(call, str(asked.manifest["metadata"]["namespace"]))
     if form.get("do") != _ALL_THE_SAME and (unknown := await unknown_names(client.api, asked.jobs[0])):
         asked = replace(asked, wrong=tuple(unknown))
-        return ShownPage(PAGE, await _data(call, form, origin, asked), status=422)
+        return ShownPage(PAGE, await _data(call, form, origin, choices, asked), status=422)
     as_before = _as_before(origin, asked)
     if not asked.axes:
         try:
             job = await client.submit(asked.manifest, owner="")
         except (RefusedError, ConflictError) as error:
             found = replace(asked, wrong=(_refusal(error),))
-            return ShownPage(PAGE, await _data(call, form, origin, found), status=error.cause.status)
+            return ShownPage(PAGE, await _data(call, form, origin, choices, found), status=error.cause.status)
         wrote = Written(FOURNOS_JOB, job.raw)
         return Done(address(job.namespace, job.name), f"{job.name} is submitted{as_before}.", wrote)
     jobs = await client.submit_matrix(asked.manifest, asked.axes)

@@ -12,9 +12,10 @@ from fournos.api.kinds import FOURNOS_CLUSTER, PIPELINE
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD_PRIORITY_CLASS
+from fournos.insight.clusters import gpus_of
 from fournos.insight.kueue_clusters import read as read_kueue_clusters
 from fournos.insight.source import Source, or_error
-from fournos.insight.values import name_of, spec_of, status_of
+from fournos.insight.values import name_of, spec_of
 from fournos.systems.jobs.params import declared
 from fournos.web.forms import Field, InputKind
 from fournos.web.routes import Call
@@ -25,6 +26,8 @@ from fournos.web.runs.job_form import PARAMS
 class FormChoices:
     """Read with the rights of the person; what they may not read is not offered."""
 
+    namespace: str
+    """That of the jobs."""
     names: Mapping[str, Sequence[str]]
     """Path of an input → the values that exist."""
     params: tuple[Field, ...] = ()
@@ -51,11 +54,9 @@ async def form_choices(call: Call, namespace: str, pipeline: str) -> FormChoices
         read_kueue_clusters(source),
     )
     gpus: dict[str, int] = {}
-    for gpu_type, count in (
-        *(found for cluster in hearth for found in _gpus(cluster)),
-        *(found for cluster in kueue for found in cluster.gpus.items()),
-    ):
-        gpus[gpu_type] = max(count, gpus.get(gpu_type, 0))
+    for each in (*map(gpus_of, hearth), *(cluster.gpus for cluster in kueue)):
+        for gpu_type, count in each.items():
+            gpus[gpu_type] = max(count, gpus.get(gpu_type, 0))
     most = max(gpus.values(), default=0)
     names = {
         "cluster": sorted({*map(name_of, hearth), *(cluster.name for cluster in kueue)}),
@@ -65,18 +66,12 @@ async def form_choices(call: Call, namespace: str, pipeline: str) -> FormChoices
         "priority": sorted(map(name_of, priorities)),
     }
     chosen = [each for each in pipelines if name_of(each) == (pipeline or DEFAULT_PIPELINE)]
-    return FormChoices(names, tuple(field for each in chosen for field in _fields(each)))
+    return FormChoices(namespace, names, tuple(field for each in chosen for field in _fields(each)))
 
 
 async def _listed(source: Source, kind: Resource, namespace: str = "") -> Sequence[Obj]:
     listed = await or_error(source.list(kind, namespace=namespace))
     return () if isinstance(listed, KubeError) else listed.items
-
-
-def _gpus(cluster: Obj) -> Iterable[tuple[str, int]]:
-    for gpu in (status_of(cluster).get("hardware") or {}).get("gpus") or ():
-        if gpu.get("shortName"):
-            yield str(gpu["shortName"]), int(gpu.get("count") or 0)
 
 
 def _fields(pipeline: Obj) -> Iterable[Field]:
