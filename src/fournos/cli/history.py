@@ -207,10 +207,10 @@ async def webhook_test(cli: Cli) -> int:
             fix="run it in the pod of the history, or set it to a file with the URL",
         )
     outcomes = await webhook_of(settings).test()
-    for selector, outcome in outcomes.items():
+    for selector, outcome in outcomes:
         said = f"was not taken: {outcome.failure}" if outcome.failure else "was taken."
         cli.output.say(f"{selector}: it {said}" if selector else f"It {said}")
-    return Exit.FAILED if any(outcome.failure for outcome in outcomes.values()) else Exit.OK
+    return Exit.FAILED if any(outcome.failure for _, outcome in outcomes) else Exit.OK
 
 
 @asynccontextmanager

@@ -62,18 +62,23 @@ class WebhookReceiver:
     async def post(self, content: bytes, run: Run | None = None) -> SendOutcome:
         """Sends to the URL for messages about this run."""
         try:
-            route, secret = chosen(_routes(self._url_file), run), _key(self._secret_file)
+            known, secret = self._files()
         except (OSError, ValueError) as error:
             return SendOutcome(_reason(error), down=True)
+        route = chosen(known, run)
         return await self._insist(route.url, secret, content) if route else SendOutcome(gone=True)
 
-    async def test(self) -> dict[str, SendOutcome]:
-        """Sends a message that is about nothing to each URL; returns selector → what became of it."""
+    async def test(self) -> list[tuple[str, SendOutcome]]:
+        """Sends a message that is about nothing to each URL; returns its selector and what became of it."""
         try:
-            routes, secret = _routes(self._url_file), _key(self._secret_file)
+            known, secret = self._files()
         except (OSError, ValueError) as error:
-            return {"": SendOutcome(_reason(error), down=True)}
-        return {route.selector: await self._insist(route.url, secret, sample()) for route in routes}
+            return [("", SendOutcome(_reason(error), down=True))]
+        return [(route.selector, await self._insist(route.url, secret, sample())) for route in known]
+
+    def _files(self) -> tuple[list[WebhookRoute], bytes]:
+        """Raises OSError or ValueError."""
+        return routes(_read(self._url_file).decode()), _key(self._secret_file)
 
     async def _insist(self, url: URL, secret: bytes, content: bytes) -> SendOutcome:
         """Sends once, and again after each of the pauses while the receiver is down."""
@@ -111,11 +116,6 @@ def _outcome(status: int) -> SendOutcome:
     if 200 <= status < 300:
         return SendOutcome()
     return SendOutcome(f"status {status}", down=status >= 500 or status in _LATER)
-
-
-def _routes(path: str) -> list[WebhookRoute]:
-    """Raises OSError or ValueError."""
-    return routes(_read(path).decode())
 
 
 def _key(path: str) -> bytes:
