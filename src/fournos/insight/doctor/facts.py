@@ -30,6 +30,7 @@ from fournos.insight.doctor.needs import NEEDS, Permission
 from fournos.insight.environment import KUEUE_NAMESPACE
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import spec_of
+from fournos.systems.jobs import names
 
 T = TypeVar("T")
 Read: TypeAlias = T | KubeError
@@ -39,7 +40,6 @@ KUEUE_CONFIGURATION: Final = Key(KUEUE_NAMESPACE, "kueue-manager-config")
 TEKTON_INFO: Final = Key("tekton-pipelines", "pipelines-info")
 HISTORY: Final = "/apis/history.fournos.dev/v1/namespaces/{}/runs?limit=1"
 """The path of a read that the history answers from its store."""
-OPERATOR_LEASE: Final = "fournos"
 WORKLOAD_CRD: Final = Key("", "workloads.kueue.x-k8s.io")
 KUEUE_ROLE: Final = "kueue-fournos-kinds"
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
@@ -142,7 +142,7 @@ async def gather(
         (CLUSTER_ROLE_BINDING, Key("", KUEUE_ROLE)),
         (NAMESPACE, Key("", place.namespace)),
         (CUSTOM_RESOURCE_DEFINITION, WORKLOAD_CRD),
-        (LEASE, Key(place.namespace, OPERATOR_LEASE)),
+        (LEASE, Key(place.namespace, names.LEASE)),
     ]
     singles = await _each(single, lambda one: server.get(*one))
     tekton, kueue, kueue_role, namespace, workload_crd, lease = singles.values()

@@ -9,6 +9,8 @@ from fournos.api.slots import SLOT_RESOURCE as SLOT_RESOURCE
 from fournos.api.slots import SLOTS_PER_CLUSTER as SLOTS_PER_CLUSTER
 from fournos.engine.kube.resource import Obj
 
+LEASE = "fournos"
+"""The Lease of the operator; it lies in the namespace of the jobs."""
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "fournos"
 JOB_NAME_LABEL = "fournos.dev/job-name"

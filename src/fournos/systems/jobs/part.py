@@ -14,6 +14,7 @@ from fournos.engine.runtime.webhook.registration import Service
 from fournos.systems.jobs.controller import JOBS, jobs_controller
 from fournos.systems.jobs.garbage_collection import orphans_controller
 from fournos.systems.jobs.metrics import JobMetrics
+from fournos.systems.jobs.names import LEASE
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.rights import OPERATOR_NAMESPACE, RIGHTS
 from fournos.systems.jobs.rules import RULES
@@ -42,7 +43,7 @@ PART = Part(
     title="The operator (`fournos run`)",
     settings=JobSettings,
     start=start,
-    lease="fournos",
+    lease=LEASE,
     rights=RIGHTS,
     required=(FOURNOS, KUEUE, TEKTON),
     collect_interval=lambda settings: settings.gc_interval_sec,
