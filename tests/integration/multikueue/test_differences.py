@@ -14,7 +14,7 @@ from tests.integration.kueue_version import BEFORE_019, SINCE_019
 from tests.integration.multikueue.fleet import Fleet, Site, typed
 from tests.integration.multikueue.players import Players, foo, workload_name
 from tests.integration.multikueue.test_dispatch import phase, submit, where, workload
-from tests.integration.multikueue.test_faults import other, runs
+from tests.integration.multikueue.test_faults import other, runs, runs_on
 
 FINALIZER = "example.com/not-here"
 
@@ -147,11 +147,7 @@ async def labels_and_annotations_travel(fleet: Fleet) -> None:
         copy = await copied(fleet)
         assert "finalizers" not in copy and "ownerReferences" not in copy
         assert copy["annotations"]["example.com/note"] == "travels"
-
-        async def runs() -> bool:
-            return await phase(fleet.manager, "a") == "Running"
-
-        await fleet.until(runs, "it does not run")
+        await runs(fleet, "a")
 
 
 @SINCE_019
@@ -204,12 +200,8 @@ async def test_kueue_dispatches_anew_what_its_worker_evicts(built_in: Fleet) -> 
         first = await runs(built_in, "a")
         await built_in.workers[first].stop_policy("HoldAndDrain")
         await wins(built_in, submitted, other(first))
-
-        async def moved() -> bool:
-            on = await where(built_in, "a")
-            return on == [other(first)] and await phase(built_in.manager, "a") == "Running"
-
-        await built_in.until(moved, "it does not move to the other worker")
+        await runs_on(built_in, "a", other(first))
+        assert await runs(built_in, "a") == other(first), "it is there alone, and the manager knows"
 
 
 # --- an object of that name that somebody else made ----------------------------------------------------
@@ -273,8 +265,8 @@ async def test_ours_asks_another_worker(fleet: Fleet) -> None:
         await fleet.workers["w2"].stop_policy("None")
         await wins(fleet, submitted, "w2")
 
-        async def runs() -> bool:
+        async def running() -> bool:
             return await phase(fleet.manager, "b") == "Running"
 
-        await fleet.until(runs, "it does not run")
+        await fleet.until(running, "it does not run")
         assert (await fleet.workers["w1"].find(FOO, "b"))["spec"] == {"theirs": True}
