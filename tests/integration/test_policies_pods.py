@@ -281,14 +281,21 @@ async def test_an_operator_s_own_deployment_runs_as_it(who: As, server: Server, 
 
     made = owned("Deployment", selector=SELECTOR, template=TEMPLATE)
     pod = owned("ReplicaSet", **ACCOUNT)
+
+    async def kueue_knows_the_owner() -> bool:
+        """Kueue's webhook looks up the owner of each new pod in its cache, which follows the API server."""
+        answer = await who("replicaset-controller", "POST", pods, pod, namespace="kube-system", dryRun="All")
+        return "mpod.kb.io" not in answer[1]
+
     for account, where, body in (
         ("deployment-controller", replicas, made),
         ("replicaset-controller", pods, pod),
     ):
         await who.may(account, "POST", where, body, namespace="kube-system", dryRun="All")
         await who.may_not(builder, "POST", where, body, TAKEN)
-        if where == replicas:  # Kueue looks up the owner of a pod
+        if where == replicas:
             await who.may("", "POST", replicas, {"metadata": {"name": "x"}, "spec": spec})
+            await until(kueue_knows_the_owner, "Kueue does not see the ReplicaSet", pause=0.1)
     for account in ("job-controller", "replication-controller", "daemon-set-controller"):
         await who.may_not(account, "POST", pods, pod, TAKEN, namespace="kube-system")
     await who.may("", "POST", pods, {"metadata": {"name": "x"}, "spec": ACCOUNT})
