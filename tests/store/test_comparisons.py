@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from fournos.client.errors import MissingError
+from fournos.client import history_runs
+from fournos.client.errors import FournosError, MissingError, NotAllowedError
 from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
+from fournos.history.api import values as api_values
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.compare.comparison import Verdict
@@ -20,9 +22,10 @@ from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Identity, Record
 from fournos.history.results.check import check
+from fournos.history.results.values import MeasuredValue
 from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
-from tests.history import a_run, at, ended
+from tests.history import a_run, at, ended, everything
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews
 
@@ -161,7 +164,7 @@ async def test_runs_of_the_same_spec_that_are_left_out_are_named(stage: Stage) -
 
 
 async def test_kpis_as_a_data_frame(stage: Stage, reviews: Reviews) -> None:
-    reviews.may("ann", "list")
+    reviews.may("ann", "list", resource="results")
     await stage.run(1, 100.5)
     await stage.run(2, 90, gpus=8)
     frame = await stage.history.kpis(by=["hardware.gpuCount"], phase="Succeeded")
@@ -170,6 +173,46 @@ async def test_kpis_as_a_data_frame(stage: Stage, reviews: Reviews) -> None:
     assert list(frame["value"]) == [90, 100.5] and set(frame["unit"]) == {"tok/s"}
     assert set(frame["test.model"]) == {"llama"} and set(frame["kpi"]) == {"tput"}
     assert frame["submitted"].dt.tz is not None
-    reviews.rights.discard(("ann", "get", "runs/documents", "perf"))
-    assert list((await stage.history.kpis(limit=1))["value"]) == [90], "without `by` results are enough"
+    values = [run async for run in stage.history.values(kpis=["tput"], by=["hardware", "params.model"])]
+    assert [run.fields["hardware"]["gpuCount"] for run in values] == [8, 1]
+    assert values[0].fields["params.model"] is None
+    (value,) = values[0].values
+    assert value == MeasuredValue("tput", 90, "tok/s", True, {"model": "llama"})
+    assert [run.values async for run in stage.history.values(kpis=["other"])] == [(), ()]
     assert (await stage.history.kpis(owner="nobody")).empty
+
+
+async def test_fields_of_jobs_need_the_right_to_documents(stage: Stage, reviews: Reviews) -> None:
+    reviews.may("ann", "list", resource="results")
+    reviews.rights.discard(("ann", "get", "runs/documents", "perf"))
+    await stage.run(1, 90)
+    with pytest.raises(NotAllowedError, match="runs/documents"):
+        await stage.history.kpis(by=["hardware"])
+    assert list((await stage.history.kpis(limit=1))["value"]) == [90]
+
+
+async def test_values_are_read_in_pages_and_bounded(
+    stage: Stage, reviews: Reviews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reviews.may("ann", "list", resource="results")
+    for number in range(5):
+        await stage.run(number, number)
+    monkeypatch.setattr(history_runs, "_VALUES", 2)
+    values = [run.values[0].value async for run in stage.history.values(limit=None)]
+    assert values == [4, 3, 2, 1, 0], "the newest first"
+    assert len([run async for run in stage.history.values(limit=3)]) == 3
+    monkeypatch.setattr(api_values, "MOST", 1)
+    with pytest.raises(FournosError, match="more than 1 values: name KPIs, or a smaller limit"):
+        await stage.history.kpis(limit=2)
+
+
+async def test_what_an_earlier_attempt_measured_is_no_value_of_the_run(stage: Stage) -> None:
+    await stage.run(1, 100)
+    (run,) = (await stage.store.find(everything())).runs
+    results = Results(stage.store)
+    assert await results.values_of([run.identity], most=5) == {
+        run.identity: (MeasuredValue("tput", 100, "tok/s", True, {"model": "llama"}),)
+    }
+    again = replace(run, attempts=2, running_at=at(500), resource_version=run.resource_version + 1)
+    assert await stage.store.record(Record(again))
+    assert await results.values_of([run.identity], most=5) == {}

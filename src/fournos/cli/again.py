@@ -17,7 +17,6 @@ from fournos.cli.output import table
 from fournos.cli.submit import RepeatOption, WatchOption, documents_of
 from fournos.cli.watch import ENDS, follow_to_end
 from fournos.client.asynchronous import AsyncClient
-from fournos.client.frames import field_of
 from fournos.client.jobs import AsyncJob
 from fournos.client.submission import MATRIX_LABEL, axis
 from fournos.insight.values import count, is_terminal, phase_of
@@ -146,6 +145,8 @@ async def matrix(
 
 
 def _varied(job: AsyncJob, path: str) -> str:
+    from fournos.insight.manifests import field_of
+
     value = field_of(job.raw, path)
     return f"{path}={value if isinstance(value, str) else json.dumps(value)}"
 

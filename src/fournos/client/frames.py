@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fournos.client.display import html_table
 from fournos.client.errors import FournosError
 from fournos.client.views import View
-from fournos.engine.kube.resource import Obj
 
 if TYPE_CHECKING:
-    from fournos.history.records import Run
-    from fournos.history.results.models import ResultRecord
+    from fournos.history.results.values import RunValues
 
 V = TypeVar("V", bound=View)
 W = TypeVar("W", bound=View)
@@ -53,39 +51,25 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
     return pandas.DataFrame(list(rows))
 
 
-def kpi_rows(
-    run: Run, records: Iterable[ResultRecord], job: Obj, paths: Iterable[str]
-) -> Iterator[dict[str, Any]]:
-    """Yields a row for each single value of a run, with the fields of its job at `paths`."""
-    fields = {path: field_of(job, path) for path in paths}
-    for record in records:
-        labels = {f"test.{name}": value for name, value in record.labels.items()}
-        for kpi in record.kpis:
-            if kpi.value is not None:
-                yield {
-                    "job": run.name,
-                    "submitted": run.submitted_at,
-                    "phase": run.phase,
-                    "owner": run.owner,
-                    "cluster": run.target,
-                    **fields,
-                    **labels,
-                    "kpi": kpi.kpi_id,
-                    "value": kpi.value,
-                    "unit": kpi.unit,
-                }
+def kpi_rows(measured: RunValues) -> Iterator[dict[str, Any]]:
+    """Yields a row for each single value of a run, with the fields of its job that were asked for."""
+    run = measured.run
+    for value in measured.values:
+        yield {
+            "job": run.name,
+            "submitted": run.submitted_at,
+            "phase": run.phase,
+            "owner": run.owner,
+            "cluster": run.target,
+            **measured.fields,
+            **{f"test.{name}": text for name, text in value.labels.items()},
+            "kpi": value.kpi_id,
+            "value": value.value,
+            "unit": value.unit,
+        }
 
 
 def _row(view: View, paths: Iterable[str]) -> dict[str, Any]:
+    from fournos.insight.manifests import field_of
+
     return {**view._columns(), **{path: field_of(view.raw, path) for path in paths}}
-
-
-def field_of(obj: Obj, path: str) -> Any:
-    """Returns a field of an object; a path without a root is one of the spec."""
-    from fournos.insight.manifests import field_path
-
-    parts = field_path(path)
-    value: Any = obj
-    for part in parts[1:] if parts[:2] == ["spec", "status"] else parts:
-        value = value.get(part) if isinstance(value, dict) else None
-    return value

@@ -86,21 +86,14 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
 
     @typed
     async def kpis(self, *, by: Sequence[str] = (), limit: int = 100, **filters: Unpack[RunFilters]) -> Any:
-        """Returns a pandas DataFrame with one row for each single value that the matching runs measured.
+        """Returns a pandas DataFrame with one row for each single value of `values`.
 
-        The filters are those of `runs`, of which the newest `limit` count. `by` are further columns: fields
-        of the jobs such as "params.model" or "metadata.labels.team", which need the right to documents.
         Columns that begin with "test." are labels of tests. Raises FournosError if pandas is not installed.
         """
         from fournos.client.frames import frame, kpi_rows
 
-        rows: list[dict[str, Any]] = []
-        async for run in self.runs(limit=limit, **filters):
-            uid, namespace = run.identity.uid, run.identity.namespace
-            if records := await self.results(uid, namespace=namespace):
-                job = await self.document(run, Document.OBJECT) if by else {}
-                rows += kpi_rows(run, records, job, by)
-        return frame(rows)
+        measured = self.values(by=by, limit=limit, **filters)
+        return frame([row async for run in measured for row in kpi_rows(run)])
 
     @typed
     async def problems(self, name: str, *, namespace: str | None = None) -> tuple[str, ...]:

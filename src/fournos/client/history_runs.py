@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from urllib.parse import urlencode
 
 from fournos.client.errors import typed_iterator
 from fournos.client.history_requests import HistoryRequests, times
 from fournos.history.records import Page, Run
 
+if TYPE_CHECKING:
+    from fournos.history.results.values import RunValues
+
 _PAGE: Final = 200
-_SEVERAL: Final = ("kind", "phase", "owner", "cluster", "pipeline")
+_VALUES: Final = 100
+"""Runs of a page with their values."""
+_SEVERAL: Final = ("kind", "phase", "owner", "cluster", "pipeline", "fingerprint")
 _TEXTS: Final = ("name", "text")
 
 
@@ -26,6 +31,7 @@ class RunFilters(TypedDict, total=False):
     owner: str | Sequence[str]
     cluster: str | Sequence[str]
     pipeline: str | Sequence[str]
+    fingerprint: str | Sequence[str]
     labels: Mapping[str, str] | None
     name: str
     text: str
@@ -65,10 +71,49 @@ class AsyncRuns(HistoryRequests):
             page = await self._run_page(_PAGE, page.cursor, filters)
             yield page
 
+    @typed_iterator
+    async def values(
+        self,
+        *,
+        kpis: Sequence[str] = (),
+        by: Sequence[str] = (),
+        limit: int | None = 100,
+        **filters: Unpack[RunFilters],
+    ) -> AsyncIterator[RunValues]:
+        """Yields the runs as `runs` does, each with the single values that its last attempt measured.
+
+        `kpis`: only these.  `by`: also these fields of the objects, such as "params.model" or
+        "metadata.labels.team", which need the right to documents.
+        """
+        from fournos.history.results.values import ValuePage
+
+        asked = [("kpi", kpi) for kpi in kpis] + [("by", path) for path in by]
+        left, cursor = limit, ""
+        while left is None or left > 0:
+            size = _VALUES if left is None else min(left, _VALUES)
+            page = await self._get(self._list("results", size, cursor, filters, asked), ValuePage)
+            for run in page.runs:
+                yield run
+            left = None if left is None else left - len(page.runs)
+            cursor = page.cursor
+            if not cursor:
+                return
+
     async def _run_page(self, size: int, cursor: str, filters: RunFilters) -> Page:
-        asked = [*_query(filters), ("limit", str(size)), *([("cursor", cursor)] if cursor else [])]
+        return await self._get(self._list("runs", size, cursor, filters), Page)
+
+    def _list(
+        self,
+        resource: str,
+        size: int,
+        cursor: str,
+        filters: RunFilters,
+        more: Sequence[tuple[str, str]] = (),
+    ) -> str:
+        """Returns the path of a page of a list."""
+        asked = [*_query(filters), *more, ("limit", str(size)), *([("cursor", cursor)] if cursor else [])]
         where = self._where(filters.get("namespace"), everywhere=filters.get("everywhere", False))
-        return await self._get(f"{where}/runs?{urlencode(asked)}", Page)
+        return f"{where}/{resource}?{urlencode(asked)}"
 
 
 def _query(filters: RunFilters) -> list[tuple[str, str]]:

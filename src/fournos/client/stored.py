@@ -23,6 +23,7 @@ class History:
 
     runs = iterating(AsyncHistory.runs)
     pages = iterating(AsyncHistory.pages)
+    values = iterating(AsyncHistory.values)
     run = blocking(AsyncHistory.run)
     document = blocking(AsyncHistory.document)
     logs = iterating(AsyncHistory.logs)

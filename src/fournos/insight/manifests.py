@@ -13,6 +13,7 @@ from fournos.api.fournosjob import DEFAULT_PIPELINE, DEFINITION
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.rules import Violation
 from fournos.engine.api.validate import takes_texts
+from fournos.engine.kube.resource import Obj
 from fournos.engine.kube.yamls import load_all, yaml_problem
 from fournos.insight.errors import ManifestError
 from fournos.systems.jobs.rules import check_manifest
@@ -78,6 +79,18 @@ def field_path(text: str) -> list[str]:
     """
     parts = [part.replace("\\.", ".").replace("\\\\", "\\") for part in _PART.findall(text.strip())]
     return parts if not parts or parts[0] in _ROOTS else ["spec", *parts]
+
+
+def field_of(obj: Obj, path: str) -> Any:
+    """Returns a field of an object, None for one that it does not have; the path is as in `field_path`.
+
+    A path that begins with status is one of the object, too: no spec has such a field.
+    """
+    parts = field_path(path)
+    value: Any = obj
+    for part in parts[1:] if parts[:2] == ["spec", "status"] else parts:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def value_at(path: str, text: str) -> Any:

@@ -14,6 +14,7 @@ from fournos.history.api import (
     runs,
     trends,
     usage,
+    values,
     verdicts,
 )
 from fournos.history.api.routes import Route
@@ -23,6 +24,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *logs.ROUTES,
     *artifacts.ROUTES,
     *results.ROUTES,
+    *values.ROUTES,
     *comparisons.ROUTES,
     *trends.ROUTES,
     *benchmarks.ROUTES,

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import Document, uid_in
 from fournos.history.regressions.reruns import other_images
+from fournos.history.store.reads import documents_statement
 from fournos.history.store.rows import identity_text
-from fournos.history.store.schema import documents, runs
 from fournos.history.store.text import unpack
 
 
@@ -30,12 +29,7 @@ async def changed_images(
 
 
 async def _provenance(connection: AsyncConnection, wanted: Iterable[str]) -> dict[str, bytes]:
-    uids = {uid_in(text) for text in wanted}
-    statement = (
-        select(runs.c.cluster, runs.c.namespace, runs.c.uid, documents.c.data)
-        .join(documents, documents.c.run_id == runs.c.id)
-        .where(runs.c.uid.in_(uids), documents.c.name == Document.PROVENANCE.value)
-    )
+    statement = documents_statement(map(uid_in, wanted), Document.PROVENANCE)
     rows = (await connection.execute(statement)).all()
     return {identity_text(row): row.data for row in rows}
 

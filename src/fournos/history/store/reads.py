@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, Select, bindparam, func, select
 
 from fournos.history.records import Document, Identity, Interval, KeepMark, Record, Run
 from fournos.history.store import rows
@@ -72,6 +72,15 @@ def documents_of(
         return {}
     found = connection.execute(_DOCUMENTS, {"number": number, "names": names})
     return {Document(name): unpack(data) for name, data in found}
+
+
+def documents_statement(uids: Iterable[str], name: Document) -> Select[Any]:
+    """Selects a document of runs, with the columns that identify the run."""
+    return (
+        select(runs.c.cluster, runs.c.namespace, runs.c.uid, documents.c.data)
+        .join(documents, documents.c.run_id == runs.c.id)
+        .where(runs.c.uid.in_({indexed(uid) for uid in uids}), documents.c.name == name.value)
+    )
 
 
 def open_records(

@@ -18,6 +18,7 @@ from fournos.history.records import Identity, uid_in
 from fournos.history.regressions.judge import JUDGED
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.results.values import MeasuredValue
 from fournos.history.store import reads
 from fournos.history.store.images import changed_images
 from fournos.history.store.points import newest_points, of_last_attempt
@@ -81,6 +82,43 @@ class Results:
                 for record, kpi, value in await connection.execute(joined.where(mine)):
                     values[record, kpi] = value
         return await asyncio.to_thread(lambda: tuple(_record(row.id, row.header, values) for row in headers))
+
+    async def values_of(
+        self, identities: Iterable[Identity], kpis: Sequence[str] = (), *, most: int
+    ) -> dict[Identity, tuple[MeasuredValue, ...]] | None:
+        """Returns the single values that the last attempts of the runs measured; None if more than `most`.
+
+        `kpis`: only these, all without any.
+        """
+        wanted = [runs.c.uid.in_({indexed(identity.uid) for identity in identities}), of_last_attempt()]
+        wanted += [scalars.c.kpi_id.in_(list(map(indexed, kpis)))] if kpis else []
+        statement = (
+            select(
+                runs.c.cluster,
+                runs.c.namespace,
+                runs.c.uid,
+                result_records.c.id,
+                result_records.c.success,
+                scalars.c.kpi_id,
+                scalars.c.value,
+                series.c.unit,
+                series.c.higher_is_better,
+            )
+            .join(result_records, result_records.c.run_id == runs.c.id)
+            .join(scalars, scalars.c.record_id == result_records.c.id)
+            .join(series, series.c.id == scalars.c.series)
+            .where(*wanted)
+            .order_by(result_records.c.id, scalars.c.kpi_id)
+            .limit(most + 1)
+        )
+        async with self._store.reading() as connection:
+            rows = (await connection.execute(statement)).all()
+            if len(rows) > most:
+                return None
+            headers = select(result_records.c.id, result_records.c.header)
+            headers = headers.join(runs, runs.c.id == result_records.c.run_id).where(*wanted[:2])
+            packed = {row.id: row.header for row in await connection.execute(headers)}
+        return await asyncio.to_thread(_values, rows, packed)
 
     async def names(self, found: Iterable[str]) -> dict[str, str]:
         """Returns the names of those of the runs, given as `Identity.text`, that are in the history."""
@@ -164,6 +202,22 @@ def _points(rows: Iterable[Any]) -> tuple[Point, ...]:
         for run, found in by_run.items()
     ]
     return tuple(sorted(points, key=lambda point: (point.at, point.run)))
+
+
+def _values(rows: Iterable[Any], headers: Mapping[int, bytes]) -> dict[Identity, tuple[MeasuredValue, ...]]:
+    """The values by run; the labels of a test are in the header of its record."""
+    labels = {number: _labels(unpack(header)) for number, header in headers.items()}
+    by_run: dict[Identity, list[MeasuredValue]] = {}
+    for row in rows:
+        value = MeasuredValue(
+            row.kpi_id, row.value, row.unit, row.higher_is_better, labels.get(row.id, {}), row.success
+        )
+        by_run.setdefault(Identity(row.cluster, row.namespace, row.uid), []).append(value)
+    return {identity: tuple(values) for identity, values in by_run.items()}
+
+
+def _labels(header: Mapping[str, Any]) -> dict[str, str]:
+    return {**(header.get("kpi_labels") or {}), **(header.get("labels") or {})}
 
 
 def _record(number: int, header: bytes, values: Mapping[tuple[int, str], Any]) -> ResultRecord:

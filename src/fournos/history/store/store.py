@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -17,7 +18,7 @@ from fournos.history.store.database import BUSY_SECONDS, Database, open_database
 from fournos.history.store.results_schema import baselines
 from fournos.history.store.schema import keeps, runs
 from fournos.history.store.search import Search
-from fournos.history.store.text import indexed, message
+from fournos.history.store.text import indexed, message, unpack
 
 _BATCH: Final = 500
 """Runs that an iteration reads at once."""
@@ -108,6 +109,15 @@ class HistoryStore:
             return found.get(name)
 
         return await self.database.read(read)
+
+    async def documents(self, identities: Iterable[Identity], name: Document) -> dict[Identity, Any]:
+        """Returns a document of each of the runs that has one of this name."""
+        statement = reads.documents_statement((identity.uid for identity in identities), name)
+        async with self.reading() as connection:
+            stored = (await connection.execute(statement)).all()
+        return await to_thread(
+            lambda: {Identity(row.cluster, row.namespace, row.uid): unpack(row.data) for row in stored}
+        )
 
     async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
         """Yields the runs of a kind whose end is not known, with their ledgers, in no particular order."""
