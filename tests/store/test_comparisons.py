@@ -31,7 +31,7 @@ from tests.unit.history.api.service import Reviews
 
 FILE = """\
 tests:
-  - labels: {{model: llama}}
+  - labels: {{model: llama, image_tag: v1}}
     kpis: [{{kpi_id: tput, value: {}, unit: tok/s, higher_is_better: true}}]
 """
 
@@ -137,6 +137,7 @@ async def test_a_trend_tells_of_a_drop_and_of_too_little_history(stage: Stage) -
     found = await stage.history.trends("job-3")
     assert [len(one.points) for one in found.series] == [12]
     assert not found.regressed and not found.summary
+    assert len(found.versions) == 12 and set(found.versions.values()) == {"image_tag=v1"}
     await stage.run(20, 60)
     found = await stage.history.trends("job-3", kpi="tput", runs=50)
     assert found.regressed
@@ -177,7 +178,7 @@ async def test_kpis_as_a_data_frame(stage: Stage, reviews: Reviews) -> None:
     assert [run.fields["hardware"]["gpuCount"] for run in values] == [8, 1]
     assert values[0].fields["params.model"] is None
     (value,) = values[0].values
-    assert value == MeasuredValue("tput", 90, "tok/s", True, {"model": "llama"})
+    assert value == MeasuredValue("tput", 90, "tok/s", True, {"model": "llama", "image_tag": "v1"})
     assert [run.values async for run in stage.history.values(kpis=["other"])] == [(), ()]
     assert (await stage.history.kpis(owner="nobody")).empty
 
@@ -211,7 +212,7 @@ async def test_what_an_earlier_attempt_measured_is_no_value_of_the_run(stage: St
     (run,) = (await stage.store.find(everything())).runs
     results = Results(stage.store)
     assert await results.values_of([run.identity], most=5) == {
-        run.identity: (MeasuredValue("tput", 100, "tok/s", True, {"model": "llama"}),)
+        run.identity: (MeasuredValue("tput", 100, "tok/s", True, {"model": "llama", "image_tag": "v1"}),)
     }
     again = replace(run, attempts=2, running_at=at(500), resource_version=run.resource_version + 1)
     assert await stage.store.record(Record(again))

@@ -20,6 +20,7 @@ from fournos.history.api.wire import body
 from fournos.history.job_row import recorded_row
 from fournos.history.records import Page as RunPage
 from fournos.history.records import Run
+from fournos.history.results.values import MeasuredValue, RunValues, ValuePage
 from fournos.web.errors import PageError
 from fournos.web.pages import jobs
 from fournos.web.recorded_namespaces import RUNS
@@ -229,6 +230,35 @@ async def test_live_jobs_and_those_of_the_history() -> None:
     assert html.count("The object is gone") == 2
 
 
+class Measured(History):
+    """Answers what its runs measured, too."""
+
+    async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
+        if not urlsplit(path).path.endswith("/results"):
+            return await super().raw(method, path)
+        self.asked.append(parse_qs(urlsplit(path).query))
+        values = (MeasuredValue("tput", 12.5), MeasuredValue("tput", 14.0), MeasuredValue("other", 1.0))
+        failed = MeasuredValue("tput", 1.0, success=False)
+        return body(ValuePage(tuple(RunValues(each, (*values, failed)) for each in self.runs)), ValuePage)
+
+
+async def test_chosen_kpis_are_columns() -> None:
+    api = Measured([run("old", -5), run("older", -9)])
+    async with visit(api) as here:
+        kept: dict[str, Any] = {}
+        call = here.call({"kpi": "tput, latency,tput", "owner": "ann"}, kept=kept)
+        data = await jobs.PAGE.gather(call)
+        assert (await jobs.PAGE.gather(call))["values"] is data["values"], "an open tab reads them seldom"
+        html = await here.show(jobs.PAGE, {"kpi": "tput, latency", "owner": "ann"})
+    assert data["filters"].kpis == ["tput", "latency"]
+    assert data["values"].value["uid-old"] == ("12.5 to 14", "")
+    assert html.count("12.5 to 14") == 2 and '<th scope="col" class="number">latency</th>' in html
+    (asked, _) = (query for query in api.asked if "kpi" in query)
+    assert (asked["kpi"], asked["owner"], asked["limit"]) == (["tput", "latency"], ["ann"], ["4"])
+    assert (asked["since"], asked["until"]) == (["2029-12-31T23:59:51+00:00"], ["2029-12-31T23:59:56+00:00"])
+    assert 'href="/kpis?owner=ann&amp;kpi=tput"' in html, "a link to what these jobs measured"
+
+
 async def test_a_live_job_that_is_recorded_is_shown_once() -> None:
     api = History([run("new", 0)])
     await submitted(api, "new")
@@ -264,7 +294,7 @@ async def read_to_the_end(here: Visit, query: dict[str, str]) -> tuple[list[str]
         searched.append(data["searched"])
         if not data["next"]:
             return names, searched
-        after = parse_qs(urlsplit(data["next"]).query)["after"][0]
+        after = data["next"]
 
 
 async def test_a_search_that_ends_early_says_how_far_it_went_and_goes_on() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -13,14 +14,15 @@ from fournos.history.api.parameters import Scoped, Text
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import found
 from fournos.history.compare.left_out import LeftOut
-from fournos.history.records import Run
+from fournos.history.records import Identity, Run
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.benchmark import open_regressions
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import JUDGED, Report
-from fournos.history.regressions.series import Finding, Series
+from fournos.history.regressions.series import Finding, Series, labels_text
 from fournos.history.regressions.summary import lines, state_of
+from fournos.history.results.models import is_version
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -45,6 +47,8 @@ class Trends:
     """The values of that run by series."""
     left_out: tuple[LeftOut, ...] = ()
     """Runs of the same spec that are not in the series."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """The labels of its tests that name a version, such as `image_tag=v0.9`, of each run that has any."""
 
     @property
     def open_regressions(self) -> tuple[Finding, ...]:
@@ -79,7 +83,22 @@ async def get_trends(service: HistoryService, call: ApiCall) -> Trends:
     asked: TrendFilter = call.parameters
     run = await found(service, call)
     trends = await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)
-    return replace(trends, left_out=await runs_left_out(service, run, call.scope.cluster))
+    return replace(
+        trends,
+        left_out=await runs_left_out(service, run, call.scope.cluster),
+        versions=await _versions(service, trends.series),
+    )
+
+
+async def _versions(service: HistoryService, series: Iterable[Series]) -> dict[str, str]:
+    """The versions of the runs of the series, as their tests name them."""
+    runs = {point.run for each in series for point in each.points}
+    labels = await (await service.results()).labels_of(filter(None, map(Identity.of, runs)))
+    return {
+        identity.text: text
+        for identity, each in labels.items()
+        if (text := labels_text({name: value for name, value in each.items() if is_version(name)}))
+    }
 
 
 async def trends_of(

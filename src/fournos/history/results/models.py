@@ -181,6 +181,11 @@ def series_labels(record: ResultRecord, ignored: Iterable[str] = VERSION_LABELS)
     return {name: merged[name] for name in sorted(merged) if name.lower() not in left_out}
 
 
+def is_version(label: str) -> bool:
+    """Whether a label names a version or one run."""
+    return label.lower() in VERSION_LABELS
+
+
 def series_id(
     fingerprint: str, record: ResultRecord, kpi: Kpi, ignored: Iterable[str] = VERSION_LABELS
 ) -> str:

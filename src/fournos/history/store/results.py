@@ -11,7 +11,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, and_, func, select
 
 from fournos.history.compare.comparison import RowKey
 from fournos.history.records import Identity, uid_in
@@ -115,10 +115,33 @@ class Results:
             rows = (await connection.execute(statement)).all()
             if len(rows) > most:
                 return None
+            numbers = {row.id for row in rows}
             headers = select(result_records.c.id, result_records.c.header)
-            headers = headers.join(runs, runs.c.id == result_records.c.run_id).where(*wanted[:2])
+            headers = headers.where(result_records.c.id.in_(numbers))
             packed = {row.id: row.header for row in await connection.execute(headers)}
         return await asyncio.to_thread(_values, rows, packed)
+
+    async def labels_of(self, identities: Iterable[Identity]) -> dict[Identity, dict[str, str]]:
+        """Returns the labels of the first test of each run, those that name a version included."""
+        uids = {indexed(identity.uid) for identity in identities}
+        first = (
+            select(func.min(result_records.c.id))
+            .join(runs, runs.c.id == result_records.c.run_id)
+            .where(runs.c.uid.in_(uids))
+            .group_by(result_records.c.run_id)
+        )
+        statement = (
+            select(runs.c.cluster, runs.c.namespace, runs.c.uid, result_records.c.header)
+            .join(result_records, result_records.c.run_id == runs.c.id)
+            .where(result_records.c.id.in_(first))
+        )
+        async with self._store.reading() as connection:
+            rows = (await connection.execute(statement)).all()
+        return await asyncio.to_thread(
+            lambda: {
+                Identity(row.cluster, row.namespace, row.uid): _labels(unpack(row.header)) for row in rows
+            }
+        )
 
     async def names(self, found: Iterable[str]) -> dict[str, str]:
         """Returns the names of those of the runs, given as `Identity.text`, that are in the history."""

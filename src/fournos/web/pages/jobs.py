@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from multidict import MultiMapping
+
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.engine.api.times import parse_time
@@ -18,16 +20,21 @@ from fournos.insight.values import created
 from fournos.insight.views import BY_UID
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
+from fournos.web.runs.comparing import MOST as COMPARED
 from fournos.web.runs.filters import PHASES, Filters, read, shortcuts
 from fournos.web.runs.history_rows import SEARCHES, RecordedRuns, recorded
+from fournos.web.runs.kpi_columns import RESULTS, KpiValues, kpi_values
 from fournos.web.runs.parts import PagePart, part
-from fournos.web.runs.rows import RowPlace, merged, newest, place_of, recorded_place
+from fournos.web.runs.rows import ListRow, RowPlace, merged, newest, place_of, recorded_place
 
 ROWS: Final = 50
 """Rows of a page."""
 _FRESH: Final = timedelta(seconds=30)
 """For so long an open tab shows the same runs of the history, unless a live job goes."""
 _KEPT: Final = "jobs"
+_LONGEST: Final = 400
+"""Characters of a mark."""
+_KEPT_VALUES: Final = "values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,16 @@ class _KeptRuns:
     live: Set[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _KeptValues:
+    """The values of KPIs as a live stream has read them."""
+
+    values: PagePart[KpiValues]
+    at: datetime
+    uids: Set[str]
+    """The UIDs of the rows."""
+
+
 async def gather(call: Call) -> Mapping[str, Any]:
     filters, after = read(call.query), place_of(call.query.get("after", ""))
     listed = await part(everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace))
@@ -48,19 +65,31 @@ async def gather(call: Call) -> Mapping[str, Any]:
     history = await _history(call, filters, after, live, shown)
     runs = history.value or RecordedRuns()
     rows, following = merged(shown, runs.runs, ROWS, runs.complete_from)
+    values: PagePart[KpiValues] = PagePart()
+    if filters.kpis and rows:
+        values = await _values(call, filters, rows)
     return {
         "filters": filters,
         "shortcuts": shortcuts(call.viewer.client.owner or "", call.now),
         "phases": PHASES,
         "rows": rows,
-        "next": filters.address(after=str(following)) if following else "",
+        "next": str(following or ""),
         "searched": following.submitted if following and not following.uid else "",
-        "newest": filters.address() if after else "",
+        "newest": after is not None,
+        "marked": _marked(call),
         "live_jobs": listed,
         "history": history,
+        "values": values,
         "ended": TERMINAL,
         "namespaces": len({row.namespace for row in rows}) > 1,
     }
+
+
+def _marked(call: Call) -> Sequence[str]:
+    """The jobs that are marked for a comparison, on earlier pages of the list, too."""
+    query = call.query
+    marks = query.getall("job", []) if isinstance(query, MultiMapping) else []
+    return tuple(dict.fromkeys(mark[:_LONGEST] for mark in marks))[:COMPARED]
 
 
 async def _history(
@@ -99,6 +128,24 @@ async def _recorded(
         (run for one in recorded_by_namespace for run in one.runs), key=recorded_place, reverse=True
     )
     return RecordedRuns(runs[: ROWS + 1], max(one.complete_from for one in recorded_by_namespace))
+
+
+async def _values(call: Call, filters: Filters, rows: Sequence[ListRow]) -> PagePart[KpiValues]:
+    """Reads the KPIs of the rows, of which the history has those that are live, too."""
+    kept: _KeptValues | None = call.kept.get(_KEPT_VALUES)
+    uids = {row.uid for row in rows}
+    if kept and call.now - kept.at < _FRESH and kept.uids == uids:
+        return kept.values
+
+    async def read() -> KpiValues:
+        spaces = await recorded_namespaces(call, RESULTS)
+        history = call.viewer.client.history
+        found = await asyncio.gather(*(kpi_values(history, filters, rows, space) for space in spaces))
+        return {uid: texts for by_uid in found for uid, texts in by_uid.items()}
+
+    values = await part(read())
+    call.kept[_KEPT_VALUES] = _KeptValues(values, call.now, uids)
+    return values
 
 
 PAGE: Final = Page(

@@ -27,8 +27,11 @@ _FIELDS: Final = {
     "label": "-l",
     "since": "",
     "until": "",
+    "kpi": "",
 }
 """The fields of the form, each with the option of `fournos list`; "" where there is none."""
+MOST_KPIS: Final = 5
+"""Columns of KPIs."""
 _DAY: Final = 10
 """Characters of a date without a time."""
 _TITLES: Final = {"phase": "Phase", "label": "Labels", "since": "From", "until": "To"}
@@ -50,6 +53,8 @@ class Filters:
     """As typed: a date, or a time of RFC 3339."""
     until: str = ""
     """As typed; a date includes its whole day."""
+    kpi: str = ""
+    """As typed: KPIs that are shown as columns, with commas.  They leave no job out."""
     labels: Mapping[str, str] = field(default_factory=dict)
     phases: frozenset[str] = frozenset()
     begin: datetime | None = None
@@ -69,10 +74,16 @@ class Filters:
         """The fields of the form that are not empty."""
         return {name: value for name in _FIELDS if (value := str(getattr(self, name)))}
 
-    def address(self, **more: str) -> str:
-        """The address of the list with these filters."""
+    @property
+    def kpis(self) -> list[str]:
+        """The KPIs that are shown as columns."""
+        names = (name.strip() for name in self.kpi.split(","))
+        return list(dict.fromkeys(filter(None, names)))[:MOST_KPIS]
+
+    def address(self, path: str = "/jobs", **more: str) -> str:
+        """The address of the list with these filters, or of another page that takes them."""
         given = urlencode({**self.fields, **{name: value for name, value in more.items() if value}})
-        return f"/jobs?{given}" if given else "/jobs"
+        return f"{path}?{given}" if given else path
 
     @property
     def command(self) -> str:

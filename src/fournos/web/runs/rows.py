@@ -58,6 +58,11 @@ class ListRow(JobRow):
         return RowPlace(self.submitted, self.uid)
 
     @property
+    def mark(self) -> str:
+        """How a comparison names it."""
+        return f"{self.namespace}/{self.uid}"
+
+    @property
     def path(self) -> str:
         """The address of its page."""
         path = f"/jobs/{quote(self.namespace, safe='')}/{quote(self.name, safe='')}"

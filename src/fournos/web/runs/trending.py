@@ -15,7 +15,7 @@ from fournos.history.regressions.robust import band
 from fournos.history.regressions.series import Finding, Kind, Point, Series, labels_text
 from fournos.insight.values import count
 from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark, PlotRun
-from fournos.web.runs.subject import address, compare_address
+from fournos.web.runs.subject import address, compare_address, groups_address
 
 MOST: Final = 40
 """Series that are shown; further ones are counted."""
@@ -57,6 +57,8 @@ class Trend:
     """Steady, or its open change; and why its newest run has no verdict."""
     plot: Plot
     changes: Sequence[TrendChange]
+    groups: str
+    """The address of the same values by fields of their runs."""
 
 
 def trend_rows(trends: Trends) -> tuple[list[Trend], int]:
@@ -93,9 +95,11 @@ def _change(finding: Finding, trends: Trends) -> TrendChange:
 def _run(point: Point, trends: Trends) -> PlotRun:
     _, namespace, uid = point.run.split("/", 2)
     name, here = trends.names.get(point.run, uid), trends.run.identity
+    version = trends.versions.get(point.run, "")
     both = f"{namespace}/{uid}", f"{here.namespace}/{here.uid}"
     compare = compare_address(*both) if point.run != here.text else ""
-    return PlotRun(name, address(namespace, name, uid=uid), compare)
+    title = f"{name} ({version})" if version else name
+    return PlotRun(title, address(namespace, name, uid=uid), compare)
 
 
 def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Trend:
@@ -118,4 +122,6 @@ def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Tr
         baseline=trends.baseline_values.get(series.id),
     )
     newest, state = number(points[-1].value), trends.state_of(series)
-    return Trend(series.kpi_id, labels, better, newest, series.unit, state, plot, changes)
+    run = trends.run
+    groups = groups_address(run.identity.namespace, run.fingerprint, series.kpi_id)
+    return Trend(series.kpi_id, labels, better, newest, series.unit, state, plot, changes, groups)

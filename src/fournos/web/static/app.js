@@ -78,7 +78,22 @@ function showTheme() {
 
 function reveal(root = document) {
   for (const button of root.querySelectorAll("[data-copy][hidden], [data-copy-from][hidden]")) button.hidden = !navigator.clipboard;
+  for (const button of root.querySelectorAll("[data-day][hidden]")) button.hidden = false;
 }
+
+// --- a day from the browser's calendar -----------------------------------------------------------------------
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-day]");
+  if (!button) return;
+  const field = button.previousElementSibling;
+  const calendar = Object.assign(document.createElement("input"), { type: "date", value: field.value.slice(0, 10), tabIndex: -1 });
+  calendar.setAttribute("aria-hidden", "true");
+  calendar.addEventListener("change", () => { field.value = calendar.value; field.focus(); });
+  button.parentElement.querySelector("[type=date]")?.remove();
+  button.after(calendar);
+  calendar.showPicker();
+});
 
 // --- the stream of changes -----------------------------------------------------------------------------------
 // HTTP/1.1 allows six connections a host.  At most four tabs of a browser have a stream (Web Locks); the others
