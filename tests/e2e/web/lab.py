@@ -285,7 +285,7 @@ def _results(number: int) -> bytes:
     curve = [[load, about(slower * 2450 * load / (load + 24))] for load in LOADS]
     return f"""\
 tests:
-  - labels: {{model: llama-3.3-70b, load: heavy}}
+  - labels: {{model: llama-3.3-70b, load: heavy, image_tag: v0.{9 + (number - 1) // 8}}}
     kpis:
       - {{kpi_id: throughput, value: {about(slower * 2412)}, unit: tokens/s, higher_is_better: true}}
       - {{kpi_id: ttft_p95, value: {about(412 / slower)}, unit: ms, higher_is_better: false}}

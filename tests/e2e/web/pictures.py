@@ -44,6 +44,7 @@ PICTURES: Final = (
     Picture("compare", f"/compare?job={BEFORE}&job={NIGHTLY}", 680),
     Picture("benchmarks", "/benchmarks", 560),
     Picture("trends", f"/trends/{NS}/{NIGHTLY}", 780),
+    Picture("kpis", "/kpis?kpi=throughput", 780),
     Picture("submit", f"/submit?from={NS}/{NIGHTLY}", 800),
 )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser
 
+from fournos.web.pages import jobs
 from tests.e2e.hub import ROOT
 from tests.e2e.web.conftest import OpenTab
 from tests.e2e.web.lab import NIGHTLY, SLOWER, lab
@@ -88,3 +90,46 @@ def test_a_point_of_a_trend_opens_its_run_and_compares_with_it(
     tab.page.locator(".trend .u-over").first.click(position={"x": 2, "y": 20})
     tab.until(lambda: "/jobs/" in tab.page.url)
     assert "nightly-70b-01" in tab.text("h1")
+
+
+def test_a_version_of_the_kpis_leads_to_its_runs(stage: Staged, browser: Browser, open_tab: OpenTab) -> None:
+    tab = open_tab(f"/trends/{NS}/{NIGHTLY}", served=stage.served(browser))
+    tab.press(tab.one(".trend a", has_text="by version and other fields").first)
+    assert "by test.image_tag" in tab.text("#table-title")
+    rows = tab.one("table.heat tbody th").all_inner_texts()
+    assert rows == ["v0.9", "v0.10", "v0.11"], "by their first runs, not by the alphabet"
+    tab.until(lambda: tab.page.evaluate(DRAWN))
+    tab.is_accessible()
+    tab.press(tab.one("table.heat a").last)
+    assert "/compare?" in tab.page.url and "reference" in tab.text("main")
+
+
+def test_marks_and_kpi_columns_go_with_the_pages_of_the_list(
+    stage: Staged, browser: Browser, open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "ROWS", 20)
+    tab = open_tab("/jobs?kpi=throughput&text=nightly", served=stage.served(browser))
+    tab.one("tbody .pick input").first.check()
+    first = tab.one("tbody .pick input").first.get_attribute("value")
+    assert re.search(r"2,?\d{3}", tab.one("tbody tr").first.inner_text())
+    tab.press(tab.one("button", has_text="Earlier jobs"))
+    assert "1 marked on other pages" in tab.text("nav.pages")
+    assert tab.one(".filters input[name=kpi]").input_value() == "throughput"
+    last = tab.one("tbody .pick input").last
+    last.check()
+    second = last.get_attribute("value")
+    tab.press(tab.one("button", has_text="Newest"))
+    assert tab.one("tbody .pick input").first.is_checked()
+    tab.press(tab.one("button", has_text="Compare the marked jobs"))
+    assert {first, second} == set(parse_qs(urlsplit(tab.page.url).query)["job"])
+    assert "(reference)" in tab.text("main")
+
+
+def test_a_day_is_chosen_from_the_calendar(stage: Staged, browser: Browser, open_tab: OpenTab) -> None:
+    tab = open_tab("/jobs", served=stage.served(browser))
+    tab.one("button[aria-label='From: choose a day']").click()
+    calendar = tab.page.locator(".day input[type=date]")
+    calendar.evaluate("(field) => { field.value = '2026-01-31'; field.dispatchEvent(new Event('change')); }")
+    field = tab.one("input[name=since]")
+    assert field.input_value() == "2026-01-31"
+    assert tab.page.evaluate("() => document.activeElement.name") == "since"
