@@ -25,6 +25,7 @@ from fournos.history.records import Document, Ending, Identity, Interval, Query,
 from fournos.history.store import HistoryStore, maintenance, rows, schema
 from fournos.history.store.text import pack
 from fournos.history.store.usage import used
+from fournos.history.store.waited import waited
 from fournos.insight.causes import Cause
 
 if TYPE_CHECKING:
@@ -275,8 +276,11 @@ async def _warm(store: HistoryStore, name: str, jobs: int) -> AsyncIterator[Read
     until = end_of(jobs)
     for days in (7, 90):
         for _ in range(_SUMS):
-            wanted = used(store, until - timedelta(days=days), until, namespaces=None, kinds=("FournosJob",))
-            taken.setdefault(f"usage of {days} days", []).append(await _timed(wanted))
+            period = until - timedelta(days=days), until
+            sums = used(store, *period, namespaces=None, kinds=("FournosJob",))
+            taken.setdefault(f"usage of {days} days", []).append(await _timed(sums))
+            counts = waited(store, *period, parts=30, namespaces=None, kinds=("FournosJob",))
+            taken.setdefault(f"waiting in {days} days", []).append(await _timed(counts))
     for what, each in taken.items():
         yield _reads(name, what, "warm", each)
 

@@ -16,10 +16,11 @@ from fournos.cli.options import AllClustersOption
 from fournos.cli.output import sparkline, table
 from fournos.cli.stored import history_of
 from fournos.engine.api.durations import parse_ttl
-from fournos.insight.values import count
+from fournos.insight.values import count, short
 
 if TYPE_CHECKING:
     from fournos.history.usage import Share, Usage
+    from fournos.history.waited import Waited
 
 
 PARTS: Final = 30
@@ -49,10 +50,10 @@ async def usage(
     everywhere: EverywhereOption = False,
     all_clusters: AllClustersOption = False,
 ) -> None:
-    """Show the GPU-hours of a period by owner, cluster, project and GPU type; jobs that are gone count.
+    """Show the GPU-hours of a period by owner, cluster, project and GPU type, and how long runs waited.
 
-    A run counts from its begin to its end, with all of its GPUs; one that lasts longer than the period
-    with the part within it.
+    Jobs that are gone count. A run counts from its begin to its end, with all of its GPUs; one that lasts
+    longer than the period with the part within it. Waiting is that of the runs submitted in the period.
 
     \b
     fournos usage
@@ -81,6 +82,9 @@ async def usage(
         if shares and by in (None, name):
             cli.output.say("")
             cli.output.lines(_table(name, shares, used.hours, cli.output.width))
+    if used.waits and by is None:
+        cli.output.say("")
+        cli.output.lines(_waits(used.waits, cli.output.width))
 
 
 def _shares(used: Usage) -> dict[By, tuple[Share, ...]]:
@@ -90,6 +94,19 @@ def _shares(used: Usage) -> dict[By, tuple[Share, ...]]:
         By.PROJECT: used.projects,
         By.GPU_TYPE: used.gpu_types,
     }
+
+
+def _waits(waits: tuple[Waited, ...], width: int | None) -> list[Text]:
+    """How long the runs that were submitted in the period waited before they began."""
+    rows = [
+        [
+            waited.cause or "all causes",
+            *(short(timedelta(seconds=waited.within(share))) for share in (0.5, 0.9)),
+            str(waited.runs),
+        ]
+        for waited in waits
+    ]
+    return table(["WAITED FOR", "HALF WITHIN", "90% WITHIN", "RUNS"], rows, width=width)
 
 
 def _table(by: By, shares: tuple[Share, ...], hours: float, width: int | None) -> list[Text]:

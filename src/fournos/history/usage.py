@@ -13,6 +13,7 @@ from fournos.api.phase import run_times
 from fournos.engine.kube.resource import Obj
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import WIRE
+from fournos.history.waited import Waited, added_waits
 from fournos.insight.values import moment, spec_of, status_of
 
 SHARED: Final = ("owners", "clusters", "projects", "gpu_types")
@@ -56,6 +57,8 @@ class UsagePart:
     until: datetime
     owners: tuple[Share, ...] = ()
     clusters: tuple[Share, ...] = ()
+    waits: tuple[Waited, ...] = ()
+    """How long the runs that were submitted in it waited."""
 
     def gpus(self, shares: Iterable[Share]) -> float:
         """The GPUs that these shares of the part had on average."""
@@ -77,6 +80,8 @@ class Usage:
     gpu_types: tuple[Share, ...]
     parts: tuple[UsagePart, ...] = ()
     """The same by time, the oldest first, where it was asked for."""
+    waits: tuple[Waited, ...] = ()
+    """How long the runs that were submitted in the period waited: for all causes together, then for each."""
 
 
 class Sum(NamedTuple):
@@ -97,7 +102,7 @@ def periods(since: datetime, until: datetime, count: int) -> list[tuple[datetime
 
 def part(since: datetime, until: datetime, used: Usage) -> UsagePart:
     """Returns the usage of a part of a period as such."""
-    return UsagePart(since, until, used.owners, used.clusters)
+    return UsagePart(since, until, used.owners, used.clusters, used.waits)
 
 
 def usage(uses: Iterable[Use], since: datetime, until: datetime, *, parts: int = 0) -> Usage:
@@ -117,12 +122,15 @@ def together(usages: Iterable[Usage]) -> Usage:
     """Adds up the usage of several namespaces in one period."""
     usages = list(usages)
     by_time = tuple(map(joined, zip(*(each.parts for each in usages), strict=True)))
-    return replace(added(_sums(usages, SHARED)), parts=by_time)
+    waits = added_waits(waited for each in usages for waited in each.waits)
+    return replace(added(_sums(usages, SHARED)), parts=by_time, waits=waits)
 
 
 def joined(parts: Sequence[UsagePart]) -> UsagePart:
     """Adds up parts of one time, or of times that follow each other."""
-    return part(parts[0].since, parts[-1].until, added(_sums(parts, ("owners", "clusters"))))
+    waits = added_waits(waited for each in parts for waited in each.waits)
+    total = replace(added(_sums(parts, ("owners", "clusters"))), waits=waits)
+    return part(parts[0].since, parts[-1].until, total)
 
 
 def _sums(used: Iterable[Usage] | Iterable[UsagePart], shared: Iterable[str]) -> Iterator[Sum]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlencode
 
@@ -11,6 +12,7 @@ import pytest
 from fournos.cli.usage import PARTS
 from fournos.history.api.wire import body
 from fournos.history.usage import Share, Usage, UsagePart
+from fournos.history.waited import EDGES, Waited
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS
 
@@ -46,6 +48,17 @@ def test_all_tables_that_have_rows() -> None:
         ["none", "10.0", "25%", "4"],
     ]
     assert "CLUSTER" in lines[7] and "GPU-TYPE" in lines[10] and len(lines) == 12, "no project has any"
+
+
+def test_how_long_runs_waited() -> None:
+    counts = tuple(4 if edge == 60 else 0 for edge in (*EDGES, 0))
+    api = program().api
+    (path,) = api.stored
+    api.stored[path] = body(replace(USED, waits=(Waited("", counts), Waited("Quota", counts))), Usage)
+    lines = Program(api)("usage").stdout.splitlines()[-3:]
+    assert [line.split("  ")[0] for line in lines] == ["WAITED FOR", "all causes", "Quota"]
+    assert lines[2].split() == ["Quota", "45s", "57s", "4"]
+    assert "Quota" not in Program(api)("usage", "--by", "owner").stdout
 
 
 def test_one_table_of_all_namespaces() -> None:

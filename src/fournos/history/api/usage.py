@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import timedelta
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
@@ -14,7 +15,9 @@ from fournos.history.api.errors import BadRequestError
 from fournos.history.api.parameters import Scoped, Texts, Time
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.store.usage import used
+from fournos.history.store.waited import waited
 from fournos.history.usage import Usage, part, periods
+from fournos.history.waited import added_waits
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -40,19 +43,19 @@ async def get_usage(service: HistoryService, call: ApiCall) -> Usage:
         raise BadRequestError("since: must be before until, which is now at the latest")
     store, scope = await service.store(), call.scope
 
-    async def within(begin: datetime, end: datetime) -> Usage:
-        return await used(
-            store,
-            begin,
-            end,
-            namespaces=scope.namespaces,
-            cluster=scope.cluster,
-            namespace=call.namespace,
-            kinds=asked.kind,
-        )
-
-    parts = [part(*period, await within(*period)) for period in periods(since, until, asked.parts)]
-    return replace(await within(since, until), parts=tuple(parts))
+    which: Final[Any] = {
+        "namespaces": scope.namespaces,
+        "cluster": scope.cluster,
+        "namespace": call.namespace,
+        "kinds": asked.kind,
+    }
+    waits = await waited(store, since, until, parts=max(1, asked.parts), **which)
+    parts = [
+        part(*period, replace(await used(store, *period, **which), waits=waits_of_part))
+        for period, waits_of_part in zip(periods(since, until, asked.parts), waits, strict=False)
+    ]
+    total = await used(store, since, until, **which)
+    return replace(total, parts=tuple(parts), waits=added_waits(chain.from_iterable(waits)))
 
 
 ROUTES: Final = (

@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     CompoundSelect,
     Double,
+    Select,
     case,
     cast,
     func,
@@ -79,6 +80,27 @@ def usage_statement(
     statement = select(*_SHARED.values(), hours.label("hours")).where(
         started < end, or_(ended.is_(None), ended > begin), first < last
     )
+    statement = in_scope(statement, dialect, namespaces, namespace, kinds, cluster)
+    period = statement.cte("period").prefix_with("MATERIALIZED")  # read once for all sums
+    return union_all(
+        *(
+            select(literal(of), period.c[column.name], func.sum(period.c.hours), func.count()).group_by(
+                period.c[column.name]
+            )
+            for of, column in _SHARED.items()
+        )
+    )
+
+
+def in_scope(
+    statement: Select[Any],
+    dialect: str,
+    namespaces: tuple[str, ...] | None,
+    namespace: str,
+    kinds: Sequence[str],
+    cluster: str,
+) -> Select[Any]:
+    """Leaves the runs of a statement that may be read and are asked for."""
     if namespaces is not None:
         statement = statement.where(runs.c.namespace_uid.in_([indexed(one) for one in namespaces]))
     if cluster:
@@ -89,12 +111,4 @@ def usage_statement(
     if kinds:
         # Nearly all runs are of one kind: the index of the period leaves fewer.
         statement = statement.where(in_the_row(runs.c.kind, dialect).in_([indexed(one) for one in kinds]))
-    period = statement.cte("period").prefix_with("MATERIALIZED")  # read once for all sums
-    return union_all(
-        *(
-            select(literal(of), period.c[column.name], func.sum(period.c.hours), func.count()).group_by(
-                period.c[column.name]
-            )
-            for of, column in _SHARED.items()
-        )
-    )
+    return statement

@@ -16,7 +16,7 @@ from fournos.insight import fleet
 from fournos.insight.facts import everywhere
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
-from fournos.web.runs.usage_charts import by_cluster, by_owner
+from fournos.web.runs.usage_charts import by_cluster, by_owner, waiting
 
 PERIODS: Final = (
     ("1d", "One day", 1, 24),
@@ -58,6 +58,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     now = await fleet.read(call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now, most=0)
     total = read_usage.usage
     begins, heat = by_cluster(total)
+    waits, causes = waiting(total)
     return {
         "periods": PERIODS,
         "period": name,
@@ -74,6 +75,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "owners": by_owner(total),
         "begins": begins,
         "heat": heat,
+        "waits": waits,
+        "causes": causes,
         "idle": fleet.idle_locks(now.clusters),
         "command": _command(*read_usage.namespaces, days) if len(read_usage.namespaces) == 1 else "",
     }

@@ -1,4 +1,4 @@
-"""The usage of a period by time: GPUs of owners as bars, GPUs of clusters as shades.  Pure."""
+"""The usage of a period by time: GPUs of owners as bars, of clusters as shades, and waiting.  Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from markupsafe import Markup
+
 from fournos.history.usage import Share, Usage, UsagePart, joined
+from fournos.history.waited import ALL
+from fournos.insight.values import short
 from fournos.web.charts.plot import Plot, PlotLine
+from fournos.web.charts.sparkline import sparkline
 
 OWNERS: Final = 6
 """Owners with bars of their own, those with most GPU-hours; the others share one."""
@@ -17,6 +22,7 @@ COLUMNS: Final = 10
 SHADES: Final = 5
 """Shades of the style sheet; 0 is none."""
 _NONE: Final = "none"
+_TOGETHER: Final = "all causes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,20 @@ class HeatRow:
     name: str
     cells: Sequence[tuple[float, int]]
     """GPUs on average, and their shade."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRow:
+    """How long runs waited for one cause."""
+
+    cause: str
+    runs: int
+    half: str
+    """Within this time half of them went on."""
+    most: str
+    """Within this time nine of ten went on."""
+    line: Markup
+    """The latter over time."""
 
 
 def begins(parts: Sequence[UsagePart]) -> list[str]:
@@ -60,6 +80,36 @@ def by_cluster(used: Usage) -> tuple[list[str], list[HeatRow]]:
     most = max((gpus for row in rows.values() for gpus in row), default=0.0)
     heat = [HeatRow(name, [(gpus, _shade(gpus, most)) for gpus in row]) for name, row in rows.items()]
     return begins(parts), heat
+
+
+def waiting(used: Usage) -> tuple[Plot | None, list[WaitRow]]:
+    """How long runs waited before they began: over time, and for each cause."""
+    lines = []
+    for title, share in (("half of the runs", 0.5), ("nine of ten runs", 0.9)):
+        minutes = enumerate(_minutes(used, ALL, share))
+        lines.append(PlotLine(title, [(float(x), y) for x, y in minutes if y]))
+    plot = Plot("Waiting before the run", lines, y_title="minutes", labels=begins(used.parts), dots=True)
+    rows = [
+        WaitRow(
+            waited.cause or _TOGETHER,
+            waited.runs,
+            _length(waited.within(0.5)),
+            _length(waited.within(0.9)),
+            sparkline(waited.cause or _TOGETHER, _minutes(used, waited.cause, 0.9), "minutes"),
+        )
+        for waited in used.waits
+    ]
+    return (plot if rows and used.parts else None), rows
+
+
+def _minutes(used: Usage, cause: str, share: float) -> list[float]:
+    """For each part the minutes within which this share of its runs waited no longer; 0 where none waited."""
+    by_part = ({waited.cause: waited for waited in part.waits}.get(cause) for part in used.parts)
+    return [waited.within(share) / 60 if waited else 0.0 for waited in by_part]
+
+
+def _length(seconds: float) -> str:
+    return short(timedelta(seconds=seconds))
 
 
 def _gpus(part: UsagePart, shares: Iterable[Share], names: Sequence[str]) -> float:

@@ -12,6 +12,7 @@ import pytest
 from fournos.engine.kube.resource import Resource
 from fournos.history.api.wire import body
 from fournos.history.usage import Share, Usage, UsagePart
+from fournos.history.waited import EDGES, Waited
 from fournos.web.pages import health, kind, kinds, usage
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago, job
@@ -94,6 +95,28 @@ async def test_the_command_shows_the_same() -> None:
         Usage(1.0, 1, (), (), (), ()), Usage
     )
     assert f'data-copy="fournos usage -n {NS} --since 7d"' in await shown(usage.PAGE, call(api))
+
+
+async def test_waiting_is_shown_over_time_and_by_cause() -> None:
+    def waits(edge: int) -> tuple[Waited, ...]:
+        counts = tuple(2 if each == edge else 0 for each in (*EDGES, 0))
+        return Waited("", counts), Waited("Quota", counts)
+
+    half = timedelta(hours=84)
+    parts = tuple(
+        UsagePart(NOW - (2 - place) * half, NOW - (1 - place) * half, waits=waits(edge))
+        for place, edge in enumerate((60, 600))
+    )
+    used = Usage(0.0, 0, (), (), (), (), parts, waits(600))
+    since = (NOW - timedelta(days=7)).isoformat()
+    api = Api()
+    path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/usage?{urlencode({'since': since, 'parts': 28})}"
+    api.stored[path] = body(used, Usage)
+    html = await shown(usage.PAGE, call(api))
+    words = text(html)
+    assert "Quota 2 7m30s 9m30s" in words and "all causes 2 7m30s 9m30s" in words
+    assert 'aria-label="Quota: 2 values, first 0.95, last 9.5,' in html
+    assert "half of the runs: 2 values, first 0.75, last 7.5" in html
 
 
 @pytest.mark.parametrize("period", ["1d", "7d", "90d", "forever", ""])
