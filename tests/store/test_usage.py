@@ -35,7 +35,15 @@ async def ran(
     store: HistoryStore, number: int, start: datetime | None, end: datetime | None, **fields: Any
 ) -> Run:
     over = {"phase": "Succeeded", "ending": Ending.OBSERVED} if end else {}
-    found = {"owner": "ann", "target": "c", "project": "p", "gpu_type": "a100", "gpu_count": 2, **fields}
+    found = {
+        "owner": "ann",
+        "target": "c",
+        "pipeline": "a",
+        "project": "p",
+        "gpu_type": "a100",
+        "gpu_count": 2,
+        **fields,
+    }
     run = a_run(number, started_at=start, ended_at=end, **over, **found)
     assert await store.record(Record(run))
     return run
@@ -194,6 +202,14 @@ async def test_sqlite_reads_the_runs_of_the_period(store: HistoryStore) -> None:
     searched = [step for step in plan if " runs " in step]
     assert searched, plan
     assert all("USING INDEX runs_ended" in step for step in searched), plan
+
+
+async def test_what_a_lock_holds_is_in_no_other_sum(store: HistoryStore) -> None:
+    await ran(store, 1, at(10_000), at(13_600))
+    await ran(store, 2, at(10_000), at(13_600), owner="ben", pipeline="", gpu_type="", gpu_count=8)
+    found = await used(store, SINCE, UNTIL, namespaces=None)
+    assert (found.hours, found.runs, found.owners) == (2.0, 1, (Share("ann", 2.0, 1),))
+    assert found.locks == (Share("ben", 8.0, 1),)
 
 
 async def test_the_database_counts_how_long_runs_waited(store: HistoryStore) -> None:

@@ -34,6 +34,8 @@ class By(StrEnum):
     CLUSTER = "cluster"
     PROJECT = "project"
     GPU_TYPE = "gpu-type"
+    LOCK = "lock"
+    """Owners of locks, which are in none of the others."""
 
 
 async def usage(
@@ -44,7 +46,7 @@ async def usage(
     by: Annotated[
         By | None,
         typer.Option(
-            "--by", metavar="owner|cluster|project|gpu-type", help="Only this table; default: all four."
+            "--by", metavar="owner|cluster|project|gpu-type|lock", help="Only this table; default: all."
         ),
     ] = None,
     everywhere: EverywhereOption = False,
@@ -93,6 +95,7 @@ def _shares(used: Usage) -> dict[By, tuple[Share, ...]]:
         By.CLUSTER: used.clusters,
         By.PROJECT: used.projects,
         By.GPU_TYPE: used.gpu_types,
+        By.LOCK: used.locks,
     }
 
 

@@ -18,6 +18,7 @@ from fournos.insight.values import moment, spec_of, status_of
 
 SHARED: Final = ("owners", "clusters", "projects", "gpu_types")
 """What shares of the usage are by."""
+LOCKS: Final = "locks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class UsagePart:
     clusters: tuple[Share, ...] = ()
     waits: tuple[Waited, ...] = ()
     """How long the runs that were submitted in it waited."""
+    locks: tuple[Share, ...] = ()
+    """What locks held, by owner."""
 
     def gpus(self, shares: Iterable[Share]) -> float:
         """The GPUs that these shares of the part had on average."""
@@ -82,13 +85,15 @@ class Usage:
     """The same by time, the oldest first, where it was asked for."""
     waits: tuple[Waited, ...] = ()
     """How long the runs that were submitted in the period waited: for all causes together, then for each."""
+    locks: tuple[Share, ...] = ()
+    """The GPU-hours that locks held clusters, by owner; they are in none of the others."""
 
 
 class Sum(NamedTuple):
     """A part of the sum of one share."""
 
     of: str
-    """What is shared: owners, clusters, projects or gpu_types."""
+    """What is shared: owners, clusters, projects or gpu_types; LOCKS for what locks held."""
     name: str
     hours: float
     runs: int
@@ -102,7 +107,7 @@ def periods(since: datetime, until: datetime, count: int) -> list[tuple[datetime
 
 def part(since: datetime, until: datetime, used: Usage) -> UsagePart:
     """Returns the usage of a part of a period as such."""
-    return UsagePart(since, until, used.owners, used.clusters, used.waits)
+    return UsagePart(since, until, used.owners, used.clusters, used.waits, used.locks)
 
 
 def usage(uses: Iterable[Use], since: datetime, until: datetime, *, parts: int = 0) -> Usage:
@@ -123,13 +128,13 @@ def together(usages: Iterable[Usage]) -> Usage:
     usages = list(usages)
     by_time = tuple(map(joined, zip(*(each.parts for each in usages), strict=True)))
     waits = added_waits(waited for each in usages for waited in each.waits)
-    return replace(added(_sums(usages, SHARED)), parts=by_time, waits=waits)
+    return replace(added(_sums(usages, (*SHARED, LOCKS))), parts=by_time, waits=waits)
 
 
 def joined(parts: Sequence[UsagePart]) -> UsagePart:
     """Adds up parts of one time, or of times that follow each other."""
     waits = added_waits(waited for each in parts for waited in each.waits)
-    total = replace(added(_sums(parts, ("owners", "clusters"))), waits=waits)
+    total = replace(added(_sums(parts, ("owners", "clusters", LOCKS))), waits=waits)
     return part(parts[0].since, parts[-1].until, total)
 
 
@@ -142,7 +147,7 @@ def _sums(used: Iterable[Usage] | Iterable[UsagePart], shared: Iterable[str]) ->
 
 def added(sums: Iterable[Sum]) -> Usage:
     """Adds up parts of the shares; each run counts in one share of each kind."""
-    totals: dict[str, dict[str, tuple[float, int]]] = {of: {} for of in SHARED}
+    totals: dict[str, dict[str, tuple[float, int]]] = {of: {} for of in (*SHARED, LOCKS)}
     for of, name, hours, runs in sums:
         before = totals[of].get(name, (0.0, 0))
         totals[of][name] = before[0] + hours, before[1] + runs
@@ -153,11 +158,13 @@ def added(sums: Iterable[Sum]) -> Usage:
                 key=lambda one: (-one.hours, one.name),
             )
         )
-        for of in SHARED
+        for of in totals
     }
     owners = shares["owners"]
     hours, runs = sum(one.hours for one in owners), sum(one.runs for one in owners)
-    return Usage(hours, runs, owners, shares["clusters"], shares["projects"], shares["gpu_types"])
+    return Usage(
+        hours, runs, owners, shares["clusters"], shares["projects"], shares["gpu_types"], locks=shares[LOCKS]
+    )
 
 
 def _hours(one: Use, since: datetime, until: datetime) -> float | None:
@@ -167,10 +174,10 @@ def _hours(one: Use, since: datetime, until: datetime) -> float | None:
 
 
 def of_job(job: Obj) -> Use | None:
-    """The use of a FournosJob that is not gone; None if it has not started."""
+    """The use of a FournosJob that is not gone; None if it has not started, or only holds a cluster."""
     began, ended = run_times(job)
     start = moment(began)
-    if start is None:
+    if start is None or spec_of(job).get("lockOnly"):
         return None
     what = fingerprint(spec_of(job), status_of(job).get("resolved"))
     return Use(

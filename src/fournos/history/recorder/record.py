@@ -121,7 +121,7 @@ def _of_job(row: Run, observed: ObservedObject, what: Fingerprint) -> Run:
         pipeline="" if spec.get("lockOnly") else str(spec.get("pipeline") or DEFAULT_PIPELINE),
         project=what.project,
         gpu_type=what.gpu_type,
-        gpu_count=what.gpu_count,
+        gpu_count=_held_gpus(observed) if spec.get("lockOnly") else what.gpu_count,
         attempts=int(status.get("attempt") or 0),
         queued_at=_first(observed, "queued_at", moment(times.get("pending"))),
         admitted_at=_first(observed, "admitted_at", moment(times.get("admitted"))),
@@ -129,6 +129,14 @@ def _of_job(row: Run, observed: ObservedObject, what: Fingerprint) -> Run:
         fingerprint="" if spec.get("lockOnly") else what.id,
         failure=failure(obj, observed.children).category.value if failed else "",
     )
+
+
+def _held_gpus(observed: ObservedObject) -> int:
+    """Returns the GPUs of the cluster that a lock holds, as first recorded; 0 if nobody counts them."""
+    if observed.stored and observed.stored.run.gpu_count:
+        return observed.stored.run.gpu_count
+    hardware = status_of(observed.target or {}).get("hardware") or {}
+    return int(hardware.get("totalGPUs") or 0)
 
 
 def _of_queued(row: Run, observed: ObservedObject) -> Run:

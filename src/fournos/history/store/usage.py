@@ -11,6 +11,7 @@ from sqlalchemy import (
     CompoundSelect,
     Double,
     Select,
+    and_,
     case,
     cast,
     func,
@@ -21,10 +22,11 @@ from sqlalchemy import (
     union_all,
 )
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.history.store.schema import in_the_row, microseconds, runs
 from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
-from fournos.history.usage import SHARED, Sum, Usage, added
+from fournos.history.usage import LOCKS, SHARED, Sum, Usage, added
 
 _HOUR: Final = 3_600_000_000.0
 """Microseconds."""
@@ -77,17 +79,19 @@ def usage_statement(
     last = case((or_(ended.is_(None), ended > end), end), else_=ended)
     # As a floating point number: a sum of microseconds over many GPUs is beyond 64 bits.
     hours = runs.c.gpu_count * cast(last - first, Double) / _HOUR
-    statement = select(*_SHARED.values(), hours.label("hours")).where(
+    is_lock = case((and_(runs.c.kind == FOURNOS_JOB.kind, runs.c.pipeline == ""), 1), else_=0)
+    statement = select(*_SHARED.values(), hours.label("hours"), is_lock.label("is_lock")).where(
         started < end, or_(ended.is_(None), ended > begin), first < last
     )
     statement = in_scope(statement, dialect, namespaces, namespace, kinds, cluster)
     period = statement.cte("period").prefix_with("MATERIALIZED")  # read once for all sums
+    sums = [(of, column, 0) for of, column in _SHARED.items()]
     return union_all(
         *(
-            select(literal(of), period.c[column.name], func.sum(period.c.hours), func.count()).group_by(
-                period.c[column.name]
-            )
-            for of, column in _SHARED.items()
+            select(literal(of), period.c[column.name], func.sum(period.c.hours), func.count())
+            .where(period.c.is_lock == is_lock)
+            .group_by(period.c[column.name])
+            for of, column, is_lock in (*sums, (LOCKS, runs.c.owner, 1))
         )
     )
 

@@ -22,6 +22,13 @@ _BAR: Final = Markup(
     '<rect class="dot series-{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
     "<title>{}</title></rect>"
 )
+_HATCH: Final = Markup(
+    '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><line class="hatch" y2="6"/></pattern></defs>'
+)
+_HATCHED: Final = Markup(
+    '<rect class="hatched" fill="url(#hatch)" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
+)
 _DOT: Final = Markup('<circle class="dot series-{}" cx="{:.1f}" cy="{:.1f}" r="3"/>')
 _MARK: Final = Markup(
     '<line class="mark" data-state="{}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"><title>{}</title></line>'
@@ -44,6 +51,8 @@ class PlotLine:
     name: str
     points: Sequence[tuple[float, float]]
     """By ascending x."""
+    hatched: bool = False
+    """True: its bars are hatched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +196,7 @@ def _draw(plot: Plot) -> Markup:
             )
         )
     if plot.bars:
+        parts += [_HATCH] if any(line.hatched for line in plot.lines) else []
         parts += _bars(plot.lines, across, up)
     for number, line in enumerate(() if plot.bars else plot.lines):
         parts.append(_line(number % COLOURS, [(across(x), up(y)) for x, y in line.points], dots=plot.dots))
@@ -221,6 +231,8 @@ def _bars(lines: Sequence[PlotLine], across: Axis, up: Axis) -> Iterator[Markup]
                 left, top = across(x - 0.4), up(base + y)
                 size = across(x + 0.4) - left, up(base) - top
                 yield _BAR.format(number % COLOURS, left, top, *size, f"{line.name}: {y:.4g}")
+                if line.hatched:
+                    yield _HATCHED.format(left, top, *size)
 
 
 def _line(colour: int, points: Sequence[tuple[float, float]], *, dots: bool) -> Markup:

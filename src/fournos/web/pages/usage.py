@@ -71,6 +71,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
             ("Cluster", total.clusters),
             ("Project", total.projects),
             ("GPU type", total.gpu_types),
+            *((("Lock holder", total.locks),) if total.locks else ()),
         ),
         "owners": by_owner(total),
         "begins": begins,

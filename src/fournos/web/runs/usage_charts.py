@@ -64,6 +64,9 @@ def by_owner(used: Usage) -> Plot | None:
         PlotLine(title, [(float(x), _gpus(part, part.owners, names)) for x, part in enumerate(used.parts)])
         for title, names in stacks
     ]
+    if used.locks:
+        held = [(float(x), part.gpus(part.locks)) for x, part in enumerate(used.parts)]
+        lines.append(PlotLine("locks", held, hatched=True))
     if not used.parts or not any(y for line in lines for _, y in line.points):
         return None
     return Plot("GPUs in use, by owner", lines, y_title="GPUs", labels=begins(used.parts), bars=True)

@@ -12,7 +12,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Facts
-from fournos.history.fingerprint import fingerprint_of
+from fournos.history.fingerprint import Fingerprint, fingerprint_of
 from fournos.history.recorder import archive
 from fournos.history.recorder.context import ObservedObject
 from fournos.history.recorder.decide import decide
@@ -172,5 +172,12 @@ def test_a_lock_waits_until_it_holds_its_cluster() -> None:
     open_run = StoredRun(run_of(held, begin, None), (waiting,))
     decision = decide(replace(held, stored=open_run), Facts(), now, settings=HistorySettings())
     (record,) = [step.record for step in decision.steps if isinstance(step, archive.Write)]
+    cluster = {"metadata": {"name": "c"}, "status": {"hardware": {"totalGPUs": 16}}}
+    (of_cluster, later) = (
+        run_of(replace(held, target=target, stored=stored), begin, Fingerprint())
+        for target, stored in ((cluster, None), (None, StoredRun(replace(record.run, gpu_count=8), ())))
+    )
+    assert (of_cluster.gpu_count, of_cluster.fingerprint, of_cluster.pipeline) == (16, "", "")
+    assert later.gpu_count == 8, "as it was first recorded"
     (wait,) = record.waits
     assert (wait.end, record.run.started_at) == (datetime(2030, 1, 1, 0, 20, tzinfo=UTC), None)

@@ -97,6 +97,24 @@ async def test_the_command_shows_the_same() -> None:
     assert f'data-copy="fournos usage -n {NS} --since 7d"' in await shown(usage.PAGE, call(api))
 
 
+async def test_locks_are_hatched_and_in_no_other_sum() -> None:
+    half = timedelta(hours=84)
+    parts = tuple(
+        UsagePart(
+            NOW - (2 - place) * half, NOW - (1 - place) * half, owners=(Share("ann", 84.0, 1),), locks=locks
+        )
+        for place, locks in enumerate(((), (Share("ben", 672.0, 1),)))
+    )
+    used = Usage(168.0, 2, (Share("ann", 168.0, 2),), (), (), (), parts, locks=(Share("ben", 672.0, 1),))
+    since = (NOW - timedelta(days=7)).isoformat()
+    api = Api()
+    path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/usage?{urlencode({'since': since, 'parts': 28})}"
+    api.stored[path] = body(used, Usage)
+    html = await shown(usage.PAGE, call(api))
+    assert "<title>locks: 8</title>" in html and html.count('fill="url(#hatch)"') == 1
+    assert "168.0 GPU-hours in 2 runs" in text(html) and "Lock holder GPU-hours Runs ben" in text(html)
+
+
 async def test_waiting_is_shown_over_time_and_by_cause() -> None:
     def waits(edge: int) -> tuple[Waited, ...]:
         counts = tuple(2 if each == edge else 0 for each in (*EDGES, 0))
