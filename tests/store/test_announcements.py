@@ -123,6 +123,13 @@ async def test_a_receiver_that_is_down_gets_it_later(store: HistoryStore) -> Non
     receiver.outcome = SendOutcome("status 500", down=True)
     await look(store, receiver)
     assert await deliveries(store) == [(Delivery.FAILED, 1)]
+    stored = Announcements(store)
+    assert await stored.counts((NAMESPACE_UID,), "bench", at(0), cluster="here") == {
+        "webhook": {Delivery.FAILED: 1}
+    }
+    assert await stored.counts(None, "bench", at(61)) == {}, "older ones"
+    assert await stored.counts(None, "other", at(0)) == await stored.counts((), "bench", at(0)) == {}
+    assert await stored.counts(None, "bench", at(0), cluster="there") == {}
     receiver.outcome = SendOutcome()
     await look(store, receiver)
     await look(store, receiver)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fournos.cli.command import Cli, verb
+from fournos.cli.find import KpiOption
 from fournos.cli.output import table
 from fournos.cli.plain_help import sub_app
 from fournos.cli.stored import RunArgument, history_of, selected
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from fournos.history.api.verdicts import Acknowledged
 
 app = sub_app()
-
-KpiOption = Annotated[str, typer.Option("--kpi", metavar="KPI", help="Only this KPI.")]
 
 
 @verb(app, "add")

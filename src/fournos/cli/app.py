@@ -131,7 +131,7 @@ COMMANDS: Final = (
     CommandEntry(
         "usage:usage",
         ("usage",),
-        "Show the GPU-hours of a period by owner, cluster, project and GPU type; jobs that are gone count.",
+        "Show the GPU-hours of a period by owner, cluster, project and GPU type, and how long runs waited.",
     ),
     CommandEntry(
         "export:export",

@@ -11,6 +11,7 @@ import typer
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
+from fournos.cli.find import KpiOption
 from fournos.cli.options import AllClustersOption
 from fournos.cli.output import sparkline, table
 from fournos.cli.stored import RunArgument, history_of, selected
@@ -97,7 +98,7 @@ _SHOWN = 30
 async def trend(
     cli: Cli,
     job: RunArgument,
-    kpi: Annotated[str, typer.Option("--kpi", metavar="KPI", help="Only this KPI.")] = "",
+    kpi: KpiOption = "",
     runs: Annotated[
         int | None,
         typer.Option(

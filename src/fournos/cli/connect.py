@@ -12,6 +12,7 @@ from typing import TypeAlias
 from fournos.client.connection import dial
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import contexts as contexts
 from fournos.engine.kube.credentials import load
 from fournos.insight.workers import Dial
 

@@ -12,8 +12,9 @@ import typer
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
 from fournos.cli.command import Cli, CliSession
+from fournos.cli.connect import contexts
 from fournos.cli.errors import from_insight
-from fournos.cli.options import Root
+from fournos.cli.options import CommonOptions, Root
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.insight.environment import NAMESPACE
 from fournos.insight.errors import MissingError
@@ -23,6 +24,8 @@ from fournos.insight.values import name_of, phase_of, spec_of
 
 LAST: Final = ("@last", "@latest")
 _COMPLETION_SECONDS = 2.0
+_RUNS: Final = 20
+"""The newest runs whose KPIs are offered."""
 
 
 Completion = Callable[[typer.Context, str], list[tuple[str, str]]]
@@ -42,16 +45,8 @@ def completion(
 
     def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         root = ctx.find_object(Root) or Root()
-        given = ctx.params
-        kubeconfig = given.get("kubeconfig") or root.common.kubeconfig
-        common = root.common
-        options = type(common)(
-            namespace=given.get("namespace") or common.namespace,
-            kubeconfig=Path(kubeconfig) if kubeconfig else None,
-            context=given.get("context") or common.context,
-        )
         try:
-            listed = asyncio.run(_listed(Cli(root, options), resource, namespace_of))
+            listed = asyncio.run(_listed(Cli(root, _common(ctx, root)), resource, namespace_of))
         except Exception:
             return []
         found = {value_of(one): phase_of(one) if value_of is name_of else "" for one in newest_first(listed)}
@@ -59,6 +54,17 @@ def completion(
         return [(value, text) for value, text in found.items() if value and value.startswith(incomplete)]
 
     return complete
+
+
+def _common(ctx: typer.Context, root: Root) -> CommonOptions:
+    """The options of the command line so far."""
+    given, common = ctx.params, root.common
+    kubeconfig = given.get("kubeconfig") or common.kubeconfig
+    return CommonOptions(
+        namespace=given.get("namespace") or common.namespace,
+        kubeconfig=Path(kubeconfig) if kubeconfig else None,
+        context=given.get("context") or common.context,
+    )
 
 
 async def _listed(
@@ -84,6 +90,35 @@ complete_cluster = completion(RESOURCE_FLAVOR, namespace_of=lambda cli, session:
 complete_namespace = completion(NAMESPACE, namespace_of=lambda cli, session: "")
 
 
+def complete_context(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Offers the contexts of the kubeconfig."""
+    root = ctx.find_object(Root) or Root()
+    given = ctx.params.get("kubeconfig") or root.common.kubeconfig
+    try:
+        names = contexts(Path(given) if given else None)
+    except Exception:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_kpi(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Offers the KPIs that the newest runs of the namespace have in the history."""
+
+    async def measured(cli: Cli) -> set[str]:
+        async with asyncio.timeout(_COMPLETION_SECONDS), cli.session() as session:
+            runs = history_of(session).values(limit=_RUNS)
+            return {value.kpi_id async for run in runs for value in run.values}
+
+    from fournos.cli.stored import history_of
+
+    root = ctx.find_object(Root) or Root()
+    try:
+        kpis = asyncio.run(measured(Cli(root, _common(ctx, root))))
+    except Exception:
+        return []
+    return sorted(kpi for kpi in kpis if kpi.startswith(incomplete))
+
+
 def complete_phase(incomplete: str) -> list[str]:
     """Offers the phases of a job, and the word for all that have not ended."""
     given = incomplete.rpartition(",")[0]
@@ -91,6 +126,9 @@ def complete_phase(incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
+KpiOption = Annotated[
+    str, typer.Option("--kpi", metavar="KPI", help="Only this KPI.", autocompletion=complete_kpi)
+]
 NameArgument = Annotated[
     str,
     typer.Argument(

@@ -29,6 +29,12 @@ class Format(StrEnum):
 PANEL = "Common options"
 
 
+def _contexts(ctx: typer.Context, incomplete: str) -> list[str]:
+    from fournos.cli.find import complete_context
+
+    return complete_context(ctx, incomplete)
+
+
 def _namespaces(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     # Imported here: it needs the HTTP client.
     from fournos.cli.find import complete_namespace
@@ -62,6 +68,7 @@ ContextOption = Annotated[
         "--context",
         metavar="NAME",
         help="Context of the kubeconfig; default: its current one.",
+        autocompletion=_contexts,
         rich_help_panel=PANEL,
     ),
 ]

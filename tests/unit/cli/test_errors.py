@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from fournos.cli.connect import World
 from fournos.cli.exits import Exit
 from fournos.cli.find import (
     complete_cluster,
+    complete_context,
+    complete_kpi,
     complete_name,
     complete_namespace,
     complete_owner,
@@ -32,8 +35,11 @@ from fournos.engine.kube.errors import (
 )
 from fournos.engine.kube.kinds import NAMESPACE
 from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
+from fournos.history.api.wire import body
+from fournos.history.results.values import MeasuredValue, RunValues, ValuePage
+from tests.history import a_run
 from tests.unit.cli.api import Api, Program
-from tests.unit.cli.objects import ago, job
+from tests.unit.cli.objects import NS, ago, job
 
 
 @pytest.mark.parametrize(
@@ -164,6 +170,28 @@ def test_values_of_options_are_completed() -> None:
     assert [name for name, _ in complete_cluster(context, "cl")] == ["cluster-1"]
     assert complete_phase("Run") == ["Running"] and complete_phase("act") == ["active"]
     assert complete_phase("Running,F") == ["Running,Failed"]
+
+
+def test_contexts_of_the_kubeconfig_are_completed(tmp_path: Path) -> None:
+    names = [{"name": name, "context": {"cluster": "c"}} for name in ("lab", "edge", "lab-2")]
+    file = tmp_path / "config"
+    file.write_text(json.dumps({"contexts": names}))
+    context: Any = Context(Root())
+    context.params = {"kubeconfig": str(file)}
+    assert complete_context(context, "la") == ["lab", "lab-2"]
+    context.params = {"kubeconfig": str(tmp_path / "none")}
+    assert complete_context(context, "") == []
+
+
+def test_kpis_of_the_newest_runs_are_completed() -> None:
+    program = Program(Api())
+    path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/results?limit=20"
+    values = (MeasuredValue("tput", 1.0), MeasuredValue("latency", 2.0), MeasuredValue("tput", 3.0))
+    program.api.stored[path] = body(ValuePage((RunValues(a_run(1), values),)), ValuePage)
+    context: Any = Context(Root(World(connect=program._connect)))
+    assert complete_kpi(context, "") == ["latency", "tput"] and complete_kpi(context, "t") == ["tput"]
+    program.api.stored.clear()
+    assert complete_kpi(context, "") == []
 
 
 def test_version() -> None:

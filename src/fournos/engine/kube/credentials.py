@@ -87,25 +87,39 @@ def load(
     The order is: the file `kubeconfig`, KUBECONFIG, the pod's ServiceAccount, ~/.kube/config.
     Raises CredentialsError; its message contains the fix.
     """
-    if kubeconfig is not None:
-        return _from_files((kubeconfig,), context, allow_exec=allow_exec)
-    named = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    if named:
-        existing = [path for path in named if path.exists()]
-        if not existing:
-            raise CredentialsError(
-                f"KUBECONFIG names {os.environ['KUBECONFIG']}, which does not exist; correct or unset it"
-            )
-        return _from_files(existing, context, allow_exec=allow_exec)
-    if context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+    files = _named_files(kubeconfig)
+    if not files and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster()
-    default = Path.home() / ".kube" / "config"
-    if default.exists():
-        return _from_files((default,), context, allow_exec=allow_exec)
+    if files := files or _home_files():
+        return _from_files(files, context, allow_exec=allow_exec)
     raise CredentialsError(
-        f"no API server to talk to: KUBECONFIG is not set, {default} does not exist and this is not a pod; "
-        "name a kubeconfig"
+        "no API server to talk to: KUBECONFIG is not set, ~/.kube/config does not exist "
+        "and this is not a pod; name a kubeconfig"
     )
+
+
+def contexts(kubeconfig: Path | None = None) -> list[str]:
+    """Returns the names of the contexts that `load` takes.  Raises CredentialsError."""
+    files = _named_files(kubeconfig) or _home_files()
+    return [str(entry["name"]) for entry in read(files)["contexts"]]
+
+
+def _named_files(kubeconfig: Path | None) -> list[Path]:
+    """The kubeconfig that is asked for, else those of KUBECONFIG that exist; none if it is not set."""
+    if kubeconfig is not None:
+        return [kubeconfig]
+    named = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    existing = [path for path in named if path.exists()]
+    if named and not existing:
+        raise CredentialsError(
+            f"KUBECONFIG names {os.environ['KUBECONFIG']}, which does not exist; correct or unset it"
+        )
+    return existing
+
+
+def _home_files() -> list[Path]:
+    default = Path.home() / ".kube" / "config"
+    return [default] if default.exists() else []
 
 
 def in_cluster() -> Credentials:

@@ -10,6 +10,7 @@ from fournos.history.api import (
     comparisons,
     estimates,
     logs,
+    messages,
     results,
     runs,
     trends,
@@ -30,5 +31,6 @@ ROUTES: Final[tuple[Route, ...]] = (
     *benchmarks.ROUTES,
     *estimates.ROUTES,
     *verdicts.ROUTES,
+    *messages.ROUTES,
     *usage.ROUTES,
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 
 from fournos.history.alerts.due import SETTLED, Announced, Delivery, News, NewsVerdict, under_way
 from fournos.history.store.results_schema import announcements
@@ -45,6 +46,33 @@ class Announcements:
             )
             for row in rows
         ]
+
+    async def counts(
+        self,
+        namespaces: tuple[str, ...] | None,
+        namespace: str,
+        since: datetime,
+        *,
+        cluster: str = "",
+    ) -> dict[str, Counter[Delivery]]:
+        """Returns by receiver how many messages of a namespace ended how, of those begun since that time.
+
+        `namespaces` are the UIDs of those that may be read, None for all; `cluster` is "" for all.
+        """
+        table = announcements
+        place = f"{cluster or '%'}/{namespace}/%"  # as in `Identity.text`
+        statement = (
+            select(table.c.receiver, table.c.delivery, func.count(table.c.message.distinct()))
+            .where(table.c.made_at >= since, table.c.run.like(place))
+            .group_by(table.c.receiver, table.c.delivery)
+        )
+        if namespaces is not None:
+            statement = statement.where(table.c.namespace_uid.in_([indexed(uid) for uid in namespaces]))
+        counts: dict[str, Counter[Delivery]] = {}
+        async with self._store.reading() as connection:
+            for receiver, delivery, number in await connection.execute(statement):
+                counts.setdefault(receiver, Counter())[Delivery(delivery)] += number
+        return counts
 
     async def begin(self, news: News, receiver: str, now: datetime) -> bool:
         """Stores that a message is being sent.

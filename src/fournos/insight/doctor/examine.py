@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
@@ -37,8 +39,15 @@ def examine(facts: DoctorFacts, now: datetime) -> list[DoctorFinding]:
         check_operator(facts, facts.server_time if isinstance(facts.server_time, datetime) else now),
         *check_clocks(facts),
         *([check_history(facts.history)] if facts.history is not None else ()),
+        *check_messages(facts.messages),
         *([check_vault(facts.vault)] if facts.vault else ()),
     ]
+
+
+_MESSAGES: Final = (
+    "see what it answers: "
+    "kubectl -n fournos-history exec deploy/fournos-history -- fournos history webhook test"
+)
 
 
 def check_history(answer: bytes | KubeError) -> DoctorFinding:
@@ -51,6 +60,19 @@ def check_history(answer: bytes | KubeError) -> DoctorFinding:
         return DoctorFinding("History", "API", Level.OK, "it answers, and so does its store")
     fix = "see why: kubectl describe apiservice v1.history.fournos.dev, and the log of its Service's pods"
     return DoctorFinding("History", "API", Level.FAULT, answer.message, fix)
+
+
+def check_messages(answer: bytes | KubeError | None) -> Iterator[DoctorFinding]:
+    """The receivers of messages about results; nothing of a history that does not say how it went."""
+    if answer is None or isinstance(answer, KubeError):
+        return
+    for counts in json.loads(answer):
+        sent, failed, where = counts["sent"], counts["failed"], f"messages to {counts['receiver']}"
+        if not failed:
+            yield DoctorFinding("History", where, Level.OK, f"{sent} sent in the last 7 days")
+            continue
+        text = f"{failed} of {sent + failed} in the last 7 days did not reach it"
+        yield DoctorFinding("History", where, Level.WARNING if sent else Level.FAULT, text, _MESSAGES)
 
 
 def check_vault(health: VaultHealth) -> DoctorFinding:

@@ -40,6 +40,8 @@ KUEUE_CONFIGURATION: Final = Key(KUEUE_NAMESPACE, "kueue-manager-config")
 TEKTON_INFO: Final = Key("tekton-pipelines", "pipelines-info")
 HISTORY: Final = "/apis/history.fournos.dev/v1/namespaces/{}/runs?limit=1"
 """The path of a read that the history answers from its store."""
+MESSAGES: Final = "/apis/history.fournos.dev/v1/namespaces/{}/messages"
+"""The path of how many messages about results reached their receivers in the last seven days."""
 WORKLOAD_CRD: Final = Key("", "workloads.kueue.x-k8s.io")
 KUEUE_ROLE: Final = "kueue-fournos-kinds"
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
@@ -115,6 +117,8 @@ class DoctorFacts:
     """The Lease of the operator that serves the namespace of the jobs."""
     history: Read[bytes] | None = None
     """The answer to a read of the history."""
+    messages: Read[bytes] | None = None
+    """The history's answer about its messages."""
     vault: VaultHealth | None = None
 
 
@@ -169,6 +173,7 @@ async def gather(
         rights=await _each(rights, lambda right: _may(server, right)),
         lease=lease,
         history=await or_error(server.raw_get(HISTORY.format(place.namespace))),
+        messages=await or_error(server.raw_get(MESSAGES.format(place.namespace))),
         vault=vault,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from fournos.engine.kube.errors import (
 from fournos.insight.crds import KINDS
 from fournos.insight.doctor.clocks import check_clocks
 from fournos.insight.doctor.crds import check_crds, differences
-from fournos.insight.doctor.examine import check_history, check_vault, examine
+from fournos.insight.doctor.examine import check_history, check_messages, check_vault, examine
 from fournos.insight.doctor.facts import VaultHealth
 from fournos.insight.doctor.finding import Level, faults
 from fournos.insight.doctor.operators import check_operator
@@ -278,3 +279,23 @@ def test_a_history_whose_store_or_api_does_not_answer_is_a_fault(
     assert found == check_history(answer)
     assert (found.level, bool(found.fix)) == (level, level is Level.FAULT)
     assert text in found.text
+
+
+@pytest.mark.parametrize(
+    ("sent", "failed", "level", "text"),
+    [
+        (3, 0, Level.OK, "3 sent in the last 7 days"),
+        (3, 1, Level.WARNING, "1 of 4 in the last 7 days did not reach it"),
+        (0, 2, Level.FAULT, "2 of 2 in the last 7 days did not reach it"),
+    ],
+)
+def test_messages_that_do_not_reach_their_receiver(sent: int, failed: int, level: Level, text: str) -> None:
+    answer = json.dumps([{"receiver": "webhook", "sent": sent, "failed": failed}]).encode()
+    (found,) = check_messages(answer)
+    assert (found.what, found.level, found.text) == ("messages to webhook", level, text)
+    assert ("webhook test" in (found.fix or "")) == bool(failed)
+    assert found in examine(facts(messages=answer), NOW)
+
+
+def test_a_history_that_does_not_say_how_messages_went_has_no_finding() -> None:
+    assert not list(check_messages(None)) and not list(check_messages(FORBIDDEN))
