@@ -117,6 +117,9 @@ class StatusHardware(Hardware):
     """What the nodes have, and what is about to change."""
 
     last_attempt: datetime | None = described("When the nodes were last looked at, successfully or not.")
+    drivers: tuple[str, ...] = described(
+        "Versions of the GPU drivers, as the nodes' labels say them.", (), maxItems=8, list_type="atomic"
+    )
     shrinking: tuple[Shrinking, ...] = described(
         "Models with fewer GPUs than said here; the numbers follow if that lasts.",
         (),

@@ -198,8 +198,12 @@ def _nodes(pods: Iterable[Obj]) -> dict[str, str]:
 
 def _target(cluster: Obj | None) -> dict[str, str]:
     """Returns the versions of a FournosCluster, as far as Hearth knows them; a ResourceFlavor tells none."""
-    version = (status_of(cluster or {}).get("connection") or {}).get("version")
-    return {"kubernetes": str(version)} if version else {}
+    status = status_of(cluster or {})
+    versions = {
+        "kubernetes": str((status.get("connection") or {}).get("version") or ""),
+        "driver": ", ".join((status.get("hardware") or {}).get("drivers") or ()),
+    }
+    return {name: version for name, version in versions.items() if version}
 
 
 def _engine(obj: Obj) -> dict[str, Any]:

@@ -92,14 +92,32 @@ _AMD_BETA: Final = "beta.amd.com/gpu.product-name."
 """Older versions of AMD's node labeller put the product name into the label's key."""
 
 
+_DRIVERS: Final = ("nvidia.com/cuda.driver-version.full", "amd.com/gpu.driver-version")
+_DRIVER_PARTS: Final = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
+"""How GPU feature discovery named the driver before it had one label for it."""
+_MOST_DRIVERS: Final = 8
+
+
 def is_gpu_resource(name: str) -> bool:
     """True if the resource counts GPUs."""
     return name in _RESOURCES or name.startswith(_MIG)
 
 
-def is_product_label(name: str) -> bool:
-    """True if the node label contains the product name of a GPU."""
-    return name.startswith(_AMD_BETA) or any(name in names for names in _PRODUCT_LABELS.values())
+def is_gpu_label(name: str) -> bool:
+    """True if the node label contains the product name of a GPU, or the version of its driver."""
+    names = (*(name for names in _PRODUCT_LABELS.values() for name in names), *_DRIVERS, *_DRIVER_PARTS)
+    return name.startswith(_AMD_BETA) or name in names
+
+
+def drivers(nodes: Iterable[Obj]) -> tuple[str, ...]:
+    """Returns the versions of the GPU drivers of all usable nodes, as their labels say them, sorted."""
+    versions = {_driver(node["metadata"].get("labels") or {}) for node in nodes if usable(node)}
+    return tuple(sorted(versions - {""}))[:_MOST_DRIVERS]
+
+
+def _driver(labels: Mapping[str, str]) -> str:
+    parts = ".".join(filter(None, map(labels.get, _DRIVER_PARTS)))
+    return next((labels[name] for name in _DRIVERS if labels.get(name)), parts)
 
 
 def usable(node: Obj) -> bool:

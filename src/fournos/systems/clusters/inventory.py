@@ -13,7 +13,15 @@ from fournos.engine.api.durations import parse_ttl
 from fournos.engine.api.times import format_time, parse_time
 from fournos.engine.kube.resource import Obj
 from fournos.systems.clusters.context import Context
-from fournos.systems.clusters.gpus import MAX_SHORT_NAME, GpuModel, Inventory, discover, next_change, settle
+from fournos.systems.clusters.gpus import (
+    MAX_SHORT_NAME,
+    GpuModel,
+    Inventory,
+    discover,
+    drivers,
+    next_change,
+    settle,
+)
 
 _NAMED = 3
 """The number of models that a message lists."""
@@ -43,7 +51,12 @@ def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
     discovered = discover(nodes)
     counted = [gpus for gpus in discovered if gpus.nameable][:MAX_GPU_MODELS]
     inventory = settle(read(before), counted, ctx.now, grace)
-    after = {**_facts(inventory), "consecutiveFailures": 0, **_shrinking(inventory)}
+    after = {
+        **_facts(inventory),
+        "drivers": list(drivers(nodes)),
+        "consecutiveFailures": 0,
+        **_shrinking(inventory),
+    }
     unchanged = {name: before.get(name) for name in after} == after and "lastError" not in before
     due = (ctx.draft.hardware.last_discovery or ctx.now) + _interval(ctx)
     # Times are written once per interval only: a status write per pass would trigger the next pass.

@@ -22,7 +22,7 @@ from fournos.engine.runtime.projection import (
 )
 from fournos.systems.clusters import names
 from fournos.systems.clusters.context import DeletedCluster, Observed
-from fournos.systems.clusters.gpus import is_gpu_resource, is_product_label
+from fournos.systems.clusters.gpus import is_gpu_label, is_gpu_resource
 from fournos.systems.clusters.quota_holders import foreign_holds, is_lock
 from fournos.systems.clusters.quotas import above_quota
 from fournos.systems.clusters.settings import ClusterSettings
@@ -206,7 +206,7 @@ def project_node(node: Obj) -> Obj:
     return {
         "metadata": {
             **pick(meta, ("name", "uid", "resourceVersion", "deletionTimestamp")),
-            "labels": {k: v for k, v in (meta.get("labels") or {}).items() if is_product_label(k)},
+            "labels": {k: v for k, v in (meta.get("labels") or {}).items() if is_gpu_label(k)},
         },
         "spec": pick(node.get("spec"), ("unschedulable",)),
         "status": {

@@ -43,9 +43,11 @@ def pod(name: str, owner: str, **labels: str) -> dict[str, Any]:
 def test_nodes_and_the_version_of_the_target_are_recorded() -> None:
     job = {"metadata": {"name": "job", "namespace": "n", "uid": "u"}, "spec": {}}
     pods = (pod("job-x7k2m-run-pod", "TaskRun", **{TASK_LABEL: "run"}),)
-    hearth = {"metadata": {"name": "c"}, "status": {"connection": {"version": "v1.36.2"}}}
+    status = {"connection": {"version": "v1.36.2"}, "hardware": {"drivers": ["535", "550"]}}
+    hearth = {"metadata": {"name": "c"}, "status": status}
     flavor = {"metadata": {"name": "c"}, "spec": {}}
-    for target, known in ((hearth, {"target": {"kubernetes": "v1.36.2"}}), (flavor, {}), (None, {})):
+    versions = {"kubernetes": "v1.36.2", "driver": "535, 550"}
+    for target, known in ((hearth, {"target": versions}), (flavor, {}), (None, {})):
         seen = ObservedObject(
             Key("n", "job"), FOURNOS_JOB, obj=job, children=Children(pods=pods), target=target
         )

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from fournos.systems.clusters.gpus import GpuModel, Inventory, discover, next_change, settle, short_name
+from fournos.systems.clusters.gpus import (
+    GpuModel,
+    Inventory,
+    discover,
+    drivers,
+    is_gpu_label,
+    next_change,
+    settle,
+    short_name,
+)
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 GRACE = timedelta(minutes=2)
@@ -107,6 +116,35 @@ def test_the_summaries_of_the_hearth_readme() -> None:
 def test_vendors(a_node: Any, short: str, count: int) -> None:
     (found,) = discover([a_node])
     assert (found.short_name, found.count) == (short, count)
+
+
+@pytest.mark.parametrize(
+    ("labels", "version"),
+    [
+        ({"nvidia.com/cuda.driver-version.full": "550.54.15"}, "550.54.15"),
+        (
+            {
+                "nvidia.com/cuda.driver.major": "535",
+                "nvidia.com/cuda.driver.minor": "104",
+                "nvidia.com/cuda.driver.rev": "05",
+            },
+            "535.104.05",
+        ),
+        ({"amd.com/gpu.driver-version": "6.3.6"}, "6.3.6"),
+        ({}, None),
+    ],
+)
+def test_the_version_of_a_driver(labels: dict[str, str], version: str | None) -> None:
+    assert drivers([node(labels)]) == ((version,) if version else ())
+    assert all(map(is_gpu_label, labels))
+
+
+def test_each_version_is_named_once_and_nodes_that_take_no_pods_do_not_count() -> None:
+    nodes = [
+        node({"nvidia.com/cuda.driver-version.full": version}, cordoned=version == "1")
+        for version in ("550", "535", "550", "1")
+    ]
+    assert drivers(nodes) == ("535", "550")
 
 
 def test_slices_are_not_whole_gpus() -> None:
