@@ -110,6 +110,11 @@ def _tasks_recorded(subject: ComparedRun) -> bool:
     return bool(tasks) and all(task.get("taskSpec") for task in tasks)
 
 
+def _target_has(subject: ComparedRun, version: str) -> bool:
+    target = subject.provenance.get("target") or {}
+    return bool(target.get(version) or subject.spec.get("clusterless"))
+
+
 _RECORDED: Final[Mapping[str, Callable[[ComparedRun], bool]]] = {
     "the spec": lambda subject: bool(subject.spec),
     "the Pipeline": lambda subject: bool(subject.provenance.get("pipelineSpec")),
@@ -119,15 +124,11 @@ _RECORDED: Final[Mapping[str, Callable[[ComparedRun], bool]]] = {
         subject.provenance.get("engine") or not subject.spec.get("executionEngine")
     ),
     "nodes": lambda subject: bool(subject.provenance.get("nodes")),
-    "the target's Kubernetes": lambda subject: bool(
-        subject.provenance.get("target") or subject.spec.get("clusterless")
-    ),
+    "the target's Kubernetes": lambda subject: _target_has(subject, "kubernetes"),
+    "the target's GPU drivers": lambda subject: _target_has(subject, "driver"),
 }
 """What may be recorded of a run → whether it is."""
-_NEVER_RECORDED: Final = (
-    "ConfigMaps and Secrets",
-    "drivers of the target",
-)
+_NEVER_RECORDED: Final = ("ConfigMaps and Secrets",)
 
 
 def causes(

@@ -237,7 +237,7 @@ def test_text() -> None:
         "section  difference  a  b",
         "spec     env.A       1  2",
         "Not recorded: the Pipeline; the Tasks that it names (steps, scripts, defaults); image digests; "
-        "nodes; the target's Kubernetes; ConfigMaps and Secrets; drivers of the target",
+        "nodes; the target's Kubernetes; the target's GPU drivers; ConfigMaps and Secrets",
         "",
         "KPI                            unit         noise  a    b   change  verdict",
         "scaling (model_name=llama)     t/s / users  -      25   25  +0.0%   "
@@ -254,12 +254,12 @@ def test_that_nothing_differs_is_not_said_of_what_is_not_recorded() -> None:
         "images": {"run/main": {"imageID": "sha256:1"}},
         "pipelineSpec": {"tasks": [task]},
         "nodes": {"run": "node-1"},
-        "target": {"kubernetes": "v1.36.2"},
+        "target": {"kubernetes": "v1.36.2", "driver": "550.54.15"},
     }
     spec = {"pipeline": "p"}
     runs = [run(name, kpi(1), spec=spec, provenance=whole) for name in "ab"]
     found = compare(runs, {})
-    never = ("ConfigMaps and Secrets", "drivers of the target")
+    never = ("ConfigMaps and Secrets",)
     assert found.differences == () and found.not_recorded == never
     named = {**whole, "pipelineSpec": {"tasks": [{"name": "run", "taskRef": {"name": "bench"}}]}}
     less = compare(
@@ -270,6 +270,7 @@ def test_that_nothing_differs_is_not_said_of_what_is_not_recorded() -> None:
         "image digests of c",
         "nodes of c",
         "the target's Kubernetes of c",
+        "the target's GPU drivers of c",
         *never,
     )
     engine = [run(name, kpi(1), spec={**spec, "executionEngine": {"forge": {}}}) for name in "ab"]
