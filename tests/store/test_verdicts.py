@@ -154,11 +154,11 @@ async def test_an_acknowledged_drop_is_no_regression_until_it_is_withdrawn(stage
     assert [one.reason for one in found.acknowledged.values()] == ["new tokenizer"]
     assert [one.run for one in await history.acknowledgements("job-1")] == ["job-20"]
     assert await history.acknowledgements("job-1", kpi="other") == ()
-    with pytest.raises(MissingError, match="nothing is acknowledged of job-20"):
+    with pytest.raises(MissingError, match="no change is acknowledged of job-20"):
         await history.withdraw("job-20", kpi="other")
     await history.withdraw("job-20")
     assert not (await history.trends("job-3")).acknowledged
-    with pytest.raises(MissingError, match="nothing is acknowledged of job-20"):
+    with pytest.raises(MissingError, match="no change is acknowledged of job-20"):
         await history.withdraw("job-20")
 
 

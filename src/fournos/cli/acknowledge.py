@@ -57,7 +57,7 @@ async def withdraw(cli: Cli, job: RunArgument, kpi: KpiOption = "") -> None:
         history = history_of(session)
         (name,) = await selected(cli, history, [job])
         await history.withdraw(name, kpi=kpi)
-    cli.output.say(f"Nothing is acknowledged of {job} any more")
+    cli.output.say(f"No change of {job} is acknowledged any more")
 
 
 def _show(cli: Cli, acknowledged: Sequence[Acknowledged]) -> None:

@@ -79,7 +79,7 @@ async def _again(cli: Cli, name: str, assignments: list[str] | None, *, watch: b
 def _tell(cli: Cli, job: AsyncJob) -> None:
     came = job.repeats
     assert came is not None
-    cli.output.say(f"{job.name} submitted to {job.namespace}, as {came.of} was")
+    cli.output.say(f"{job.name} submitted to {job.namespace} with the spec of {came.of}")
     for title, names in (
         ("taken over", came.taken_over),
         ("changed", came.changed),

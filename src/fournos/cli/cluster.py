@@ -52,7 +52,9 @@ ClusterArgument = Annotated[
         show_default=False,
     ),
 ]
-NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Ask for it, and do not wait until it is so.")]
+NoWaitOption = Annotated[
+    bool, typer.Option("--no-wait", help="Request it and return at once, without waiting until it is done.")
+]
 
 
 def _namespace(cli: Cli) -> str:
@@ -263,7 +265,7 @@ async def discover_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOptio
         await session.api.patch(FOURNOS_CLUSTER, _key(session, name), discover_change(asked))
         cluster = None if no_wait else await _until_so(session, name, lambda one: looked_at(one, asked))
     if cluster is None:
-        cli.output.say(f"{name}: asked to be looked at")
+        cli.output.say(f"{name}: discovery is requested")
         return Exit.OK if no_wait else Exit.TIMEOUT
     status = status_of(cluster)
     error = (status.get("hardware") or {}).get("lastError")

@@ -133,7 +133,7 @@ async def check_dispatch(
         cli.output.lines(_table(lines, width=cli.output.width))
     wrong = problems(lines)
     if wrong:
-        cli.output.hint(f"{wrong} of {len(lines)} are not as they must be.")
+        cli.output.hint(f"{wrong} of {len(lines)} checks failed.")
     return Exit.FAILED if wrong else Exit.OK
 
 

@@ -27,7 +27,9 @@ _REST: Final = 0.1
 
 async def top(
     cli: Cli,
-    once: Annotated[bool, typer.Option("--once", help="Print it once, as a pipe gets it, and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print it once and exit, as when the output is a pipe.")
+    ] = False,
 ) -> None:
     """Watch clusters and jobs live: GPUs used and free, who runs where, who waits and why.
 

@@ -137,7 +137,7 @@ async def _to_record(follower: Follower) -> Obj:
     except TimeoutError:
         raise Fail(
             f"the history has not recorded {name_of(follower.job)} within {_RECORDING:g} s of its end",
-            fix="look whether there is one, and what it lacks: fournos doctor",
+            fix="check that there is one, and what is missing: fournos doctor",
             code=Exit.TIMEOUT,
         ) from None
     return follower.job

@@ -126,7 +126,7 @@ def _running(wrapper: Obj, members: WrapperMembers, now: datetime) -> Explanatio
             (f"how long it may take: annotation {ANNOTATION}failureGracePeriodDuration",),
         )
     if is_true(wrapper, "PodsReady"):
-        return Explanation(f"{name} does not wait, it runs: {why(wrapper)}.")
+        return Explanation(f"{name} is running: {why(wrapper)}.")
     return Explanation(
         f"{name} runs, and not all of it is ready.",
         (*_conditions(wrapper), *_unready(wrapper, members), *stuck),

@@ -118,7 +118,7 @@ def _over(facts: FrameworkFacts) -> str:
     """The verdict for an object whose Workload finished while it was still suspended; "" if it has none."""
     if not facts.workloads:
         return ""
-    return f"{name_of(facts.obj)} waits although its Workload is over: it will not be let go any more."
+    return f"{name_of(facts.obj)} still waits, although its Workload has ended: it will not start."
 
 
 def _running(facts: FrameworkFacts) -> Explanation:
@@ -139,7 +139,7 @@ def _running(facts: FrameworkFacts) -> Explanation:
     flavors = {flavor for chosen in queue.flavors.values() for flavor in chosen.values()}
     on = f" on {', '.join(sorted(flavors))}" if flavors else ""
     ready = "" if facts.job.pods_ready() else ", but is not ready"
-    return Explanation(f"{name} does not wait, it runs{on}{ready}.")
+    return Explanation(f"{name} is running{on}{ready}.")
 
 
 def _ended(facts: FrameworkFacts, ending: str) -> Explanation:

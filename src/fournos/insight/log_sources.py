@@ -113,6 +113,6 @@ def nothing(job: Obj, dependents: Children, logs: WantedLogs) -> NoLogError:
         )
     return NoLogError(
         f"the pods of {name} are gone, and their logs with them",
-        fix="look where your cluster keeps logs"
+        fix="look in the log store of your cluster"
         + (f"; the run's page: {url}" if (url := status_of(job).get("dashboardURL")) else ""),
     )

@@ -70,7 +70,7 @@ def scale_change(minicluster: Obj, size: int) -> dict[str, Any]:
     largest = int(status_of(minicluster).get("maximumSize") or 0)
     if largest and size > largest:
         raise FournosError(
-            f"{name} began with {largest} hosts, and its brokers know no more",
+            f"{name} began with {largest} hosts, and its brokers know only these",
             fix=f"choose at most {largest}, or make a new one with a larger maxSize",
         )
     return {"spec": {"size": size}}

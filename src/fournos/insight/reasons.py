@@ -136,7 +136,7 @@ def pod_problem(pod: Obj) -> str:
 def _held(job: Obj, now: datetime) -> Explanation:
     name, where = name_of(job), status_of(job).get("cluster")
     length = since((status_of(job).get("phaseTimes") or {}).get("admitted"), now)
-    text = f"{name} does not wait, it has held {where} for {length}: nothing runs there until it ends."
+    text = f"{name} has held {where} for {length}: nothing else runs there until it ends."
     return Explanation(text, advice=(f"give the cluster back: fournos stop {name}",))
 
 
@@ -154,7 +154,7 @@ def _running(facts: Facts, now: datetime) -> Explanation:
     on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""
     doing = f": {', '.join(busy)}" if busy else ""
     return Explanation(
-        f"{name} does not wait, it has run{on} for {length}{doing}.",
+        f"{name} has been running{on} for {length}{doing}.",
         _messages(job, "PipelineRunReady"),
         advice,
         cause=cause,

@@ -48,7 +48,7 @@ def short(facts: Facts, workload: Obj, because: tuple[str, ...], words: Words | 
         of_job = (_other_hardware(facts), f"remove it: fournos stop {name}")
         return replace(base, verdict=verdict, advice=(words.uncovered,) if words else of_job)
     if quota.closed and not (quota.lines and quota.possible):
-        lacks = f"see what it lacks: fournos cluster get {next(iter(quota.closed))}"
+        lacks = f"see what is missing: fournos cluster get {next(iter(quota.closed))}"
         verdict = f"{name} waits. {no_jobs(quota.closed)}."
         return replace(base, verdict=verdict, cause=Cause.LOCK, advice=(lacks, *elsewhere))
     if not quota.lines and words:

@@ -32,7 +32,9 @@ class PageContent:
                 return await self.of_class(page, call, target, rights)
             except WithdrawnError:  # of whoever renders it for several persons
                 continue
-        raise PageError(503, "Rights are changing", "Your rights change just now.", "Load the page again.")
+        raise PageError(
+            503, "Rights are changing", "Your rights are changing at the moment.", "Load the page again."
+        )
 
     async def of_class(self, page: Page, call: Call, target: str, rights: str) -> Mapping[str, Piece]:
         """Returns the page as all persons of a class see it.

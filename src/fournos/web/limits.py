@@ -14,7 +14,7 @@ def take(limit: RateLimit, key: str) -> None:
         raise PageError(
             429,
             "Too many requests",
-            "More requests came from here than the page answers.",
+            "Too many requests came from this address.",
             f"Try again in {wait} s.",
             headers={"Retry-After": str(wait)},
         )

@@ -39,7 +39,11 @@ class Sending:
         """Raises PageError if no further stream may be open."""
         if self._open.total() >= self._most or self._open[person] >= self._each:
             raise PageError(
-                503, "Too many downloads", "No further file or log is sent now.", "Close one.", headers=_BUSY
+                503,
+                "Too many downloads",
+                "As many files and logs as allowed are being sent.",
+                "Close one.",
+                headers=_BUSY,
             )
         self._open[person] += 1
         try:

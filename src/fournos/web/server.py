@@ -173,7 +173,7 @@ class WebServer:
         take(self._writes, call.viewer.name)
         form = await posted(request)
         if not hmac.compare_digest(form.pop("csrf", "").encode(), call.viewer.csrf.encode()):
-            raise PageError(403, "Refused", "The form is not of this session.", "Load the page again.")
+            raise PageError(403, "Refused", "The form belongs to another session.", "Load the page again.")
         outcome = "failed"
         try:
             done = await action.act(call, form)

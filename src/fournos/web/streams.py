@@ -91,7 +91,7 @@ class Streams:
                 return await self._stream(request, viewer, listener, lasting)
         except FullError:
             raise PageError(
-                503, "Too many open tabs", "No further live stream is open.", headers=BUSY
+                503, "Too many open tabs", "As many live pages as allowed are open.", headers=BUSY
             ) from None
 
     def _target(self, to: str) -> tuple[Page, Mapping[str, str], URL]:

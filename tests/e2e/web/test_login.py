@@ -146,7 +146,7 @@ def test_a_form_of_another_session_or_site_does_nothing(
     forge = "(one) => { one.elements.csrf.value = 'forged'; one.requestSubmit(); }"
     with tab.page.expect_navigation():
         form.evaluate(forge)
-    assert "not of this session" in tab.text()
+    assert "belongs to another session" in tab.text()
 
     evil = f'<form method="post" action="{shared.base}{path}/stop"><button>You have won</button></form>'
     tab.page.route(

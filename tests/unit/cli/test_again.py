@@ -19,7 +19,7 @@ def test_a_retry_says_what_it_takes_over() -> None:
     result = Program(api)("retry", "one", "--set", "priority=high", "--set", "hardware.gpuCount=4")
     assert result.exit_code == 0, result.stderr
     assert result.stdout == (
-        "one-x7k2m submitted to bench, as one was\n"
+        "one-x7k2m submitted to bench with the spec of one\n"
         "  taken over: cluster, exclusive, executionEngine, owner, pipeline\n"
         "  changed: hardware.gpuCount, priority\n"
         "  looked up again: the Pipeline and its images, the content of the secrets, secretRefs\n"

@@ -213,7 +213,7 @@ def ended_job(*, attempt: int) -> dict[str, Any]:
                     status={"cluster": "c1", "phaseTimes": {"admitted": ago(minutes=5)}},
                 )
             ),
-            "does not wait, it has held c1 for 5m: nothing runs there until it ends.",
+            "has held c1 for 5m: nothing else runs there until it ends.",
         ),
         (Api(job("one", "Stopping")), "is being stopped: its run has to end before its quota is given back."),
         (
@@ -266,7 +266,7 @@ def test_a_running_job_and_a_pod_that_finds_no_node() -> None:
         run(),
         task_run("prepare", startTime=ago(minutes=1)),
     )
-    assert verdict(api) == "one does not wait, it has run for 2m: task prepare for 1m."
+    assert verdict(api) == "one has been running for 2m: task prepare for 1m."
     stuck = pod("prepare", "step-x", state={})
     stuck["status"]["conditions"] = [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}

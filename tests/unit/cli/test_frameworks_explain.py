@@ -116,14 +116,14 @@ CASES: dict[str, tuple[list[Any], dict[str, Any], list[str]]] = {
     "over": (
         [obj(**PENDING), workload(condition("Finished", "True"))],
         {},
-        ["waits although its Workload is over"],
+        ["still waits, although its Workload has ended"],
     ),
-    "runs": ([obj(), workload(*ADMITTED)], {}, ["run Running", "it runs on f, but is not ready"]),
+    "runs": ([obj(), workload(*ADMITTED)], {}, ["run Running", "is running on f, but is not ready"]),
     "runs unqueued": ([obj()], {}, ["runs, and has no Workload", "fournos run --enable frameworks"]),
     "is ready": (
         [obj(status={"startTime": ago(minutes=1)}), workload(*ADMITTED)],
         {},
-        ["does not wait, it runs on f."],
+        ["is running on f."],
     ),
     "evicted": (
         [obj(), workload(*ADMITTED, condition("Evicted", "True", "Preempted", "by x"))],
@@ -164,7 +164,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Any], list[str]]] = {
     "queued twice": (
         [obj(annotations={"fournos.dev/queue-warning": "PodsQueuedTwice: list X"}), workload(*ADMITTED)],
         {},
-        ["does not wait, it runs", "PodsQueuedTwice: list X"],
+        ["is running", "PodsQueuedTwice: list X"],
     ),
     "no queue": ([obj(queue="", **PENDING)], {}, ["names no queue", "on hold by its own spec.status"]),
     "elsewhere": (

@@ -89,7 +89,7 @@ async def test_retry_submits_the_spec_of_an_ended_job() -> None:
         done = await act(here, actions.retry, form)
     name = done.location.rpartition("/")[2]
     assert api.job(name)["spec"] == api.job("one")["spec"]
-    assert "is submitted, as one was" in done.notice
+    assert "is submitted with the spec of one" in done.notice
 
 
 async def test_retry_of_a_job_that_runs_is_refused() -> None:

@@ -224,7 +224,7 @@ async def test_the_header_of_a_proxy_counts_only_where_it_is_configured() -> Non
         status, text = await site.get("/", headers={HEADER: "t-ann"})
         assert status == 200 and ">ann</span>" in text and "Log out" not in text
         status, text = await site.get("/")
-        assert status == 401 and "The proxy before this page logs people in" in text
+        assert status == 401 and "A proxy in front of this page logs people in" in text
         assert (await site.login()).status == 405
 
 

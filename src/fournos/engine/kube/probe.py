@@ -121,7 +121,7 @@ def explain(failure: Exception, *, server: str, limit: float) -> tuple[bool, str
             return (
                 True,
                 "VersionForbidden",
-                f"{server} answers but lets us not read /version; bind the ClusterRole system:discovery",
+                f"{server} answers but does not let us read /version; bind the ClusterRole system:discovery",
             )
         case ForbiddenError():
             return (

@@ -217,7 +217,7 @@ class _Connections:
 
     def session(self) -> aiohttp.ClientSession:
         if self._closed:
-            raise ConnectionLostError("the connection was closed; ask for the present one")
+            raise ConnectionLostError("this connection was closed; open another one")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 # No connection limit: the token bucket is the limit, and watches hold connections.
@@ -243,7 +243,7 @@ def _plain(request: ApiRequest, response: aiohttp.ClientResponse) -> None:
     if packed not in ("", "identity"):
         response.close()
         raise ConnectionLostError(
-            f"{request}: the answer is packed ({packed[:20]}), though identity was asked for; "
+            f"{request}: the answer is compressed ({packed[:20]}), though identity was asked for; "
             "is there a proxy between us and the API server?"
         )
 

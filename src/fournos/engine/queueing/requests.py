@@ -57,7 +57,7 @@ def amount_of(name: str, amount: object) -> Decimal:
     except ValueError as error:
         raise RequestsError(f"{name}: {error}") from None
     if number < 0:
-        raise RequestsError(f"{name}: {text} is less than nothing")
+        raise RequestsError(f"{name}: {text} is negative")
     if number > _LARGEST:
         raise RequestsError(f"{name}: {text} is more than can be counted")
     return number

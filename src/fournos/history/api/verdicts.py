@@ -132,7 +132,7 @@ async def withdraw(service: HistoryService, call: ApiCall) -> Withdrawn:
         call.scope.namespaces, call.namespace, uid, call.parameters.kpi, cluster=call.scope.cluster
     )
     if not number:
-        raise NotFoundError(f"nothing is acknowledged of {asked}", name=asked)
+        raise NotFoundError(f"no change is acknowledged of {asked}", name=asked)
     return Withdrawn(number)
 
 

@@ -22,7 +22,9 @@ def check_operator(facts: DoctorFacts, now: datetime) -> DoctorFinding:
     what = f"jobs in {namespace}"
     fix = f"start it: kubectl -n {namespace} get pods, or fournos run -n {namespace}"
     if isinstance(lease, NotFoundError):
-        return DoctorFinding(AREA, what, Level.FAULT, "no operator has a Lease here: nobody serves it", fix)
+        return DoctorFinding(
+            AREA, what, Level.FAULT, "no operator holds a Lease here: nothing is processed", fix
+        )
     if lease is None or isinstance(lease, KubeError):
         return unreadable(AREA, what, lease or KubeError("it was not read"))
     spec = spec_of(lease)
@@ -31,6 +33,6 @@ def check_operator(facts: DoctorFacts, now: datetime) -> DoctorFinding:
         return DoctorFinding(AREA, what, Level.FAULT, "no operator serves it now", fix)
     ago = now - parse_time(renewed)
     if ago > _LATE:
-        text = f"{holder} served it until {short(ago)} ago, and nobody does since"
+        text = f"{holder} served it until {short(ago)} ago, and no operator has since"
         return DoctorFinding(AREA, what, Level.FAULT, text, fix)
     return DoctorFinding(AREA, what, Level.OK, f"{holder} serves it")

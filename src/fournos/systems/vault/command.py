@@ -102,7 +102,7 @@ def _report(intake: Intake, result: SyncResult, settings: VaultSettings, *, dry_
     for note in intake.notes:
         _print(f"note    {note}")
     if not intake.listed:
-        _print(f"note    no entries at {settings.source_path}; nothing is deleted on that ground alone")
+        _print(f"note    no entries at {settings.source_path}; nothing is deleted for that reason alone")
     for problem in result.problems:
         _print_error(f"error: {problem.text}")
     print(result.summary(dry_run=dry_run))

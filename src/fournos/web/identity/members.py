@@ -257,7 +257,7 @@ class Members:
         # The form is read only for a valid session: another client must not cost the time of reading it.
         given = (await posted(request)).get("csrf", "") if expected else ""
         if expected and not hmac.compare_digest(given.encode(), expected.encode()):
-            raise PageError(403, "Refused", "The form is not of this session.", "Load the page again.")
+            raise PageError(403, "Refused", "The form belongs to another session.", "Load the page again.")
         if expected and (session := self._cookies.read(request, self._keys.sealer())) is not None:
             try:
                 await self._keys.end(session)

@@ -72,7 +72,7 @@ async def retry(call: Call, form: Mapping[str, str]) -> Done:
         text = f"{name_of(about.raw)} has not ended: it is {phase_of(about.raw)}."
         raise PageError(409, "Not ended", text, "Wait for its end, or resubmit it as another job.")
     made = await _handle(call, about).resubmit({})
-    notice = f"{made.name} is submitted, as {name_of(about.raw)} was."
+    notice = f"{made.name} is submitted with the spec of {name_of(about.raw)}."
     return Done(address(made.namespace, made.name), notice, Written(FOURNOS_JOB, made.raw))
 
 

@@ -207,7 +207,7 @@ def _as_before(origin: Origin | None, asked: AskedJobs) -> str:
     if origin is None:
         return ""
     changed = ", ".join(one.path for one in changes(origin, asked))
-    return f", as {name_of(origin.about.raw)} was" + (f"; changed: {changed}" if changed else "")
+    return f" with the spec of {name_of(origin.about.raw)}" + (f"; changed: {changed}" if changed else "")
 
 
 def _refusal(error: RefusedError | ConflictError) -> Violation:

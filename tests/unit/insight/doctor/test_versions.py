@@ -190,10 +190,14 @@ def test_crds_that_are_absent_refused_or_unreadable() -> None:
         (
             lease(NOW - timedelta(minutes=5)),
             Level.FAULT,
-            "fournos-0 served it until 5m ago, and nobody does since",
+            "fournos-0 served it until 5m ago, and no operator has since",
         ),
         (obj("fournos", spec={"holderIdentity": ""}), Level.FAULT, "no operator serves it now"),
-        (NotFoundError("no", status=404), Level.FAULT, "no operator has a Lease here: nobody serves it"),
+        (
+            NotFoundError("no", status=404),
+            Level.FAULT,
+            "no operator holds a Lease here: nothing is processed",
+        ),
         (ForbiddenError("no", status=403), Level.UNKNOWN, "you may not read it"),
     ],
 )

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from fournos.engine.kube.errors import NoSuchResourceError
 from fournos.engine.kube.resource import Resource
 from fournos.history.api.wire import body
 from fournos.history.usage import Share, Usage, UsagePart
@@ -155,6 +156,8 @@ async def test_faults_stand_first_with_their_fix() -> None:
     api: Any = Api()
 
     async def raw_get(path: str) -> bytes:
+        if path.startswith("/apis/"):
+            raise NoSuchResourceError("404 page not found", status=404)
         return b'{"gitVersion": "v1.34.0"}' if path == "/version" else b'{"groups": []}'
 
     async def server_time() -> None:

@@ -69,7 +69,7 @@ async def test_a_job_is_submitted_again_with_changes() -> None:
     assert made["spec"]["env"] == ENV and made["spec"]["hardware"]["gpuCount"] == 4
     assert made["spec"]["retry"] == SPEC["retry"] and "shutdown" not in made["spec"]
     assert isinstance(done, Done)
-    assert done.notice.endswith("is submitted, as old was; changed: hardware.gpuCount.")
+    assert done.notice.endswith("is submitted with the spec of old; changed: hardware.gpuCount.")
 
 
 async def test_what_is_changed_from_run_to_run_comes_first() -> None:
@@ -162,7 +162,7 @@ async def test_a_job_that_is_gone_is_filled_in_from_the_history() -> None:
     # `fournos resubmit` takes a job that exists.
     assert "fournos -n bench submit --generate-name old- " in text(html)
     done = await submit.act(call(api), {**form, "do": "submit"})
-    assert isinstance(done, Done) and "as old was." in done.notice
+    assert isinstance(done, Done) and "with the spec of old." in done.notice
     assert api.writes[0][1]["spec"]["env"] == ENV
 
 

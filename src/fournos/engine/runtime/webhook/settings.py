@@ -47,7 +47,7 @@ class WebhookSettings(BaseSettings):
     @classmethod
     def _is_duration(cls, value: str) -> str:
         if parse_duration(value).total_seconds() <= 0:
-            raise ValueError("must be more than nothing")
+            raise ValueError("must be more than 0")
         return value
 
     @field_validator("url")
