@@ -12,7 +12,7 @@ from fournos.web.recorded_benchmarks import failing_benchmarks
 from fournos.web.routes import Call, Page
 from fournos.web.runs.benchmark_rows import benchmark_rows
 
-ROWS: Final = 100
+ROWS: Final = 20
 """The jobs that each table shows; the page of all jobs has the others."""
 REGRESSIONS: Final = 3
 """The benchmarks with an open regression that are shown; their page has all."""

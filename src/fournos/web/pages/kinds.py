@@ -8,7 +8,7 @@ from typing import Any, Final
 from fournos.insight.sheets import listed
 from fournos.web.routes import Call, Page
 
-ROWS: Final = 100
+ROWS: Final = 20
 """The objects of each kind that are shown."""
 
 

@@ -16,7 +16,7 @@ from fournos.insight import queue_board
 from fournos.web.errors import PageError
 from fournos.web.routes import Call, Page
 
-ROWS: Final = 100
+ROWS: Final = 20
 """The entries on one page."""
 _FRESH: Final = 30.0
 """Seconds for which estimates are shown before they are made again."""

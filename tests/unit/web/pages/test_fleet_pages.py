@@ -80,7 +80,7 @@ async def test_only_the_first_rows_are_shown_with_a_link_to_all() -> None:
     jobs[3:5] = [{**one, "spec": {**one["spec"], "suspend": True}} for one in jobs[3:5]]
     html = await shown(fleet.PAGE, call(Api(*jobs)))
     assert html.count('<tr id="waiting-') == fleet.ROWS
-    assert '<a href="/queue">30 more</a>' in html
+    assert '<a href="/queue">110 more</a>' in html
     assert "0 running, 128 waiting, 2 held" in text(html)
 
 
