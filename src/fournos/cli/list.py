@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -34,63 +35,89 @@ class Order(StrEnum):
     RAN = "ran"
 
 
+PhaseOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--phase",
+        metavar="PHASE",
+        help="Only jobs in this phase, such as Running; repeat it, or write several with commas. "
+        "'active' means all that have not ended.",
+        autocompletion=complete_phase,
+    ),
+]
+OwnerOption = Annotated[
+    str | None,
+    typer.Option("--owner", metavar="NAME", help="Only jobs of this owner.", autocompletion=complete_owner),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="Only jobs on, or asking for, this cluster.",
+        autocompletion=complete_cluster,
+    ),
+]
+LabelsOption = Annotated[
+    str, typer.Option("--selector", "-l", metavar="LABELS", help="Only jobs with these labels: a=b,c!=d.")
+]
+JobsEverywhereOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Jobs of all namespaces.")]
+AllTimeOption = Annotated[
+    bool, typer.Option("--all-time", help="From the history: also jobs that are gone. Needs a history.")
+]
+LimitOption = Annotated[
+    int, typer.Option("--limit", metavar="N", min=1, help="With --all-time: at most N jobs, the newest.")
+]
+OrderOption = Annotated[
+    Order | None,
+    typer.Option("--sort-by", help="Sort by this, jobs that ran longest first; default: newest first."),
+]
+LabelColumnsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label-columns",
+        "-L",
+        metavar="LABEL",
+        help="Show the value of this label in a column; repeat it, or write several with commas.",
+    ),
+]
+FollowOption = Annotated[
+    bool, typer.Option("--watch", "-w", help="Then print the row of each job that changes, until Ctrl-C.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedList:
+    """Which jobs are listed, and how."""
+
+    phases: frozenset[str]
+    owner: str | None
+    cluster: str | None
+    selector: str
+    everywhere: bool
+    order: Order | None
+    labels: Sequence[str]
+    """Labels that are columns."""
+
+    def selected(self, jobs: Sequence[Obj]) -> list[Obj]:
+        return newest_first(
+            job for job in jobs if matches(job, phases=self.phases, owner=self.owner, cluster=self.cluster)
+        )
+
+
 async def list_jobs(
     cli: Cli,
-    phase: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--phase",
-            metavar="PHASE",
-            help="Only jobs in this phase, such as Running; repeat it, or write several with commas. "
-            "'active' means all that have not ended.",
-            autocompletion=complete_phase,
-        ),
-    ] = None,
-    owner: Annotated[
-        str | None,
-        typer.Option(
-            "--owner", metavar="NAME", help="Only jobs of this owner.", autocompletion=complete_owner
-        ),
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster",
-            metavar="NAME",
-            help="Only jobs on, or asking for, this cluster.",
-            autocompletion=complete_cluster,
-        ),
-    ] = None,
-    selector: Annotated[
-        str, typer.Option("--selector", "-l", metavar="LABELS", help="Only jobs with these labels: a=b,c!=d.")
-    ] = "",
-    everywhere: Annotated[
-        bool, typer.Option("--all-namespaces", "-A", help="Jobs of all namespaces.")
-    ] = False,
-    all_time: Annotated[
-        bool,
-        typer.Option("--all-time", help="From the history: also jobs that are gone. Needs a history."),
-    ] = False,
+    phase: PhaseOption = None,
+    owner: OwnerOption = None,
+    cluster: ClusterOption = None,
+    selector: LabelsOption = "",
+    everywhere: JobsEverywhereOption = False,
+    all_time: AllTimeOption = False,
     all_clusters: AllClustersOption = False,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="With --all-time: at most N jobs, the newest.")
-    ] = 50,
-    order: Annotated[
-        Order | None,
-        typer.Option("--sort-by", help="Sort by this, jobs that ran longest first; default: newest first."),
-    ] = None,
-    label_columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--label-columns",
-            "-L",
-            metavar="LABEL",
-            help="Show the value of this label in a column; repeat it, or write several with commas.",
-        ),
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--watch", "-w", help="Then print the row of each job that changes, until Ctrl-C.")
-    ] = False,
+    limit: LimitOption = 50,
+    order: OrderOption = None,
+    label_columns: LabelColumnsOption = None,
+    follow: FollowOption = False,
 ) -> None:
     """List jobs, newest first.
 
@@ -105,39 +132,34 @@ async def list_jobs(
     fournos list --all-clusters           as --all-time
     fournos list --phase active -w        and go on as they change
     """
-    phases = wanted_phases(phase or ())
     labels = [name for given in label_columns or () for name in given.split(",") if name]
-    if all_time or all_clusters:
-        if follow:
-            raise Fail("--watch shows jobs that exist, not the history", fix="leave out --all-time")
-        await _all_time(
-            cli,
-            phases,
-            owner,
-            cluster,
-            selector,
-            everywhere=everywhere,
-            all_clusters=all_clusters,
-            limit=limit,
-            order=order,
-            labels=labels,
-        )
+    asked = AskedList(wanted_phases(phase or ()), owner, cluster, selector, everywhere, order, labels)
+    if not (all_time or all_clusters):
+        await _live(cli, asked, follow=follow)
         return
+    if follow:
+        raise Fail("--watch shows jobs that exist, not the history", fix="leave out --all-time")
+    await _all_time(cli, asked, all_clusters=all_clusters, limit=limit)
 
-    def selected(listed: Sequence[Obj]) -> list[Obj]:
-        return newest_first(
-            job for job in listed if matches(job, phases=phases, owner=owner, cluster=cluster)
-        )
+
+async def _live(cli: Cli, asked: AskedList, *, follow: bool) -> None:
+    """Prints the jobs that exist; `follow`: then each that changes."""
 
     def lines(jobs: Sequence[Obj]) -> list[Text]:
-        wide, width = cli.output.form is Format.WIDE, cli.output.width
-        return view(jobs, now=cli.world.now(), wide=wide, labels=labels, namespaces=everywhere, width=width)
+        return view(
+            jobs,
+            now=cli.world.now(),
+            wide=cli.output.form is Format.WIDE,
+            labels=asked.labels,
+            namespaces=asked.everywhere,
+            width=cli.output.width,
+        )
 
     async with cli.session() as session:
-        namespace = "" if everywhere else session.namespace
-        listed = (await session.api.list(FOURNOS_JOB, namespace=namespace, selector=selector)).items
-        jobs = selected(listed)
-        if order:
+        namespace = "" if asked.everywhere else session.namespace
+        listed = (await session.api.list(FOURNOS_JOB, namespace=namespace, selector=asked.selector)).items
+        jobs = asked.selected(listed)
+        if order := asked.order:
             now = cli.world.now()
             jobs.sort(key=lambda job: _rank(JobRow.of(job), order, now))
         if cli.output.objects(FOURNOS_JOB, jobs):
@@ -145,12 +167,12 @@ async def list_jobs(
         elif jobs:
             cli.output.lines(lines(jobs))
         else:
-            where = "any namespace" if everywhere else f"namespace {namespace}"
+            where = "any namespace" if asked.everywhere else f"namespace {namespace}"
             cli.output.hint(f"{'No such jobs' if listed else 'No jobs'} in {where}.")
         if not follow:
             return
         async with ObjectCaches(session.api, {FOURNOS_JOB: namespace}) as caches:
-            changes = _changes(caches, namespace, selector, selected, jobs, cli.output.warn)
+            changes = _changes(caches, namespace, asked, jobs, cli.output.warn)
             async for now_selected, changed in changes:
                 if not cli.output.objects(FOURNOS_JOB, changed):
                     rows = zip(now_selected, lines(now_selected)[1:], strict=True)
@@ -160,8 +182,7 @@ async def list_jobs(
 async def _changes(
     caches: ObjectCaches,
     namespace: str,
-    selector: str,
-    selected: Callable[[Sequence[Obj]], list[Obj]],
+    asked: AskedList,
     shown: Sequence[Obj],
     warn: Callable[[str], None],
 ) -> AsyncIterator[tuple[list[Obj], list[Obj]]]:
@@ -171,8 +192,8 @@ async def _changes(
         if (caches.watch_error is not None) is not is_broken:
             is_broken = not is_broken
             warn(connection_text(caches.watch_error))
-        listed = await caches.list(FOURNOS_JOB, namespace=namespace, selector=selector)
-        jobs = selected(listed.items)
+        listed = await caches.list(FOURNOS_JOB, namespace=namespace, selector=asked.selector)
+        jobs = asked.selected(listed.items)
         rows = {uid_of(job): JobRow.of(job) for job in jobs}
         if changed := [job for job in jobs if before.get(uid_of(job)) != rows[uid_of(job)]]:
             yield jobs, changed
@@ -180,19 +201,8 @@ async def _changes(
         await caches.change()
 
 
-async def _all_time(
-    cli: Cli,
-    phases: Collection[str],
-    owner: str | None,
-    cluster: str | None,
-    selector: str,
-    *,
-    everywhere: bool,
-    all_clusters: bool,
-    limit: int,
-    order: Order | None,
-    labels: Sequence[str],
-) -> None:
+async def _all_time(cli: Cli, asked: AskedList, *, all_clusters: bool, limit: int) -> None:
+    """Prints the jobs of the history, at most `limit`."""
     from fournos.cli.stored import history_of, run_data
     from fournos.history.job_row import recorded_row
 
@@ -200,17 +210,17 @@ async def _all_time(
         runs = [
             run
             async for run in history_of(session, all_clusters=all_clusters).runs(
-                everywhere=everywhere,
+                everywhere=asked.everywhere,
                 kind="FournosJob",
-                phase=tuple(phases),
-                owner=owner or (),
-                cluster=cluster or (),
-                labels=wanted_labels(selector),
+                phase=tuple(asked.phases),
+                owner=asked.owner or (),
+                cluster=asked.cluster or (),
+                labels=wanted_labels(asked.selector),
                 limit=limit,
             )
         ]
     now = cli.world.now()
-    if order:
+    if order := asked.order:
         runs.sort(key=lambda run: _rank(recorded_row(JobRow, run), order, now))
     if cli.output.structured:
         cli.output.data([run_data(run) for run in runs])
@@ -218,8 +228,9 @@ async def _all_time(
         cli.output.hint("The history has no such jobs.")
     else:
         rows = [recorded_row(JobRow, run) for run in runs]
-        width = cli.output.width
-        cli.output.lines(_table(rows, now=now, labels=labels, namespaces=everywhere, width=width))
+        cli.output.lines(
+            _table(rows, now=now, labels=asked.labels, namespaces=asked.everywhere, width=cli.output.width)
+        )
         if len(runs) == limit:
             cli.output.hint(f"The newest {limit}; more with --limit.")
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.list import _changes
+from fournos.cli.list import AskedList, _changes
 from fournos.engine.kube.api import Listing
 from fournos.engine.kube.errors import ConnectionLostError, KubeError
 from fournos.engine.kube.resource import Resource
@@ -196,8 +196,9 @@ async def test_a_watch_that_breaks_is_reported_once_and_so_is_its_return() -> No
         async def change(self) -> None:
             self.watch_error = self.errors.pop(0)
 
+    every = AskedList(frozenset(), None, None, "", everywhere=False, order=None, labels=())
     said: list[str] = []
     caches: Any = Caches()
     with pytest.raises(IndexError):
-        await anext(_changes(caches, "bench", "", list, (), said.append))
+        await anext(_changes(caches, "bench", every, (), said.append))
     assert said == ["connection lost, trying again: refused", "connected again"]
