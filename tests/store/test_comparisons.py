@@ -137,6 +137,9 @@ async def test_a_trend_tells_of_a_drop_and_of_too_little_history(stage: Stage) -
     found = await stage.history.trends("job-3")
     assert [len(one.points) for one in found.series] == [12]
     assert not found.regressed and not found.summary
+    frame = found.to_frame()
+    assert list(frame["job"])[:2] == ["job-0", "job-1"] and set(frame["version"]) == {"image_tag=v1"}
+    assert list(frame["value"])[:3] == [100, 101, 102] and set(frame["test.model"]) == {"llama"}
     assert len(found.versions) == 12 and set(found.versions.values()) == {"image_tag=v1"}
     await stage.run(20, 60)
     found = await stage.history.trends("job-3", kpi="tput", runs=50)
@@ -165,6 +168,7 @@ async def test_runs_of_the_same_spec_that_are_left_out_are_named(stage: Stage) -
 
 
 async def test_kpis_as_a_data_frame(stage: Stage, reviews: Reviews) -> None:
+    reviews.may("ann", "get")
     reviews.may("ann", "list", resource="results")
     await stage.run(1, 100.5)
     await stage.run(2, 90, gpus=8)
@@ -174,6 +178,8 @@ async def test_kpis_as_a_data_frame(stage: Stage, reviews: Reviews) -> None:
     assert list(frame["value"]) == [90, 100.5] and set(frame["unit"]) == {"tok/s"}
     assert set(frame["test.model"]) == {"llama"} and set(frame["kpi"]) == {"tput"}
     assert frame["submitted"].dt.tz is not None
+    results = (await stage.history.results("job-2")).to_frame()
+    assert [*results["value"], *results["test.image_tag"], *results["success"]] == [90, "v1", True]
     values = [run async for run in stage.history.values(kpis=["tput"], by=["hardware", "params.model"])]
     assert [run.fields["hardware"]["gpuCount"] for run in values] == [8, 1]
     assert values[0].fields["params.model"] is None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import import_module
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fournos.client.display import html_table
-from fournos.client.errors import FournosError
 from fournos.client.views import View
+from fournos.insight.frames import frame
 
 if TYPE_CHECKING:
+    from fournos.history.results.models import ResultRecord
     from fournos.history.results.values import RunValues
 
 V = TypeVar("V", bound=View)
@@ -42,13 +42,27 @@ class Handles(list[V]):
         return html_table(self)
 
 
-def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """Returns a pandas DataFrame of these rows.  Raises FournosError if pandas is not installed."""
-    try:
-        pandas = import_module("pandas")
-    except ImportError:
-        raise FournosError("pandas is not installed", fix="pip install pandas") from None
-    return pandas.DataFrame(list(rows))
+class MeasuredResults(tuple["ResultRecord", ...]):
+    """The results of a run, in the order in which they came."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> Any:
+        """Returns a pandas DataFrame with one row a KPI; of a curve `value` is the list of its points.
+
+        Columns that begin with "test." are labels of tests.  Raises FournosError if pandas is not installed.
+        """
+        return frame(
+            {
+                **{f"test.{name}": text for name, text in {**record.kpi_labels, **record.labels}.items()},
+                "success": record.success,
+                "kpi": kpi.kpi_id,
+                "value": list(kpi.values) if kpi.is_curve else kpi.value,
+                "unit": kpi.measured_in,
+            }
+            for record in self
+            for kpi in record.kpis
+        )
 
 
 def kpi_rows(measured: RunValues) -> Iterator[dict[str, Any]]:

@@ -19,6 +19,7 @@ from fournos.history.records import Document, Run
 from fournos.insight.source import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
+    from fournos.client.frames import MeasuredResults
     from fournos.history.api.models import RunDetail
     from fournos.history.api.trends import Trends
     from fournos.history.artifacts.rules import Artifact
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from fournos.history.estimates.models import Estimates, JobEstimate
     from fournos.history.estimates.simulate import WouldStart
     from fournos.history.export.model import Export, ExportedLog
-    from fournos.history.results.models import ResultRecord
     from fournos.history.usage import Usage
 
 _EXPORTED_LINES: Final = 2_000
@@ -78,11 +78,13 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         await self._send("DELETE", self._of(run))
 
     @typed
-    async def results(self, name: str, *, namespace: str | None = None) -> tuple[ResultRecord, ...]:
+    async def results(self, name: str, *, namespace: str | None = None) -> MeasuredResults:
         """Returns the results of a run: its tests with their KPIs."""
+        from fournos.client.frames import MeasuredResults
         from fournos.history.results.models import ResultRecord
 
-        return await self._get(f"{self._path(name, namespace)}/results", tuple[ResultRecord, ...])
+        path = f"{self._path(name, namespace)}/results"
+        return MeasuredResults(await self._get(path, tuple[ResultRecord, ...]))
 
     @typed
     async def kpis(self, *, by: Sequence[str] = (), limit: int = 100, **filters: Unpack[RunFilters]) -> Any:
@@ -90,7 +92,8 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
 
         Columns that begin with "test." are labels of tests. Raises FournosError if pandas is not installed.
         """
-        from fournos.client.frames import frame, kpi_rows
+        from fournos.client.frames import kpi_rows
+        from fournos.insight.frames import frame
 
         measured = self.values(by=by, limit=limit, **filters)
         return frame([row async for run in measured for row in kpi_rows(run)])

@@ -38,10 +38,10 @@ from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import status_of
 
 if TYPE_CHECKING:
+    from fournos.client.frames import MeasuredResults
     from fournos.client.repeat import Repeat
     from fournos.client.watches import Watches
     from fournos.history.estimates.models import JobEstimate
-    from fournos.history.results.models import ResultRecord
     from fournos.insight.explanation import Explanation
 
 
@@ -180,7 +180,7 @@ class AsyncJob(AsyncWork, JobView):
         return await self._client.history.estimate(self.uid, namespace=self.namespace)
 
     @typed
-    async def results(self) -> tuple[ResultRecord, ...]:
+    async def results(self) -> MeasuredResults:
         """Returns what the job has measured: its tests with their KPIs; nothing before that is recorded.
 
         Raises NoHistoryError if the cluster has no history.

@@ -18,12 +18,16 @@ _NAMES: Final = 200
 """Where the bars of a row begin, after its name."""
 _LONGEST: Final = 28
 """Characters of a name."""
+_LARGE: Final = 1e5
+_LARGEST: Final = 1e15
 COLOURS: Final = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#17becf")
 
 
 def number(value: float | None) -> str:
-    """A value with five significant digits."""
-    return "-" if value is None else f"{value:.5g}"
+    """A value with five significant digits, or all of a larger number's before the point."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if _LARGE <= abs(value) < _LARGEST else f"{value:.5g}"
 
 
 def curves(title: str, named: Sequence[tuple[str, Points]]) -> str:

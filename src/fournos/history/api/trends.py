@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from fournos.history.api.parameters import Scoped, Text
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import found
 from fournos.history.compare.left_out import LeftOut
-from fournos.history.records import Identity, Run
+from fournos.history.records import Identity, Run, uid_in
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.benchmark import open_regressions
@@ -23,6 +23,7 @@ from fournos.history.regressions.judge import JUDGED, Report
 from fournos.history.regressions.series import Finding, Series, labels_text
 from fournos.history.regressions.summary import lines, state_of
 from fournos.history.results.models import is_version
+from fournos.insight.frames import frame
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -65,6 +66,25 @@ class Trends:
         """True if an open regression begins with the newest run: `--fail-on new-regression`."""
         newest = {series.points[-1].run for series in self.series if series.points}
         return any(finding.run in newest for finding in self.open_regressions)
+
+    def to_frame(self) -> Any:
+        """Returns a pandas DataFrame with one row a value: the oldest of each series first.
+
+        Columns that begin with "test." are labels of the series.  Raises FournosError without pandas.
+        """
+        return frame(
+            {
+                "job": self.names.get(point.run, uid_in(point.run)),
+                "at": point.at,
+                **{f"test.{name}": text for name, text in series.labels.items()},
+                "version": self.versions.get(point.run, ""),
+                "kpi": series.kpi_id,
+                "value": point.value,
+                "unit": series.unit,
+            }
+            for series in self.series
+            for point in series.points
+        )
 
     def state_of(self, series: Series) -> str:
         """Returns in one phrase how a series stands."""

@@ -19,6 +19,8 @@ from fournos.insight.values import count, name_of, short
 
 AREA: Final = "Webhooks"
 _SOON: Final = timedelta(days=7)
+_RENEWED: Final = 0.1
+"""The part of its time before which a server renews its authority; Tekton makes one for a week at a time."""
 _STRICT: Final = "Fail"
 
 
@@ -84,23 +86,24 @@ def _authority(
         text = "without a caBundle: the API server cannot trust the server of these webhooks"
         return DoctorFinding(AREA, what, level, text, f"see why its operator writes none: logs of {where}")
     try:
-        end = min((_end(one) for one in bundles if one), default=None)
+        time = min((_time(one) for one in bundles if one), default=None)
     except ValueError:
         return DoctorFinding(AREA, what, level, "its caBundle has no certificate that can be read", fix)
     text = f"{count(len(webhooks), 'webhook')} at {where}"
-    if end is None:
+    if time is None:
         return DoctorFinding(AREA, what, Level.OK, text)
+    end, length = time
     if end <= now:
         return DoctorFinding(AREA, what, level, f"its authority ended {short(now - end)} ago", fix)
-    if end <= now + _SOON:
+    if end <= now + min(_SOON, length * _RENEWED):
         return DoctorFinding(AREA, what, Level.WARNING, f"its authority ends in {short(end - now)}", fix)
     return DoctorFinding(AREA, what, Level.OK, f"{text}, trusted until {end:%Y-%m-%d}")
 
 
-def _end(bundle: str) -> datetime:
-    """The end of the authority that lasts longest.  Raises ValueError if none can be read."""
+def _time(bundle: str) -> tuple[datetime, timedelta]:
+    """The end and the length of the authority that lasts longest.  Raises ValueError if none can be read."""
     with warnings.catch_warnings():
         # Authorities that others made, such as one with the serial number 0, are not the reader's to mend.
         warnings.simplefilter("ignore", CryptographyDeprecationWarning)
         found = x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
-    return max(one.not_valid_after_utc for one in found)
+    return max((one.not_valid_after_utc, one.not_valid_after_utc - one.not_valid_before_utc) for one in found)

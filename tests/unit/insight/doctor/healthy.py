@@ -61,8 +61,8 @@ def configuration(**fields: Any) -> dict[str, Any]:
 
 
 @cache
-def authority(ends: datetime) -> str:
-    """A caBundle with one certificate."""
+def authority(ends: datetime, days: int = 100) -> str:
+    """A caBundle with one certificate that is valid for so many days."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ca")])
     certificate = (
@@ -71,7 +71,7 @@ def authority(ends: datetime) -> str:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(ends - timedelta(days=100))
+        .not_valid_before(ends - timedelta(days=days))
         .not_valid_after(ends)
         .sign(key, hashes.SHA256())
     )

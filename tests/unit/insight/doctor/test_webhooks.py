@@ -30,6 +30,8 @@ def slices(*ready: bool | None) -> dict[Any, Any]:
     [
         (webhooks(authority(LATER)), Level.OK, "trusted until 2030-04-01"),
         (webhooks(authority(NOW + timedelta(days=3))), Level.WARNING, "ends in 3d"),
+        (webhooks(authority(NOW + timedelta(days=6), 7)), Level.OK, "trusted until"),
+        (webhooks(authority(NOW + timedelta(hours=12), 7)), Level.WARNING, "ends in 12h"),
         (webhooks(authority(NOW - timedelta(days=3))), Level.FAULT, "ended 3d ago"),
         (webhooks(authority(NOW - timedelta(days=3)), policy="Ignore"), Level.WARNING, "ended 3d ago"),
         (webhooks(""), Level.FAULT, "without a caBundle"),
