@@ -56,6 +56,13 @@
     ctx.restore();
   }
 
+  // Of "2026-03-31 14:30" or "31 Mar 14:30" the date, or of one day the hour; any other text as it is.
+  function tick(text, oneDay) {
+    if (!text.includes(":")) return text;
+    const words = text.split(" ");
+    return oneDay ? words.at(-1) : words.slice(0, -1).join(" ");
+  }
+
   function reading(given, label, text, idx) {
     const found = given.series.filter(({ y }) => y[idx] != null).map(({ name, y }) => `${name}: ${text(y[idx])}`);
     const run = given.runs[idx]?.[0];
@@ -111,7 +118,7 @@
             ...(given.xTitle ? {} : { size: 32 }),
             // Of a time only the date, or within one day only the hour: the legend has all of it.
             // Neighbours with the same text say it once.
-            values: (_, found) => found.map((value) => label(value).split(" ").at(oneDay ? -1 : 0))
+            values: (_, found) => found.map((value) => tick(label(value), oneDay))
               .map((one, at, all) => (one === all[at - 1] ? "" : one)),
           },
           { ...axis, label: given.yTitle, labelSize: 20, size: 64 },
