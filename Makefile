@@ -37,7 +37,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit store integration e2e test-setup test-clusters test-versions vm teardown lint format verify manifests lock release bench flakes fuzz mutants oracle screenshots \
+.PHONY: help demo test programs unit store integration e2e test-setup test-clusters test-versions vm teardown lint format verify manifests lock release chart bench flakes fuzz mutants oracle screenshots \
         dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -111,10 +111,11 @@ test: lint verify programs ## Lint and all tests of the product; with FOURNOS_NA
 	  exec $(AROUND) --earlier=$$unit -- $(PYTHON) -m dev.lanes $(LANES) -- $(PRODUCT_ARGS)
 endif
 
-# The first time this compiles a Kubernetes, and what checks alerts: no single test should have to wait for that.
+# The first time this compiles a Kubernetes, and what checks alerts and the chart: no single test should have to wait for that.
 programs: $(STAMP) ## The programs of the local cluster, from source (10 min cold): what tests start
 	@$(PYTHON) -m devcluster build
-	@$(PYTHON) -m dev.promtool --version > /dev/null
+	@$(PYTHON) -m dev.go_tools promtool --version > /dev/null
+	@$(PYTHON) -m dev.go_tools helm version > /dev/null
 
 unit: $(STAMP) ## Only the unit tests (no cluster)
 	@$(UNIT_TESTS)
@@ -183,6 +184,9 @@ manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, referen
 	@$(PYTHON) -m fournos.app.generate
 	@$(PYTHON) -m fournos.cli.reference --write
 	@$(PYTHON) -m dev.client_reference
+
+chart: programs ## Write charts/fournos again from the manifests
+	@$(PYTHON) -m dev.chart
 
 screenshots: $(STAMP) ## Take the pictures of docs/web.md again
 	@$(PYTHON) -m tests.e2e.web.pictures

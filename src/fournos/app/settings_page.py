@@ -41,20 +41,25 @@ def settings_page() -> str:
     ]
     for title, settings in SECTIONS:
         parts += ["", f"## {title}", "", "| Variable | Default | Description |", "|---|---|---|"]
-        prefix = settings.model_config.get("env_prefix") or ""
-        parts += [_row(name, field, prefix) for name, field in settings.model_fields.items()]
+        parts += [_row(variable, field) for variable, field in variables(settings).items()]
     parts += ["", "## Elsewhere", "", "| Variable | Of what |", "|---|---|"]
     parts += [f"| {variables} | {where} |" for variables, where in ELSEWHERE]
     return "\n".join(parts) + "\n"
 
 
-def _row(name: str, field: FieldInfo, prefix: str) -> str:
+def variables(settings: type[BaseSettings]) -> dict[str, FieldInfo]:
+    """Returns the environment variables of a class of settings with their fields."""
+    prefix = settings.model_config.get("env_prefix") or ""
+    return {_variable(name, field, prefix): field for name, field in settings.model_fields.items()}
+
+
+def _row(variable: str, field: FieldInfo) -> str:
     default = "required" if field.is_required() else _written(field.default)
     text = (field.description or "").replace("|", "\\|")
     limit = next((f"; more than {m.gt}" for m in field.metadata if isinstance(m, Gt)), "")
     choices = [str(choice) for choice in get_args(field.annotation) if isinstance(choice, str)]
     allowed = f"; one of {', '.join(choices)}" if choices else ""
-    return f"| `{_variable(name, field, prefix)}` | {default} | {text}{limit}{allowed} |"
+    return f"| `{variable}` | {default} | {text}{limit}{allowed} |"
 
 
 def _written(value: object) -> str:

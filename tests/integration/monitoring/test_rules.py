@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dev.promtool import ensure_promtool
+from dev.go_tools import PROMTOOL, ensure
 from devcluster import manifests
 from devcluster.progress import Progress
 from tests.unit.deploy.monitoring import FOLDER, queries, rules
@@ -20,7 +20,7 @@ VARIABLES = {"$namespace": ".*", "$job": ".*", "$__rate_interval": "5m"}
 
 @pytest.fixture(scope="module")
 def promtool() -> Path:
-    return ensure_promtool(Progress())
+    return ensure(PROMTOOL, Progress())
 
 
 def run(promtool: Path, *words: str | Path, cwd: Path) -> None:

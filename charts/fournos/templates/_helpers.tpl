@@ -1,0 +1,16 @@
+{{/* The image of all systems: by digest where there is one, else by tag. */}}
+{{- define "fournos.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* Settings as variables; an empty map is nothing. Numbers of YAML come as floats and are whole (the schema). */}}
+{{- define "fournos.settings" -}}
+{{- range $name, $value := . }}
+- name: {{ $name }}
+  value: {{ if kindIs "float64" $value }}{{ $value | int64 | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
+{{- end }}
+{{- end -}}
