@@ -46,6 +46,17 @@ def test_workflows_name_the_namespace_for_envsubst(path: Path) -> None:
     assert "$NAMESPACE/forge-core:latest" in path.read_text()
 
 
+def test_no_variable_of_a_service_is_taken_for_a_setting() -> None:
+    """The Service fournos-web gives its pods FOURNOS_WEB_PORT=tcp://…, and the page would not start."""
+    ours = [
+        (path, deployment["spec"]["template"]["spec"])
+        for path, deployment in everything("Deployment")
+        if "serviceAccountName" in deployment["spec"]["template"]["spec"]
+    ]
+    assert len(ours) == 8
+    assert [str(path) for path, pod in ours if pod.get("enableServiceLinks") is not False] == []
+
+
 def test_kustomize_has_every_rbac_file() -> None:
     listed = documents(ROOT / "manifests" / "kustomization.yaml")[0]["resources"]
     assert {f"rbac/{path.name}" for path in RBAC} == {name for name in listed if name.startswith("rbac/")}
