@@ -20,23 +20,18 @@ _FOLDER = "deploy/history"
 
 
 def objects(image: str) -> list[dict[str, Any]]:
-    """Returns the manifests, with only image and volumes changed: the database lives as long as its pod."""
+    """Returns the manifests with this image."""
     listed = yaml.safe_load((ROOT / _FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
-    return without_storage([one for name in listed for one in resources.load(f"{_FOLDER}/{name}")], image)
+    return with_image([one for name in listed for one in resources.load(f"{_FOLDER}/{name}")], image)
 
 
-def without_storage(found: Iterable[dict[str, Any]], image: str) -> list[dict[str, Any]]:
-    """Returns the manifests for a cluster without a storage class, with this image."""
-    shipped = [one for one in found if one["kind"] != "PersistentVolumeClaim"]
-    (deployment,) = (one for one in shipped if one["kind"] == "Deployment")
-    pod = deployment["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
+def with_image(shipped: Iterable[dict[str, Any]], image: str) -> list[dict[str, Any]]:
+    """Returns the shipped manifests with this image."""
+    found = list(shipped)
+    (deployment,) = (one for one in found if one["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
     container["image"] = image
-    pod["volumes"] = [
-        {"name": volume["name"], "emptyDir": {}} if "persistentVolumeClaim" in volume else volume
-        for volume in pod["volumes"]
-    ]
-    return shipped
+    return found
 
 
 def deploy(cluster: Cluster, image: Image | str, *, limit: int = LIMIT) -> None:

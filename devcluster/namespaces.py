@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from devcluster.errors import ComponentFailedError
 from devcluster.network import Network
@@ -26,16 +27,31 @@ HOLDER = "holder"
 _MASKED = ("/tmp", "/run", "/var")  # noqa: S108 (names of mount points, not of temporary files)
 
 
-def init_script(directory: Path, *, visible: Sequence[Path], own_etc: bool) -> str:
-    """Returns the shell program of process 1.
+VOLUME_GROUP: Final = 65532
+"""The group to which the volumes of a cluster belong: the fsGroup of the shipped pods."""
+_VOLUMES: Final = f"""\
+while :; do
+  for volume in /tmp/hostpath_pv/*; do
+    if [ -d "$volume" ] && [ ! -g "$volume" ]; then
+      chgrp {VOLUME_GROUP} "$volume" && chmod 2770 "$volume"
+    fi
+  done
+  sleep 1
+done &"""
+"""Kubernetes applies no fsGroup to volumes of its hostPath provisioner: they are root's, and no other user's
+pod could write there.  Nothing reports a new one, so they are looked at each second."""
+
+
+def init_script(directory: Path, *, visible: Sequence[Path], pods: bool) -> str:
+    """Returns the shell program of process 1; `pods`: the cluster has a node.
 
     Programs write to fixed paths (/run/containerd, /var/log/containers, /var/lib/kubelet/device-plugins,
-    /tmp/hostpath_pv). So /tmp, /var and, with `own_etc`, /etc are bound to directories of the cluster, and
+    /tmp/hostpath_pv). So /tmp, /var and, without pods, /etc are bound to directories of the cluster, and
     /run is a tmpfs: clusters do not share files there and leave none behind. `visible` directories keep
     their paths even below a masked directory. /run/netns is made a shared mount before containerd starts:
     otherwise sandboxes could not be removed.
     """
-    masks = [*_MASKED, "/etc"] if own_etc else list(_MASKED)
+    masks = list(_MASKED) if pods else [*_MASKED, "/etc"]
     hidden = [path for path in visible if any(str(path).startswith(f"{mask}/") for mask in masks)]
     sources = {Path(mask): directory / mask.strip("/") for mask in masks if mask != "/run"}
     binds = [*sources.items(), *((path, path) for path in hidden)]
@@ -55,6 +71,7 @@ def init_script(directory: Path, *, visible: Sequence[Path], own_etc: bool) -> s
         "mount -t tmpfs fournos-netns /run/netns",
         "mount --make-rshared /",
         f"touch {shlex.quote(str(directory / 'namespaces-ready'))}",
+        *((_VOLUMES,) if pods else ()),
         # Process 1 must outlive its sleeping child and reap the orphans of containerd's shims.
         "trap '' TERM INT HUP",
         "while :; do sleep 86400 & wait $!; done",
@@ -62,7 +79,7 @@ def init_script(directory: Path, *, visible: Sequence[Path], own_etc: bool) -> s
     return "\n".join(lines) + "\n"
 
 
-def start_holder(record: Record, network: Network, *, visible: Sequence[Path], own_etc: bool) -> ProcessRef:
+def start_holder(record: Record, network: Network, *, visible: Sequence[Path], pods: bool) -> ProcessRef:
     """Creates the namespaces and waits until their mounts are complete. Raises ComponentFailedError."""
     directory = record.directory
     for name in ("tmp", "var/lib", "var/log", "var/cache", "var/tmp", "log"):
@@ -70,12 +87,12 @@ def start_holder(record: Record, network: Network, *, visible: Sequence[Path], o
     (directory / "tmp").chmod(0o1777)
     if not (directory / "var/run").is_symlink():
         (directory / "var/run").symlink_to("/run")
-    if own_etc:
+    if not pods:
         _fill_etc(directory / "etc")
     ready = directory / "namespaces-ready"
     ready.unlink(missing_ok=True)
     script = directory / "init.sh"
-    script.write_text(init_script(directory, visible=[directory, *visible], own_etc=own_etc))
+    script.write_text(init_script(directory, visible=[directory, *visible], pods=pods))
     argv = ["nsenter", f"--net=/run/netns/{network.namespace}", "unshare", "--mount", "--pid", "--fork"]
     argv += ["--kill-child", "--mount-proc", "--propagation", "private", "sh", str(script)]
     holder = _launch(record, HOLDER, argv)

@@ -160,8 +160,7 @@ class _Start:
 
     def run(self) -> None:
         with self.progress.step("Making namespaces, certificates and configuration", usual="1 s"):
-            own_etc = not self.full
-            namespaces.start_holder(self.record, self.network, visible=[self.built.root], own_etc=own_etc)
+            namespaces.start_holder(self.record, self.network, visible=[self.built.root], pods=self.full)
             self._write_certificates()
             if self.full:
                 self._write_node_configuration()

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from dev.history import HOME, without_storage
+from dev.history import HOME, with_image
 from dev.rollout import await_rollout
 from devcluster import manifests
 from tests.e2e.hub import ROOT, Hub
@@ -25,12 +25,12 @@ tests:
 
 @contextmanager
 def deployed(hub: Hub, image: str) -> Iterator[None]:
-    """The shipped manifests with this image; the cluster has no storage class."""
+    """The shipped manifests with this image."""
     found = manifests.parse(hub.kubectl("kustomize", str(ROOT / "deploy" / "history")))
     (deployment,) = (one for one in found if one["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["image"].startswith(PUBLISHED)
-    text = yaml.safe_dump_all(without_storage(found, image))
+    text = yaml.safe_dump_all(with_image(found, image))
     hub.kubectl("apply", "--server-side", "-f", "-", stdin=text)
     await_rollout(partial(hub.kubectl, "-n", HOME), "fournos-history", limit=180)
     hub.until(

@@ -52,7 +52,7 @@ def test_programs_of_the_table_are_started() -> None:
     """So that the collection cannot be empty without a failure, and the tables hold nothing of the past."""
     started = {start.program for start in STARTS}
     shell = {name for script in SCRIPTS for name in started_by_shell(script.read_text())}
-    shell |= started_by_shell(namespaces.init_script(Path("/a"), visible=[], own_etc=False))
+    shell |= started_by_shell(namespaces.init_script(Path("/a"), visible=[], pods=True))
     shell |= {name for line in recipes() for name in started_by_shell(line)}
     assert {
         "modprobe",
@@ -76,7 +76,7 @@ def test_each_command_of_a_script_is_brought_by_something(script: Path) -> None:
 
 
 def test_each_command_of_a_clusters_first_process_is_brought_by_something() -> None:
-    script = namespaces.init_script(Path("/state"), visible=[Path("/var/shown")], own_etc=True)
+    script = namespaces.init_script(Path("/state"), visible=[Path("/var/shown")], pods=False)
     assert started_by_shell(script) <= set(BASE)
 
 

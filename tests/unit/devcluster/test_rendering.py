@@ -12,7 +12,7 @@ import yaml
 from devcluster import components, manifests
 from devcluster.components import Layout
 from devcluster.errors import DevclusterError
-from devcluster.namespaces import init_script
+from devcluster.namespaces import VOLUME_GROUP, init_script
 from devcluster.network import Network
 
 LAYOUT = Layout(Path("/state/a"), Path("/cache/bin"), Network(7, "a"))
@@ -51,6 +51,8 @@ webhooks:
 - name: vjob.kb.io
   clientConfig: {service: {name: kueue-webhook-service, namespace: kueue-system, path: /validate-job}}
 """
+
+ROOT = Path(__file__).parents[3]
 
 
 def _configuration(text: str) -> dict[str, Any]:
@@ -169,7 +171,7 @@ def test_the_controller_managers_controllers_are_the_callers() -> None:
 
 def test_directories_below_a_masked_one_stay_visible() -> None:
     script = init_script(
-        Path("/tmp/state/a"), visible=[Path("/tmp/state/a"), Path("/home/somebody/cache")], own_etc=False
+        Path("/tmp/state/a"), visible=[Path("/tmp/state/a"), Path("/home/somebody/cache")], pods=True
     )
     lines = script.splitlines()
     # The sources of /tmp, /var and of the directory itself are opened before the first mask hides them.
@@ -182,8 +184,16 @@ def test_directories_below_a_masked_one_stay_visible() -> None:
     assert " /etc" not in script
 
 
+def test_volumes_belong_to_the_group_of_the_shipped_pods() -> None:
+    with_node, without = (init_script(Path("/s"), visible=[], pods=pods) for pods in (True, False))
+    assert f"chgrp {VOLUME_GROUP}" in with_node and "hostpath_pv" not in without
+    shipped = yaml.safe_load_all((ROOT / "deploy" / "history" / "deployment.yaml").read_text())
+    (deployment,) = (item for item in shipped if item["kind"] == "Deployment")
+    assert deployment["spec"]["template"]["spec"]["securityContext"]["fsGroup"] == VOLUME_GROUP
+
+
 def test_network_namespaces_of_pods_are_shared_mounts_before_anything_starts() -> None:
-    lines = init_script(Path("/s"), visible=[], own_etc=True).splitlines()
+    lines = init_script(Path("/s"), visible=[], pods=False).splitlines()
     assert "exec 5</s/etc" in lines
     assert "mount --no-canonicalize --bind /proc/self/fd/5 /etc" in lines
     assert lines.index("mount -t tmpfs fournos-netns /run/netns") < lines.index("mount --make-rshared /")
