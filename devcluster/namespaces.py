@@ -33,7 +33,7 @@ _VOLUMES: Final = f"""\
 while :; do
   for volume in /tmp/hostpath_pv/*; do
     if [ -d "$volume" ] && [ ! -g "$volume" ]; then
-      chgrp {VOLUME_GROUP} "$volume" && chmod 2770 "$volume"
+      chgrp {VOLUME_GROUP} "$volume" && chmod 2775 "$volume"
     fi
   done
   sleep 1
