@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, TypeVar, Unpack
 from urllib.parse import urlencode
 
 from fournos.client.errors import typed_iterator
@@ -49,15 +49,13 @@ class AsyncRuns(HistoryRequests):
         A filter with several values matches any of them; `text` is part of the name.  `everywhere` means all
         namespaces that the caller may read.
         """
-        left, cursor = limit, ""
-        while left is None or left > 0:
-            page = await self._run_page(_PAGE if left is None else min(left, _PAGE), cursor, filters)
+
+        async def read(size: int, cursor: str) -> Page:
+            return await self._run_page(size, cursor, filters)
+
+        async for page in _pages(read, _PAGE, limit):
             for run in page.runs:
                 yield run
-            left = None if left is None else left - len(page.runs)
-            cursor = page.cursor
-            if not cursor:
-                return
 
     @typed_iterator
     async def pages(self, *, first: int = _PAGE, **filters: Unpack[RunFilters]) -> AsyncIterator[Page]:
@@ -88,16 +86,13 @@ class AsyncRuns(HistoryRequests):
         from fournos.history.results.values import ValuePage
 
         asked = [("kpi", kpi) for kpi in kpis] + [("by", path) for path in by]
-        left, cursor = limit, ""
-        while left is None or left > 0:
-            size = _VALUES if left is None else min(left, _VALUES)
-            page = await self._get(self._list("results", size, cursor, filters, asked), ValuePage)
+
+        async def read(size: int, cursor: str) -> ValuePage:
+            return await self._get(self._list("results", size, cursor, filters, asked), ValuePage)
+
+        async for page in _pages(read, _VALUES, limit):
             for run in page.runs:
                 yield run
-            left = None if left is None else left - len(page.runs)
-            cursor = page.cursor
-            if not cursor:
-                return
 
     async def _run_page(self, size: int, cursor: str, filters: RunFilters) -> Page:
         return await self._get(self._list("runs", size, cursor, filters), Page)
@@ -114,6 +109,31 @@ class AsyncRuns(HistoryRequests):
         asked = [*_query(filters), *more, ("limit", str(size)), *([("cursor", cursor)] if cursor else [])]
         where = self._where(filters.get("namespace"), everywhere=filters.get("everywhere", False))
         return f"{where}/{resource}?{urlencode(asked)}"
+
+
+class _RunPage(Protocol):
+    """A page of a list of runs."""
+
+    @property
+    def runs(self) -> Sequence[object]: ...
+
+    @property
+    def cursor(self) -> str: ...
+
+
+P = TypeVar("P", bound=_RunPage)
+
+
+async def _pages(read: Callable[[int, str], Awaitable[P]], size: int, limit: int | None) -> AsyncIterator[P]:
+    """Yields pages of `size` runs at most, until there are no more or they have `limit` runs."""
+    left, cursor = limit, ""
+    while left is None or left > 0:
+        page = await read(size if left is None else min(left, size), cursor)
+        yield page
+        left = None if left is None else left - len(page.runs)
+        cursor = page.cursor
+        if not cursor:
+            return
 
 
 def _query(filters: RunFilters) -> list[tuple[str, str]]:

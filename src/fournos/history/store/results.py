@@ -24,7 +24,7 @@ from fournos.history.store.images import changed_images
 from fournos.history.store.points import newest_points, of_last_attempt
 from fournos.history.store.result_rows import MAX_RECORDS, PushResult, prepare, put_records
 from fournos.history.store.results_schema import curves, result_records, scalars, series
-from fournos.history.store.rows import identity_text
+from fournos.history.store.rows import identity_of, identity_text
 from fournos.history.store.schema import runs
 from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed, unpack
@@ -138,9 +138,7 @@ class Results:
         async with self._store.reading() as connection:
             rows = (await connection.execute(statement)).all()
         return await asyncio.to_thread(
-            lambda: {
-                Identity(row.cluster, row.namespace, row.uid): _labels(unpack(row.header)) for row in rows
-            }
+            lambda: {identity_of(row): _labels(unpack(row.header)) for row in rows}
         )
 
     async def names(self, found: Iterable[str]) -> dict[str, str]:
@@ -235,7 +233,7 @@ def _values(rows: Iterable[Any], headers: Mapping[int, bytes]) -> dict[Identity,
         value = MeasuredValue(
             row.kpi_id, row.value, row.unit, row.higher_is_better, labels.get(row.id, {}), row.success
         )
-        by_run.setdefault(Identity(row.cluster, row.namespace, row.uid), []).append(value)
+        by_run.setdefault(identity_of(row), []).append(value)
     return {identity: tuple(values) for identity, values in by_run.items()}
 
 

@@ -45,9 +45,14 @@ def identity_columns(identity: Identity) -> dict[str, str]:
     }
 
 
+def identity_of(row: Any) -> Identity:
+    """Returns the identity of a row with the columns that identify a run."""
+    return Identity(row.cluster, row.namespace, row.uid)
+
+
 def identity_text(row: Any) -> str:
-    """Returns `Identity.text` of a row with the columns that identify a run."""
-    return Identity(row.cluster, row.namespace, row.uid).text
+    """Returns `Identity.text` of such a row."""
+    return identity_of(row).text
 
 
 def row_of(run: Run) -> dict[str, Any]:

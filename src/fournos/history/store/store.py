@@ -115,9 +115,7 @@ class HistoryStore:
         statement = reads.documents_statement((identity.uid for identity in identities), name)
         async with self.reading() as connection:
             stored = (await connection.execute(statement)).all()
-        return await to_thread(
-            lambda: {Identity(row.cluster, row.namespace, row.uid): unpack(row.data) for row in stored}
-        )
+        return await to_thread(lambda: {rows.identity_of(row): unpack(row.data) for row in stored})
 
     async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
         """Yields the runs of a kind whose end is not known, with their ledgers, in no particular order."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final
 
 from fournos.engine.api.conditions import condition
@@ -96,6 +97,7 @@ _DRIVERS: Final = ("nvidia.com/cuda.driver-version.full", "amd.com/gpu.driver-ve
 _DRIVER_PARTS: Final = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
 """How GPU feature discovery named the driver before it had one label for it."""
 _MOST_DRIVERS: Final = 8
+_LABELS: Final = frozenset(chain(*_PRODUCT_LABELS.values(), _DRIVERS, _DRIVER_PARTS))
 
 
 def is_gpu_resource(name: str) -> bool:
@@ -105,8 +107,7 @@ def is_gpu_resource(name: str) -> bool:
 
 def is_gpu_label(name: str) -> bool:
     """True if the node label contains the product name of a GPU, or the version of its driver."""
-    names = (*(name for names in _PRODUCT_LABELS.values() for name in names), *_DRIVERS, *_DRIVER_PARTS)
-    return name.startswith(_AMD_BETA) or name in names
+    return name.startswith(_AMD_BETA) or name in _LABELS
 
 
 def drivers(nodes: Iterable[Obj]) -> tuple[str, ...]:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fournos.api.phase import Phase
-from fournos.client.history_runs import RunFilters
-from fournos.engine.kube.resource import Resource
 from fournos.history.results.values import RunValues
+from fournos.web.recorded_namespaces import RUNS as RECORDED
 from fournos.web.recorded_namespaces import home
 from fournos.web.routes import Call, Page
 from fournos.web.runs.filters import Filters, read
@@ -17,7 +16,6 @@ from fournos.web.runs.parts import part
 
 RUNS: Final = 200
 """The newest runs that are read."""
-_RUN: Final = Resource("history.fournos.dev", "v1", "Run", "runs")
 _CHOSEN: Final = ("fingerprint", "namespace", "kpi", "by", "across")
 """The choices of the form, besides the filters of the list of jobs."""
 
@@ -26,7 +24,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     filters = read(call.query)
     asked = {name: call.query.get(name, "").strip()[:300] for name in _CHOSEN}
     namespace = asked["namespace"] or await home(call)
-    may_read = await call.viewer.rights.may("get", _RUN, namespace, subresource="documents")
+    may_read = await call.viewer.rights.may("get", RECORDED, namespace, subresource="documents")
     runs = await part(_read(call, filters, namespace, asked["fingerprint"], PATHS if may_read else ()))
     values = samples(runs.value or ())
     kpis = sorted({sample.kpi for sample in values})
@@ -58,18 +56,17 @@ async def gather(call: Call) -> Mapping[str, Any]:
 async def _read(
     call: Call, filters: Filters, namespace: str, fingerprint: str, by: tuple[str, ...]
 ) -> list[RunValues]:
-    asked: RunFilters = {
-        "namespace": namespace,
-        "phase": Phase.SUCCEEDED.value,
-        "owner": filters.owner or (),
-        "cluster": filters.cluster or (),
-        "fingerprint": fingerprint or (),
-        "labels": filters.labels,
-        "text": filters.text,
-        "since": filters.begin,
-        "until": filters.end,
-    }
-    return [run async for run in call.viewer.client.history.values(by=by, limit=RUNS, **asked)]
+    runs = call.viewer.client.history.values(
+        by=by,
+        limit=RUNS,
+        namespace=namespace,
+        phase=Phase.SUCCEEDED.value,
+        fingerprint=fingerprint or (),
+        since=filters.begin,
+        until=filters.end,
+        **filters.recorded,
+    )
+    return [run async for run in runs]
 
 
 PAGE: Final = Page(

@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fournos.engine.kube.resource import Resource
 from fournos.web.errors import PageError
+from fournos.web.recorded_namespaces import RUNS as RECORDED
 from fournos.web.routes import Action, Call, Done, Page
 from fournos.web.runs.subject import address
 from fournos.web.runs.trending import trend_rows
-
-_RUN: Final = Resource("history.fournos.dev", "v1", "Run", "runs")
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
@@ -21,10 +19,10 @@ async def gather(call: Call) -> Mapping[str, Any]:
     history = call.viewer.client.history
     trends, pins, unpins, acknowledges, withdraws = await asyncio.gather(
         history.trends(name, kpi=kpi, namespace=namespace),
-        may("update", _RUN, namespace, subresource="baseline"),
-        may("delete", _RUN, namespace, subresource="baseline"),
-        may("create", _RUN, namespace, subresource="acknowledgements"),
-        may("delete", _RUN, namespace, subresource="acknowledgements"),
+        may("update", RECORDED, namespace, subresource="baseline"),
+        may("delete", RECORDED, namespace, subresource="baseline"),
+        may("create", RECORDED, namespace, subresource="acknowledgements"),
+        may("delete", RECORDED, namespace, subresource="acknowledgements"),
     )
     rows, more = trend_rows(trends)
     run = trends.run

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 from urllib.parse import urlencode
 
 from multidict import MultiMapping
@@ -37,6 +37,15 @@ _DAY: Final = 10
 _TITLES: Final = {"phase": "Phase", "label": "Labels", "since": "From", "until": "To"}
 
 T = TypeVar("T")
+
+
+class RecordedFilters(TypedDict):
+    """Filters of `AsyncHistory.runs`."""
+
+    owner: str | Sequence[str]
+    cluster: str | Sequence[str]
+    labels: Mapping[str, str]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,16 @@ class Filters:
     def fields(self) -> dict[str, str]:
         """The fields of the form that are not empty."""
         return {name: value for name in _FIELDS if (value := str(getattr(self, name)))}
+
+    @property
+    def recorded(self) -> RecordedFilters:
+        """The filters that the history takes as they are, without phases and times."""
+        return {
+            "owner": self.owner or (),
+            "cluster": self.cluster or (),
+            "labels": self.labels,
+            "text": self.text,
+        }
 
     @property
     def kpis(self) -> list[str]:

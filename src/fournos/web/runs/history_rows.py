@@ -56,10 +56,7 @@ async def recorded(
         namespace=namespace or None,
         kind=FOURNOS_JOB.kind,
         phase=sorted(filters.phases),
-        owner=filters.owner or (),
-        cluster=filters.cluster or (),
-        labels=filters.labels,
-        text=filters.text,
+        **filters.recorded,
         since=max(begins, default=None),
         until=min(ends, default=None),
     )

@@ -35,10 +35,7 @@ async def kpi_values(
         everywhere=not namespace,
         namespace=namespace or None,
         kind=FOURNOS_JOB.kind,
-        owner=filters.owner or (),
-        cluster=filters.cluster or (),
-        labels=filters.labels,
-        text=filters.text,
+        **filters.recorded,
         since=parse_time(rows[-1].submitted),
         until=parse_time(rows[0].submitted) + timedelta(seconds=1),
     )

@@ -13,13 +13,12 @@ from fournos.history.results.values import RunValues
 from fournos.insight.values import count
 from fournos.web.charts.plot import Plot, PlotLine
 from fournos.web.runs.subject import address, compare_address
+from fournos.web.runs.usage_charts import SHADES
 
 PATHS: Final = ("params", "env", "hardware")
 """The maps of a job's spec whose entries are fields to group by."""
 MOST: Final = 24
 """Groups of one field: with more it is not offered."""
-SHADES: Final = 5
-"""Shades of the style sheet."""
 _COMPARED: Final = 12
 """Runs of a group that a link compares at most."""
 
