@@ -103,6 +103,13 @@ async def _in_use(stage: Stage) -> bool:
     )
 
 
+async def _stopped(stage: Stage) -> bool:
+    """Kueue tries a Workload of a queue that was stopped a moment ago as if the queue were active."""
+    queue = await stage.client.get(CLUSTER_QUEUE, Key("", stage.namespace))
+    local_queue = await stage.get(LOCAL_QUEUE, "lq")
+    return all((condition(each, "Active") or {}).get("status") == "False" for each in (queue, local_queue))
+
+
 async def _explained(stage: Stage, name: str, queue: str = "lq") -> tuple[str, Explanation]:
     """Kueue's reason, and the explanation; waits until Kueue has looked at the Workload."""
 
@@ -132,6 +139,7 @@ async def test_more_than_there_is(stage: Stage, configured: tuple[Path, bool]) -
 
 async def test_a_queue_that_is_stopped(stage: Stage, configured: tuple[Path, bool]) -> None:
     await stage.client.patch(CLUSTER_QUEUE, Key("", stage.namespace), {"spec": {"stopPolicy": "Hold"}})
+    await stage.until(lambda: _stopped(stage), "Kueue does not see that the queue is stopped")
     await _submit(stage, "held", cpu="1")
     reason, explanation = await _explained(stage, "held")
     assert reason == ("Suspended" if configured[1] else "Inadmissible")
