@@ -116,6 +116,7 @@ programs: $(STAMP) ## The programs of the local cluster, from source (10 min col
 	@$(PYTHON) -m devcluster build
 	@$(PYTHON) -m dev.go_tools promtool --version > /dev/null
 	@$(PYTHON) -m dev.go_tools helm version > /dev/null
+	@$(PYTHON) -m dev.go_tools registry --help 2> /dev/null
 
 unit: $(STAMP) ## Only the unit tests (no cluster)
 	@$(UNIT_TESTS)

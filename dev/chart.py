@@ -8,18 +8,28 @@ import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
 from dev import resources
-from dev.chart_templates import NAMESPACES, ChartObject, shared, templates
-from dev.chart_values import SystemValues, readme, schema_json, values_yaml
+from dev.chart_about import chart_yaml
+from dev.chart_templates import NAMESPACES, ChartObject, in_variants, templates
+from dev.chart_values import GENERAL, SystemValues, all_values, default, readme, schema_json, values_yaml
 from dev.image import ROOT
 from dev.release import documents
-from dev.release_install import LOCKS_NAMESPACE, SYSTEMS, Document, System, namespace
+from dev.release_install import (
+    LOCKS_NAMESPACE,
+    SYSTEMS,
+    Document,
+    System,
+    identity,
+    merged,
+    namespace,
+    with_names,
+)
 from devcluster import DevclusterError
-from fournos.app.parts import PARTS
+from fournos.app.parts import PARTS, kinds
 
 CHART: Final = Path("charts/fournos")
 VALUES: Final = {
@@ -35,26 +45,47 @@ VALUES: Final = {
 }
 """System of the install files → its values."""
 MORE: Final = (
-    System("history", "The history of runs, in SQLite", kustomization="deploy/history"),
+    System("history", "The history of runs", kustomization="deploy/history"),
     System("web", "The page", kustomization="deploy/web"),
     System("monitoring", "ServiceMonitors, alerts and a dashboard", kustomization="deploy/monitoring"),
 )
 """What is installed beside the systems of the install files, and not by default."""
+VARIANTS: Final = {
+    "history": {
+        "sqlite": "deploy/history",
+        "sqlite-s3": "deploy/history-sqlite-s3",
+        "postgres": "deploy/history-postgres",
+        "postgres-s3": "deploy/history-postgres-s3",
+    },
+    "web": {"service": "deploy/web", "ingress": "deploy/web-ingress", "route": "deploy/web-route"},
+}
+"""System → the kustomizations of which its values choose one, by the names that _helpers.tpl gives them."""
+IMPERSONATION: Final = "deploy/web-impersonation"
+"""Objects beside those of any variant of the page."""
+EXAMPLES: Final = (
+    "samples/first-job.yaml",
+    "samples/cluster-lock.yaml",
+    "samples/appwrapper.yaml",
+    "samples/minicluster.yaml",
+)
+"""Files with an example of each kind."""
 _HERE: Final = {"psap-secrets": NAMESPACES["secrets"], LOCKS_NAMESPACE: NAMESPACES["jobs"]}
 """Namespaces of Hearth's files → those of the chart."""
 
 
 def generated(tree: Path) -> dict[str, str]:
     """Returns the generated files of the chart, by their paths in it.  Raises DevclusterError."""
-    systems = {VALUES[system.name]: _objects(tree, system) for system in (*SYSTEMS, *MORE)}
-    objects = shared(systems)
-    values = [_values(system, objects) for system in (*SYSTEMS, *MORE)]
-    version = _version(tree)
+    systems = (*SYSTEMS, *MORE)
+    alike = {VALUES[system.name]: _objects(tree, system) for system in systems if system.name not in VARIANTS}
+    objects = [ChartObject(*each) for each in merged(alike)]
+    for name in VARIANTS:
+        objects += _in_variants(tree, name)
+    values = all_values(_values(system, objects) for system in systems)
     return {
-        "Chart.yaml": _chart_yaml(version),
-        "values.yaml": values_yaml(values, version),
+        "Chart.yaml": _chart_yaml(tree),
+        "values.yaml": values_yaml(values),
         "values.schema.json": schema_json(values),
-        "README.md": readme(values, version),
+        "README.md": readme(values),
         **{f"templates/{name}": text for name, text in templates(objects).items()},
     }
 
@@ -64,23 +95,31 @@ def _objects(tree: Path, system: System) -> list[Document]:
     if system.name == "fournos":
         return resources.kustomized(NAMESPACES["operator"], NAMESPACES["jobs"], NAMESPACES["secrets"])
     made = [namespace(name) for name in system.namespaces]
-    found: list[Document] = _renamed([*made, *documents(tree, system)])
-    return found
+    objects: list[Document] = with_names([*made, *documents(tree, system)], _HERE)
+    return objects
 
 
-def _renamed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _renamed(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_renamed(each) for each in value]
-    return _HERE.get(value, value) if isinstance(value, str) else value
+def _in_variants(tree: Path, name: str) -> list[ChartObject]:
+    variants = {
+        variant: documents(tree, System(name, "", kustomization=path))
+        for variant, path in VARIANTS[name].items()
+    }
+    objects = in_variants(name, variants)
+    if name == "web":
+        known = {identity(item.document) for item in objects}
+        objects += [
+            ChartObject(document, (name,), ".Values.web.impersonation.enabled")
+            for document in documents(tree, System(name, "", kustomization=IMPERSONATION))
+            if identity(document) not in known
+        ]
+    return objects
 
 
 def _values(system: System, objects: Iterable[ChartObject]) -> SystemValues:
     name = VALUES[system.name]
     deployments = [item.document for item in objects if item.kind == "Deployment" and item.systems[0] == name]
-    if len(deployments) > 1:
-        raise DevclusterError(f"{system.name} has {len(deployments)} Deployments, and values for one")
+    if len({identity(deployment) for deployment in deployments}) > 1:
+        raise DevclusterError(f"{system.name} has several Deployments, and values for one")
     part = PARTS.get(name)
     spec = deployments[0]["spec"] if deployments else {}
     container = spec["template"]["spec"]["containers"][0] if deployments else {}
@@ -94,22 +133,14 @@ def _values(system: System, objects: Iterable[ChartObject]) -> SystemValues:
     )
 
 
-def _version(tree: Path) -> str:
-    return str(tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
-
-
-def _chart_yaml(version: str) -> str:
-    chart = {
-        "apiVersion": "v2",
-        "name": "fournos",
-        "description": "Benchmark jobs in a fair queue, on the right cluster, with a history",
-        "type": "application",
-        "version": version,
-        "appVersion": version,
-        "kubeVersion": ">=1.30.0-0",
-        "keywords": ["benchmark", "gpu", "kueue", "tekton", "flux"],
-    }
-    return yaml.safe_dump(chart, sort_keys=False, width=110)
+def _chart_yaml(tree: Path) -> str:
+    version = str(tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+    images = [f"{default(GENERAL, 'image.repository')}:{version}", default(GENERAL, "tests.image")]
+    definitions = [definition for definition, _ in kinds()]
+    ours = {definition.kind for definition in definitions}
+    samples = (yaml.safe_load_all((tree / name).read_text(encoding="utf-8")) for name in EXAMPLES)
+    examples = [document for sample in samples for document in sample if document["kind"] in ours]
+    return chart_yaml(version, definitions, examples, images)
 
 
 def differences(files: Mapping[str, str], folder: Path) -> list[str]:

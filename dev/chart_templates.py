@@ -1,20 +1,21 @@
 """The objects of the install files as templates of the Helm chart.  Pure.
 
 A template is the object's own YAML with expressions in place of what values choose.  Each is written only if
-one of the systems that have the object is enabled.
+one of the systems that have the object is enabled, in a variant that has it.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
 
-from dev.release_install import Document, identity
+from dev.release_install import Document
 
 NAMESPACES: Final = {name: f"helmnamespace{name}" for name in ("operator", "jobs", "secrets")}
 """Value below `namespaces` → the name that stands for it in rendered objects.
@@ -23,6 +24,17 @@ Names of other objects contain it after a dash, so it has none of its own.
 """
 KEPT: Final = {"helm.sh/resource-policy": "keep"}
 """The annotation of what outlives the release."""
+KEPT_KINDS: Final = frozenset({"Namespace", "CustomResourceDefinition", "PersistentVolumeClaim"})
+_PLACEHOLDERS: Final = {
+    **{text: f"namespaces.{name}" for name, text in NAMESPACES.items()},
+    "fournos-history-database": "history.database.secret",
+    "fournos-history-s3": "history.s3.secret",
+    "fournos-web-public": "web.ingress.tlsSecret",
+    "https://oauth-openshift.apps.example.com": "web.route.issuer",
+    "fournos.apps.example.com": "web.host",
+    "fournos.example.com": "web.host",
+}
+"""Text of the manifests, which others change by hand, → the value in place of it."""
 _SWITCHES: Final = {
     "CustomResourceDefinition": ".Values.crds.enabled",
     "MutatingWebhookConfiguration": ".Values.webhooks.enabled",
@@ -31,7 +43,18 @@ _SWITCHES: Final = {
     "Namespace": ".Values.namespaces.create",
 }
 """Kind → the value that must be true, too."""
-_WEBHOOK_SERVICE: Final = "FOURNOS_WEBHOOK_SERVICE"
+_IMPLIED: Final = {
+    # With a history, jobs are deleted when it has their ends.
+    ".Values.jobs": ("FOURNOS_HISTORY_ENABLED",),
+    ".Values.web": ("FOURNOS_WEB_IMPERSONATE",),
+}
+"""Values of a system → variables that other values set to true."""
+_VARIABLES_IF: Final = {
+    "FOURNOS_WEBHOOK_SERVICE": ".Values.webhooks.enabled",
+    "FOURNOS_HISTORY_ENABLED": ".Values.history.enabled",
+    "FOURNOS_WEB_IMPERSONATE": ".Values.web.impersonation.enabled",
+}
+"""Variable → the value that must be true, too."""
 _TOKEN: Final = re.compile(r"HELM(\d{4})X")
 
 
@@ -56,43 +79,45 @@ class ChartObject:
 
     document: Document
     systems: tuple[str, ...]
+    when: str = ""
+    """A condition more, as an expression."""
 
     @property
     def kind(self) -> str:
         return str(self.document["kind"])
 
 
-def shared(systems: Mapping[str, Sequence[Document]]) -> list[ChartObject]:
-    """Returns each object once, with the systems that have it.
+def in_variants(system: str, variants: Mapping[str, Iterable[Document]]) -> list[ChartObject]:
+    """Returns each form of each object once, with a condition where not all variants have that form.
 
-    Raises ValueError if two systems define the same object differently.
+    The template `fournos.SYSTEM` says which variant the values choose.
     """
-    documents: dict[tuple[str, str, str, str], Document] = {}
-    owners: dict[tuple[str, str, str, str], list[str]] = {}
-    for system, objects in systems.items():
-        for document in objects:
-            key = identity(document)
-            known = documents.setdefault(key, copy.deepcopy(document))
-            if known != document:
-                if document["kind"] != "Namespace":
-                    raise ValueError(f"two systems differ about {' '.join(filter(None, key))}")
-                known["metadata"] = {**document["metadata"], **known["metadata"]}
-            owners.setdefault(key, []).append(system)
-    return [ChartObject(documents[key], tuple(systems)) for key, systems in owners.items()]
+    forms: dict[str, tuple[Document, list[str]]] = {}
+    for name, documents in variants.items():
+        for document in documents:
+            forms.setdefault(json.dumps(document, sort_keys=True), (document, []))[1].append(name)
+    return [
+        ChartObject(document, (system,), "" if len(names) == len(variants) else _chosen(system, names))
+        for document, names in forms.values()
+    ]
+
+
+def _chosen(system: str, variants: Iterable[str]) -> str:
+    return f'(has (include "fournos.{system}" .) (list {" ".join(json.dumps(name) for name in variants)}))'
 
 
 def template(item: ChartObject) -> str:
     """Returns the template of an object."""
     document, expressions = copy.deepcopy(item.document), _Expressions()
-    if item.kind in ("Namespace", "CustomResourceDefinition"):
+    if item.kind in KEPT_KINDS:
         document["metadata"].setdefault("annotations", {}).update(KEPT)
-    if item.kind == "Deployment":
-        _choose(document, item.systems[0], expressions)
+    if choose := _CHOICES.get(item.kind) or _CHOICES.get(f"{item.kind} {document['metadata']['name']}"):
+        choose(document, f".Values.{item.systems[0]}", expressions)
     text = yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)
     text = text.replace("{{", "{{ `{{` }}")
     text = _with_blocks(text, expressions)
-    for name, stands_for in NAMESPACES.items():
-        text = text.replace(stands_for, f"{{{{ .Values.namespaces.{name} }}}}")
+    for placeholder, value in _PLACEHOLDERS.items():
+        text = text.replace(placeholder, f"{{{{ .Values.{value} }}}}")
     return f"{{{{- if {_condition(item)} }}}}\n---\n{text}{{{{- end }}}}\n"
 
 
@@ -108,8 +133,7 @@ def templates(objects: Iterable[ChartObject]) -> dict[str, str]:
 def _condition(item: ChartObject) -> str:
     enabled = [f".Values.{system}.enabled" for system in item.systems]
     parts = [enabled[0] if len(enabled) == 1 else f"(or {' '.join(enabled)})"]
-    if switch := _SWITCHES.get(item.kind):
-        parts.append(switch)
+    parts += filter(None, (_SWITCHES.get(item.kind), item.when))
     if item.kind == "Namespace":
         name = item.document["metadata"]["name"]
         chosen = next((key for key, stands_for in NAMESPACES.items() if stands_for == name), "")
@@ -118,9 +142,7 @@ def _condition(item: ChartObject) -> str:
     return parts[0] if len(parts) == 1 else f"and {' '.join(parts)}"
 
 
-def _choose(deployment: Document, system: str, expressions: _Expressions) -> None:
-    """Puts expressions for the values of a system into its Deployment."""
-    values = f".Values.{system}"
+def _choose_pods(deployment: Document, values: str, expressions: _Expressions) -> None:
     spec = deployment["spec"]
     spec["replicas"] = expressions.token(f"{{{{ {values}.replicas }}}}")
     pod = spec["template"]["spec"]
@@ -128,16 +150,42 @@ def _choose(deployment: Document, system: str, expressions: _Expressions) -> Non
     container["image"] = expressions.token('{{ include "fournos.image" . }}')
     container["imagePullPolicy"] = expressions.token("{{ .Values.image.pullPolicy }}")
     container["resources"] = expressions.token(f"block:{values}.resources")
+    implied = [{"name": name, "value": "true"} for name in _IMPLIED.get(values, ())]
     container["env"] = [
-        {"name": expressions.token(f"variable:{system}:{entry['name']}"), **_without_name(entry)}
-        for entry in container.get("env") or ()
+        {"name": expressions.token(f"variable:{values}:{entry['name']}"), **_without_name(entry)}
+        for entry in (*container.get("env", ()), *implied)
     ]
-    if system == "jobs":
-        container["env"].append(expressions.token("history:"))
-    container["env"].append(expressions.token(f"settings:{system}"))
+    container["env"].append(expressions.token(f"settings:{values}.settings"))
     for name in ("nodeSelector", "tolerations", "affinity"):
         pod[name] = expressions.token(f"optional:{values}.{name}")
     pod["imagePullSecrets"] = expressions.token("optional:.Values.image.pullSecrets")
+
+
+def _choose_volume(claim: Document, values: str, expressions: _Expressions) -> None:
+    spec = claim["spec"]
+    spec["resources"]["requests"]["storage"] = expressions.token(f"{{{{ {values}.storage.size }}}}")
+    spec["storageClassName"] = expressions.token(f"optional:{values}.storage.className")
+
+
+def _choose_ingress(ingress: Document, values: str, expressions: _Expressions) -> None:
+    metadata = ingress["metadata"]
+    name = expressions.token(f"replaceable:annotations:{values}.ingress.annotations")
+    metadata[name] = metadata.pop("annotations")
+    ingress["spec"]["ingressClassName"] = expressions.token(f"optional:{values}.ingress.className")
+
+
+def _choose_groups(role: Document, values: str, expressions: _Expressions) -> None:
+    (rule,) = (rule for rule in role["rules"] if rule["resources"] == ["groups"])
+    rule["resourceNames"] = expressions.token(f"block:{values}.impersonation.groups")
+
+
+_CHOICES: Final[Mapping[str, Callable[[Document, str, _Expressions], None]]] = {
+    "Deployment": _choose_pods,
+    "PersistentVolumeClaim": _choose_volume,
+    "Ingress": _choose_ingress,
+    "ClusterRole fournos-web-impersonator": _choose_groups,
+}
+"""Kind, or kind and name → what puts expressions for the values of its system into an object."""
 
 
 def _without_name(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,41 +228,53 @@ def _optional(line: str, value: str, _: list[str]) -> list[str]:
 
 def _variable(line: str, what: str, following: list[str]) -> list[str]:
     """A variable of the container, unless the settings have it."""
-    system, _, name = what.partition(":")
+    values, _, name = what.partition(":")
     pad = " " * _indent(line)
-    test = f'not (hasKey .Values.{system}.settings "{name}")'
-    if name == _WEBHOOK_SERVICE:
-        test = f"and .Values.webhooks.enabled ({test})"
-    value = []
-    while following and _indent(following[0]) > _indent(line):
-        value.append(following.pop(0))
-    return [f"{pad}{{{{- if {test} }}}}", f"{pad}- name: {name}", *value, f"{pad}{{{{- end }}}}"]
-
-
-def _history(line: str, _: str, __: list[str]) -> list[str]:
-    """With a history, jobs are deleted when it has their ends."""
-    pad, name = " " * _indent(line), "FOURNOS_HISTORY_ENABLED"
-    test = f'and .Values.history.enabled (not (hasKey .Values.jobs.settings "{name}"))'
+    test = f'not (hasKey {values}.settings "{name}")'
+    if condition := _VARIABLES_IF.get(name):
+        test = f"and {condition} ({test})"
     return [
         f"{pad}{{{{- if {test} }}}}",
         f"{pad}- name: {name}",
-        f'{pad}  value: "true"',
+        *_deeper(line, following),
         f"{pad}{{{{- end }}}}",
     ]
 
 
-def _settings(line: str, system: str, _: list[str]) -> list[str]:
+def _deeper(line: str, following: list[str]) -> list[str]:
+    """Takes the lines that belong to this one."""
+    lines = []
+    while following and _indent(following[0]) > _indent(line):
+        lines.append(following.pop(0))
+    return lines
+
+
+def _replaceable(line: str, what: str, following: list[str]) -> list[str]:
+    """The key with the value, or with what the manifest has where the value is empty."""
+    key, _, value = what.partition(":")
+    pad, inner = " " * _indent(line), _indent(line) + 2
+    return [
+        f"{pad}{key}:",
+        f"{pad}{{{{- with {value} }}}}",
+        f"{' ' * inner}{{{{- toYaml . | nindent {inner} }}}}",
+        f"{pad}{{{{- else }}}}",
+        *_deeper(line, following),
+        f"{pad}{{{{- end }}}}",
+    ]
+
+
+def _settings(line: str, values: str, _: list[str]) -> list[str]:
     """The settings of a system as variables."""
     pad, indent = " " * _indent(line), _indent(line)
     inner = f'{pad}  {{{{- include "fournos.settings" . | nindent {indent} }}}}'
-    return [f"{pad}{{{{- with .Values.{system}.settings }}}}", inner, f"{pad}{{{{- end }}}}"]
+    return [f"{pad}{{{{- with {values} }}}}", inner, f"{pad}{{{{- end }}}}"]
 
 
 _BLOCKS: Final[Mapping[str, Callable[[str, str, list[str]], list[str]]]] = {
     "block": _block,
     "optional": _optional,
     "variable": _variable,
-    "history": _history,
+    "replaceable": _replaceable,
     "settings": _settings,
 }
 """The first word of an expression that stands for lines → what writes them from its line, the rest of the

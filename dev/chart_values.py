@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,13 +17,29 @@ from fournos.engine.runtime.webhook.settings import WebhookSettings
 _NAME: Final = {"type": "string", "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
 _SWITCH: Final = {"type": "boolean"}
 _OBJECT: Final = {"type": "object"}
-_EVERY: Final = (WebhookSettings, MetricsSettings)
+_OBJECTS: Final = {"type": "array", "items": _OBJECT}
+_TEXT: Final = {"type": "string"}
+_FULL: Final = {"type": "string", "minLength": 1}
+_NAMES: Final = {"type": "array", "items": _FULL}
+_TEXTS: Final = {"type": "object", "additionalProperties": _TEXT}
+_REPLICAS: Final = {"type": "integer", "minimum": 0}
+_EVERY: Final[tuple[type[BaseSettings], ...]] = (WebhookSettings, MetricsSettings)
 """Settings of every process."""
 
 
 @dataclass(frozen=True)
+class Value:
+    """A value, by its path in values.yaml, with what JSON Schema says of it."""
+
+    path: str
+    default: Any
+    schema: Mapping[str, Any]
+    text: str
+
+
+@dataclass(frozen=True)
 class SystemValues:
-    """The values of one system."""
+    """What the values of one system start from."""
 
     name: str
     what: str
@@ -34,122 +50,161 @@ class SystemValues:
     settings: type[BaseSettings] | None
 
 
-def values_yaml(systems: Iterable[SystemValues], version: str) -> str:
+GENERAL: Final = (
+    Value("image.repository", "quay.io/rh_perfscale/fournos", _FULL, "The one image of all systems."),
+    Value("image.tag", "", _TEXT, "Empty: the version of the chart."),
+    Value(
+        "image.digest", "", {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}, "In place of the tag."
+    ),
+    Value("image.pullPolicy", "IfNotPresent", {"enum": ["Always", "IfNotPresent", "Never"]}, "Of all pods."),
+    Value(
+        "image.pullSecrets",
+        [],
+        {
+            "type": "array",
+            "items": {"type": "object", "additionalProperties": False, "properties": {"name": _FULL}},
+        },
+        "Secrets of the registry, as `{name: …}`.",
+    ),
+    Value("namespaces.create", True, _SWITCH, "Make the namespaces; they stay when the release is removed."),
+    Value("namespaces.operator", "fournos-operator", _NAME, "The operator of jobs."),
+    Value("namespaces.jobs", "fournos", _NAME, "The jobs."),
+    Value("namespaces.secrets", "psap-secrets", _NAME, "Kubeconfigs of clusters, and Vault entries."),
+    Value("crds.enabled", True, _SWITCH, "The CRDs; they stay when the release is removed."),
+    Value(
+        "webhooks.enabled", True, _SWITCH, "Admission webhooks; without them only policies and CRDs refuse."
+    ),
+    Value("networkPolicies.enabled", True, _SWITCH, "NetworkPolicies that leave the ports that are used."),
+    Value("tests.image", "docker.io/library/busybox:1.36", _FULL, "Of the first job of `helm test`."),
+)
+"""Values of the whole chart."""
+
+OF_ONE: Final[Mapping[str, Sequence[Value]]] = {
+    "history": (
+        Value(
+            "database.secret",
+            "",
+            _TEXT,
+            "Secret with the `url` of a PostgreSQL; empty: SQLite in a volume.",
+        ),
+        Value(
+            "s3.secret",
+            "",
+            _TEXT,
+            "Secret of a bucket for logs and artifacts, as in deploy/history-s3; empty: in the volume.",
+        ),
+        Value("storage.size", "10Gi", _FULL, "Of the volume, which stays when the release is removed."),
+        Value("storage.className", "", _TEXT, "Empty: the default StorageClass."),
+    ),
+    "web": (
+        Value("host", "", _TEXT, "The name by which people reach the page, for Ingress and Route."),
+        Value("ingress.enabled", False, _SWITCH, "An Ingress; the controller must speak https to the page."),
+        Value("ingress.className", "", _TEXT, "Empty: the default IngressClass."),
+        Value("ingress.annotations", {}, _TEXTS, "In place of those for ingress-nginx."),
+        Value("ingress.tlsSecret", "fournos-web-public", _FULL, "Secret with the certificate of the host."),
+        Value("route.enabled", False, _SWITCH, "A Route of OpenShift, with its OAuth server for logins."),
+        Value("route.issuer", "", _TEXT, "The issuer that the OAuth server's metadata name."),
+        Value("impersonation.enabled", False, _SWITCH, "The page acts for people by impersonation."),
+        Value("impersonation.groups", ["oidc:perf-team"], _NAMES, "The groups that it may impersonate."),
+    ),
+}
+"""Values that one system alone has, by their paths below its name."""
+
+
+def _when(path: str, value: Any, path_then: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"if": _nested(path, {"const": value}), "then": _nested(path_then, schema)}
+
+
+def _nested(path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    name, _, rest = path.partition(".")
+    return {"properties": {name: _nested(rest, schema) if rest else dict(schema)}, "required": [name]}
+
+
+RULES: Final = (
+    _when("web.ingress.enabled", True, "web.host", _FULL),
+    _when("web.route.enabled", True, "web.host", _FULL),
+    _when("web.route.enabled", True, "web.route.issuer", _FULL),
+    _when("web.route.enabled", True, "web.ingress.enabled", {"const": False}),
+    # SQLite has exactly one writer.
+    _when("history.database.secret", "", "history.replicas", {"maximum": 1}),
+)
+"""What one value demands of another."""
+
+
+def of_system(system: SystemValues) -> list[Value]:
+    """Returns the values of a system."""
+    values = [Value("enabled", system.enabled, _SWITCH, system.what + ".")]
+    if system.replicas is not None:
+        settings = ((system.settings,) if system.settings else ()) + _EVERY
+        names = sorted({name for each in settings for name in variables(each)})
+        setting = {"type": ["string", "integer", "boolean"]}
+        values += [
+            Value("replicas", system.replicas, _REPLICAS, "Pods of its Deployment."),
+            Value("resources", dict(system.resources), _OBJECT, "Requests and limits of the container."),
+            Value(
+                "settings", {}, _closed(dict.fromkeys(names, setting)), "Settings by their documented names."
+            ),
+            Value("nodeSelector", {}, _TEXTS, "Labels of its nodes."),
+            Value("tolerations", [], _OBJECTS, "Taints that it tolerates."),
+            Value("affinity", {}, _OBJECT, "As in a pod."),
+        ]
+    values += OF_ONE.get(system.name, ())
+    return [Value(f"{system.name}.{each.path}", each.default, each.schema, each.text) for each in values]
+
+
+def default(values: Iterable[Value], path: str) -> Any:
+    return next(value.default for value in values if value.path == path)
+
+
+def all_values(systems: Iterable[SystemValues]) -> list[Value]:
+    return [*GENERAL, *(value for system in systems for value in of_system(system))]
+
+
+def values_yaml(values: Iterable[Value]) -> str:
     """Returns values.yaml: every value with its default and a comment."""
-    parts = [
-        "# The values of the chart.  README.md has them as a table; values.schema.json refuses others.\n",
-        *(_entry(name, value, text) for name, value, text in _general(version)),
-    ]
-    for system in systems:
-        body: dict[str, Any] = {"enabled": system.enabled}
-        if system.replicas is not None:
-            body |= {
-                "replicas": system.replicas,
-                "resources": dict(system.resources),
-                "settings": {},
-                "nodeSelector": {},
-                "tolerations": [],
-                "affinity": {},
-            }
-        parts.append(_entry(system.name, body, system.what))
-    return "\n".join(parts)
+    lines = ["# README.md has the values as a table; values.schema.json refuses others."]
+    above: list[str] = []
+    for value in values:
+        *parents, name = value.path.split(".")
+        same = next(
+            (n for n, pair in enumerate(zip(parents, above, strict=False)) if pair[0] != pair[1]), None
+        )
+        shared = min(len(parents), len(above)) if same is None else same
+        if not shared:
+            lines.append("")
+        lines += [f"{'  ' * depth}{parents[depth]}:" for depth in range(shared, len(parents))]
+        pad = "  " * len(parents)
+        body = yaml.safe_dump({name: value.default}, sort_keys=False).splitlines()
+        lines += [f"{pad}# {value.text}", *(f"{pad}{line}" for line in body)]
+        above = parents
+    return "\n".join(lines) + "\n"
 
 
-def _entry(name: str, value: Any, text: str) -> str:
-    return f"# {text}\n{yaml.safe_dump({name: value}, sort_keys=False)}"
-
-
-def _general(version: str) -> list[tuple[str, Any, str]]:
-    image = {
-        "repository": "quay.io/rh_perfscale/fournos",
-        "tag": "",
-        "digest": "",
-        "pullPolicy": "IfNotPresent",
-        "pullSecrets": [],
-    }
-    return [
-        ("image", image, f"The one image of all systems; an empty tag is that of the chart, {version}."),
-        (
-            "namespaces",
-            {"create": True, "operator": "fournos-operator", "jobs": "fournos", "secrets": "psap-secrets"},
-            "The namespaces of the operator of jobs, of the jobs, and of kubeconfigs and Vault entries.",
-        ),
-        ("crds", {"enabled": True}, "The CustomResourceDefinitions; they stay when the release is removed."),
-        ("webhooks", {"enabled": True}, "Admission webhooks; without them only policies and CRDs refuse."),
-        ("networkPolicies", {"enabled": True}, "NetworkPolicies that leave the ports that are used."),
-        ("tests", {"image": "docker.io/library/busybox:1.36"}, "The image of the first job of `helm test`."),
-    ]
-
-
-def schema(systems: Iterable[SystemValues]) -> dict[str, Any]:
+def schema(values: Iterable[Value]) -> dict[str, Any]:
     """Returns values.schema.json: unknown values and wrong types are refused by their names."""
-    properties: dict[str, Any] = {
-        "image": _closed(
-            repository={"type": "string", "minLength": 1},
-            tag={"type": "string"},
-            digest={"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
-            pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]},
-            pullSecrets={"type": "array", "items": _closed(name={"type": "string", "minLength": 1})},
-        ),
-        "namespaces": _closed(create=_SWITCH, operator=_NAME, jobs=_NAME, secrets=_NAME),
-        **{name: _closed(enabled=_SWITCH) for name in ("crds", "webhooks", "networkPolicies")},
-        "tests": _closed(image={"type": "string", "minLength": 1}),
-        "global": _OBJECT,
-    }
-    properties |= {system.name: _of_system(system) for system in systems}
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **_closed(**properties)}
+    root = _closed({"global": _OBJECT})
+    for value in values:
+        *parents, name = value.path.split(".")
+        properties = root["properties"]
+        for parent in parents:
+            properties = properties.setdefault(parent, _closed({}))["properties"]
+        properties[name] = value.schema
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **root, "allOf": list(RULES)}
 
 
-def _of_system(system: SystemValues) -> dict[str, Any]:
-    if system.replicas is None:
-        return _closed(enabled=_SWITCH)
-    classes = (*((system.settings,) if system.settings else ()), *_EVERY)
-    names = sorted({name for settings in classes for name in variables(settings)})
-    value = {"type": ["string", "integer", "boolean"]}
-    return _closed(
-        enabled=_SWITCH,
-        replicas={"type": "integer", "minimum": 0},
-        resources=_OBJECT,
-        settings=_closed(**dict.fromkeys(names, value)),
-        nodeSelector={"type": "object", "additionalProperties": {"type": "string"}},
-        tolerations={"type": "array", "items": _OBJECT},
-        affinity=_OBJECT,
-    )
+def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": dict(properties)}
 
 
-def _closed(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": False, "properties": properties}
+def schema_json(values: Iterable[Value]) -> str:
+    return json.dumps(schema(values), indent=2) + "\n"
 
 
-def schema_json(systems: Iterable[SystemValues]) -> str:
-    return json.dumps(schema(systems), indent=2) + "\n"
-
-
-def readme(systems: Iterable[SystemValues], version: str) -> str:
+def readme(values: Iterable[Value]) -> str:
     """Returns the page of the chart: how it is installed, and the table of its values."""
-    rows = [
-        (f"{name}.{key}", value, text)
-        for name, values, text in _general(version)
-        for key, value in values.items()
-    ]
-    for system in systems:
-        rows.append((f"{system.name}.enabled", system.enabled, system.what))
-        if system.replicas is not None:
-            rows += [
-                (f"{system.name}.replicas", system.replicas, "Pods of its operator."),
-                (f"{system.name}.resources", dict(system.resources), "Requests and limits of the container."),
-                (
-                    f"{system.name}.settings",
-                    {},
-                    "[Settings](../../docs/reference/settings.md) by their names.",
-                ),
-                (
-                    f"{system.name}.nodeSelector",
-                    {},
-                    "Node labels; `tolerations` and `affinity` are there, too.",
-                ),
-            ]
-    table = "\n".join(f"| `{name}` | `{json.dumps(value)}` | {text} |" for name, value, text in rows)
+    table = "\n".join(
+        f"| `{value.path}` | `{json.dumps(value.default)}` | {value.text} |" for value in values
+    )
     return f"""\
 # The chart
 
@@ -159,7 +214,8 @@ installs what `install.yaml` does.
     helm install fournos charts/fournos --namespace fournos-operator --create-namespace
 
 Kueue and Tekton come before it, a ClusterQueue such as that of `config/kueue-config.yaml` after it. CRDs,
-namespaces and what is in them stay when the release is removed. `helm test fournos` submits a first job.
+namespaces, volumes and what is in them stay when the release is removed. `helm test fournos` submits a first
+job. [Settings](../../docs/reference/settings.md) are given by their names.
 
 | value | default | |
 |---|---|---|

@@ -54,7 +54,9 @@ PROMTOOL: Final = GoTool(
 """Checks and tests Prometheus rules."""
 HELM: Final = GoTool("helm", "helm.sh/helm/v3/cmd/helm", (1, 26))
 """Tries charts/fournos."""
-_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM)}
+REGISTRY: Final = GoTool("registry", "github.com/google/go-containerregistry/cmd/registry", (1, 25))
+"""A container registry in memory: `-port PORT`."""
+_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM, REGISTRY)}
 
 
 def ensure(tool: GoTool, progress: Progress) -> Path:

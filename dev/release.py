@@ -84,10 +84,12 @@ def packages(source: Source, out: Path) -> None:
 
 def installs(source: Source, out: Path) -> None:
     """Writes install-SYSTEM.yaml for each system, and install.yaml for all of them."""
-    found = {one: of_system(one, documents(source.tree, one), source.image) for one in SYSTEMS}
-    for one, objects in found.items():
-        _install(out / f"install-{one.name}.yaml", objects, f"{one.what}, {source.version}")
-    _install(out / "install.yaml", of_all(list(found.values())), f"All of Fournos, {source.version}")
+    systems = {}
+    for each in SYSTEMS:
+        objects = of_system(each, documents(source.tree, each), source.image)
+        _install(out / f"install-{each.name}.yaml", objects, f"{each.what}, {source.version}")
+        systems[each.name] = objects
+    _install(out / "install.yaml", of_all(systems), f"All of Fournos, {source.version}")
 
 
 def documents(tree: Path, system: System) -> list[Document]:

@@ -99,33 +99,41 @@ def of_system(system: System, documents: Iterable[Document], image: str) -> list
     return _ordered(_with_image(item, image) for item in found)
 
 
-def of_all(systems: Sequence[Sequence[Document]]) -> list[Document]:
+def of_all(systems: Mapping[str, Sequence[Document]]) -> list[Document]:
     """Merges the objects of all systems.  Hearth's namespace for locks becomes that of the FournosJobs.
 
     Raises ValueError if two systems define the same object differently.
     """
-    found: dict[tuple[str, str, str, str], Document] = {}
-    for item in (_beside_jobs(item) for system in systems for item in system):
-        if item is None:
-            continue
-        known = found.setdefault(identity(item), item)
+    beside_jobs = {LOCKS_NAMESPACE: JOBS_NAMESPACE}
+    renamed = {name: [with_names(item, beside_jobs) for item in objects] for name, objects in systems.items()}
+    return _ordered(item for item, _ in merged(renamed))
+
+
+def merged(systems: Mapping[str, Sequence[Document]]) -> list[tuple[Document, tuple[str, ...]]]:
+    """Returns each object once, with the names of the systems that have it.
+
+    Raises ValueError if two systems define the same object differently.
+    """
+    objects: dict[tuple[str, str, str, str], Document] = {}
+    owners: dict[tuple[str, str, str, str], list[str]] = {}
+    for system, item in ((system, item) for system, items in systems.items() for item in items):
+        key = identity(item)
+        known = objects.setdefault(key, {**item})
+        owners.setdefault(key, []).append(system)
         if known != item:
             if item["kind"] != "Namespace":
-                raise ValueError(f"two systems differ about {' '.join(filter(None, identity(item)))}")
+                raise ValueError(f"two systems differ about {' '.join(filter(None, key))}")
             known["metadata"] = {**item["metadata"], **known["metadata"]}
-    return _ordered(found.values())
+    return [(objects[key], tuple(names)) for key, names in owners.items()]
 
 
-def _beside_jobs(item: Document) -> Document | None:
-    """Returns the object with the locks' namespace replaced by that of the FournosJobs.
-
-    Returns None for the locks' namespace itself, which is then not needed.
-    """
-    if item["kind"] == "Namespace" and item["metadata"]["name"] == LOCKS_NAMESPACE:
-        return None
-    text = json.dumps(item)
-    changed: Document = json.loads(text.replace(f'"{LOCKS_NAMESPACE}"', f'"{JOBS_NAMESPACE}"'))
-    return changed
+def with_names(value: Any, names: Mapping[str, str]) -> Any:
+    """Returns the value with each string that is a key of `names` replaced."""
+    if isinstance(value, dict):
+        return {key: with_names(each, names) for key, each in value.items()}
+    if isinstance(value, list):
+        return [with_names(each, names) for each in value]
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 def _with_image(item: Document, image: str) -> Document:

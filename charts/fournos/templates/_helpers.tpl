@@ -14,3 +14,13 @@
   value: {{ if kindIs "float64" $value }}{{ $value | int64 | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
 {{- end }}
 {{- end -}}
+
+{{/* The variant of the history: where its database is, and its logs and artifacts. */}}
+{{- define "fournos.history" -}}
+{{ ternary "postgres" "sqlite" (ne .Values.history.database.secret "") }}{{ if .Values.history.s3.secret }}-s3{{ end }}
+{{- end -}}
+
+{{/* The variant of the page: how it is reached from outside. */}}
+{{- define "fournos.web" -}}
+{{- if .Values.web.ingress.enabled }}ingress{{ else if .Values.web.route.enabled }}route{{ else }}service{{ end -}}
+{{- end -}}

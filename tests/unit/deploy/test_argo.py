@@ -54,6 +54,13 @@ def test_it_is_hearths_application_with_another_source() -> None:
         assert APPLICATION["spec"][name] == HEARTH["spec"][name]
 
 
+def test_the_charts_is_the_same_with_another_source() -> None:
+    chart = yaml.safe_load((ROOT / "argocd" / "app-chart.yaml").read_text())
+    source = {**APPLICATION["spec"]["source"], "path": "charts/fournos"}
+    source["helm"] = chart["spec"]["source"]["helm"]
+    assert chart == {**APPLICATION, "spec": {**APPLICATION["spec"], "source": source}}
+
+
 def test_every_system_with_a_kustomization_is_in_it_and_nothing_of_hearths() -> None:
     found = list(objects(ROOT / "argocd" / "fournos"))
     deployments = {one["metadata"]["name"] for one in found if one["kind"] == "Deployment"}

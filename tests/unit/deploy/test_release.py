@@ -131,7 +131,7 @@ def test_namespaces_are_made_first_and_webhooks_last() -> None:
 def test_all_in_one_locks_clusters_where_its_jobs_run() -> None:
     hearth = [namespace(LOCKS_NAMESPACE), deployment("hearth", "x")]
     jobs = [namespace("fournos")]
-    text = write(of_all([jobs, hearth]), title="t")
+    text = write(of_all({"jobs": jobs, "hearth": hearth}), title="t")
     assert LOCKS_NAMESPACE not in text
     found = manifests.parse(text)
     assert [item["metadata"]["name"] for item in found] == ["fournos", "hearth"]
@@ -140,10 +140,10 @@ def test_all_in_one_locks_clusters_where_its_jobs_run() -> None:
 def test_what_two_systems_want_in_two_ways_is_refused() -> None:
     one = deployment("a", "x")
     labelled = {**namespace("n"), "metadata": {"name": "n", "labels": {"a": "b"}}}
-    (merged,) = of_all([[namespace("n")], [labelled]])
-    assert merged["metadata"]["labels"] == {"a": "b"}
+    (made,) = of_all({"one": [namespace("n")], "two": [labelled]})
+    assert made["metadata"]["labels"] == {"a": "b"}
     with pytest.raises(ValueError, match="two systems differ about apps Deployment fournos a"):
-        of_all([[one], [deployment("a", "y")]])
+        of_all({"one": [one], "two": [deployment("a", "y")]})
 
 
 # --- images, notes, checksums -----------------------------------------------------------------------------

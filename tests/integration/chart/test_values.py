@@ -1,50 +1,19 @@
-"""The Helm chart: generated from the manifests, the install file by default, its values by helm itself."""
+"""What the values of the Helm chart do, by helm itself."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from dev.chart import CHART, VALUES, differences, generated
-from dev.chart_templates import KEPT
-from dev.go_tools import HELM, ensure
+from dev.chart import VALUES
 from dev.image import ROOT
-from dev.release import Source, documents
-from dev.release_install import SYSTEMS, Document, identity, of_all, of_system
-from devcluster import manifests
-from devcluster.progress import Progress
-
-# A helm that is built as a module takes a cluster for one of 1.20 unless it is told or asks it.
-TEMPLATE = ("template", "fournos", ROOT / CHART, "--kube-version", "1.36.0", "--skip-tests")
-Rendered = dict[tuple[str, str, str, str], Document]
-Render = Callable[..., Rendered]
-
-
-@pytest.fixture(scope="module")
-def helm() -> Path:
-    return ensure(HELM, Progress())
-
-
-def run(helm: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([helm, *words], capture_output=True, text=True, check=False, timeout=120)
-
-
-@pytest.fixture(scope="module")
-def render(helm: Path) -> Render:
-    def rendered(*values: str, namespace: str = "fournos-operator") -> Rendered:
-        """`values`: as for --set-json."""
-        options = [word for value in values for word in ("--set-json", value)]
-        done = run(helm, *TEMPLATE, "--namespace", namespace, *options)
-        assert done.returncode == 0, done.stderr
-        return {identity(item): item for item in manifests.parse(done.stdout) if item}
-
-    return rendered
+from dev.release_install import Document
+from tests.integration.chart.conftest import TEMPLATE, Render, Rendered, run
 
 
 def kinds(rendered: Rendered) -> set[str]:
@@ -58,42 +27,6 @@ def deployment(rendered: Rendered, name: str) -> Any:
 
 def variables(spec: Any) -> dict[str, Any]:
     return {one["name"]: one.get("value") for one in spec["template"]["spec"]["containers"][0]["env"]}
-
-
-# The fixture makes sure that there is a kubectl: a cluster brings its own.
-@pytest.mark.usefixtures("kubeconfig")
-def test_it_is_generated_from_the_manifests() -> None:
-    assert differences(generated(ROOT), ROOT / CHART) == [], "make chart writes it"
-
-
-def test_helm_has_nothing_to_say(helm: Path) -> None:
-    done = run(helm, "lint", "--strict", ROOT / CHART)
-    assert done.returncode == 0 and "WARNING" not in done.stdout, done.stdout + done.stderr
-
-
-@pytest.mark.usefixtures("kubeconfig")
-def test_the_default_is_the_install_file(render: Render) -> None:
-    """Without the release's own namespace; what outlives the release says so."""
-    source = Source(ROOT, 0)
-    installed = of_all([of_system(each, documents(ROOT, each), source.image) for each in SYSTEMS])
-    wanted = {identity(item): item for item in installed}
-    del wanted["", "Namespace", "", "fournos-operator"]
-    rendered = render()
-    assert rendered.keys() == wanted.keys()
-    for key, item in rendered.items():
-        assert _without_kept(item) == wanted[key], key
-
-
-def _without_kept(item: Document) -> Document:
-    copy: Document = json.loads(json.dumps(item))
-    annotations = copy["metadata"].get("annotations") or {}
-    if copy["kind"] in ("Namespace", "CustomResourceDefinition"):
-        assert annotations.items() >= KEPT.items(), "it would be deleted with the release"
-        for name in KEPT:
-            del annotations[name]
-        if not annotations:
-            del copy["metadata"]["annotations"]
-    return copy
 
 
 SYSTEM_VALUES = (*VALUES.values(),)[:-1]
@@ -161,6 +94,44 @@ def test_values_reach_the_deployment(render: Render) -> None:
     assert by_digest["template"]["spec"]["containers"][0]["image"].endswith(f"fournos@{digest}")
 
 
+def test_what_a_team_changes_of_history_and_page(render: Render) -> None:
+    rendered = render(
+        *only("history", "web"),
+        'history={"storage": {"size": "1Ti", "className": "fast"}, "enabled": true}',
+        'web={"host": "ovens.test", "enabled": true, "impersonation": {"enabled": true, "groups": ["a:b"]}}',
+        'web.ingress={"enabled": true, "className": "contour", "annotations": {"x/y": "z"}}',
+        'web.ingress.tlsSecret="c"',
+        'web.settings={"FOURNOS_WEB_PROXIES": 2}',
+    )
+    (claim,) = (item["spec"] for item in _of(rendered, "PersistentVolumeClaim"))
+    assert (claim["storageClassName"], claim["resources"]["requests"]["storage"]) == ("fast", "1Ti")
+    (ingress,) = _of(rendered, "Ingress")
+    assert ingress["metadata"]["annotations"] == {"x/y": "z"}
+    assert ingress["spec"]["ingressClassName"] == "contour"
+    assert ingress["spec"]["tls"] == [{"hosts": ["ovens.test"], "secretName": "c"}]
+    chosen = variables(deployment(rendered, "fournos-web"))
+    assert chosen["FOURNOS_WEB_PUBLIC_URL"] == "https://ovens.test"
+    assert (chosen["FOURNOS_WEB_IMPERSONATE"], chosen["FOURNOS_WEB_PROXIES"]) == ("true", "2")
+    key = ("rbac.authorization.k8s.io", "ClusterRole", "", "fournos-web-impersonator")
+    assert rendered[key]["rules"][1]["resourceNames"] == ["a:b"]
+
+
+def test_argo_cd_deploys_all_but_multikueues_manager(render: Render) -> None:
+    application = yaml.safe_load((ROOT / "argocd" / "app-chart.yaml").read_text())
+    values = application["spec"]["source"]["helm"]["valuesObject"]
+    rendered = render(*(f"{name}={json.dumps(value)}" for name, value in values.items()))
+    assert {item["metadata"]["name"] for item in _of(rendered, "Deployment")} == {
+        "fournos",
+        "hearth",
+        "appwrapper-controller-manager",
+        "operator-controller-manager",
+        "fournos-frameworks",
+        "fournos-history",
+        "fournos-web",
+    }
+    assert "ServiceMonitor" in kinds(rendered)
+
+
 def test_switches(render: Render) -> None:
     everything = [f"{name}.enabled=true" for name in (*SYSTEM_VALUES, "monitoring")]
     whole = render(*everything)
@@ -186,6 +157,9 @@ def test_switches(render: Render) -> None:
         ('image.digest="latest"', "digest"),
         ('image.pullPolicy="Sometimes"', "pullPolicy"),
         ("kueue.enabled=true", "kueue"),
+        ("web.ingress.enabled=true", "host"),
+        ('web={"route": {"enabled": true}, "host": "fournos.example.com"}', "issuer"),
+        ("history.replicas=2", "replicas"),
     ],
 )
 def test_wrong_values_are_refused_by_name(value: str, field: str, helm: Path) -> None:

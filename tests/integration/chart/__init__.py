@@ -1,0 +1,1 @@
+"""Tests of the Helm chart: what it is made of, what its values do, and how it is published."""

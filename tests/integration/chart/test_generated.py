@@ -1,0 +1,109 @@
+"""The Helm chart is made of the manifests: the install file by default, each overlay by its values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dev.chart import CHART, VARIANTS, differences, generated
+from dev.chart_templates import KEPT, KEPT_KINDS
+from dev.image import ROOT
+from dev.release import Source, documents
+from dev.release_install import SYSTEMS, Document, System, identity, of_all, of_system
+from fournos.app.parts import kinds
+from tests.integration.chart.conftest import Render, run
+
+
+# The fixture makes sure that there is a kubectl: a cluster brings its own.
+@pytest.mark.usefixtures("kubeconfig")
+def test_it_is_generated_from_the_manifests() -> None:
+    assert differences(generated(ROOT), ROOT / CHART) == [], "make chart writes it"
+
+
+def test_helm_has_nothing_to_say(helm: Path) -> None:
+    done = run(helm, "lint", "--strict", ROOT / CHART)
+    assert done.returncode == 0 and "WARNING" not in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("kubeconfig")
+def test_the_default_is_the_install_file(render: Render) -> None:
+    """Without the release's own namespace; what outlives the release says so."""
+    source = Source(ROOT, 0)
+    installed = of_all({each.name: of_system(each, documents(ROOT, each), source.image) for each in SYSTEMS})
+    wanted = {identity(item): item for item in installed}
+    del wanted["", "Namespace", "", "fournos-operator"]
+    rendered = render()
+    assert rendered.keys() == wanted.keys()
+    for key, item in rendered.items():
+        assert _without_kept(item) == wanted[key], key
+
+
+def _without_kept(item: Document) -> Document:
+    copy: Document = json.loads(json.dumps(item))
+    annotations = copy["metadata"].get("annotations") or {}
+    if copy["kind"] in KEPT_KINDS:
+        assert annotations.items() >= KEPT.items(), "it would be deleted with the release"
+        for name in KEPT:
+            del annotations[name]
+        if not annotations:
+            del copy["metadata"]["annotations"]
+    return copy
+
+
+BY_VALUES = {
+    "sqlite-s3": ['history.s3.secret="fournos-history-s3"'],
+    "postgres": ['history.database.secret="fournos-history-database"', "history.replicas=2"],
+    "postgres-s3": [
+        'history.database.secret="fournos-history-database"',
+        'history.s3.secret="fournos-history-s3"',
+        "history.replicas=2",
+    ],
+    "ingress": ["web.ingress.enabled=true", 'web.host="fournos.example.com"'],
+    "route": [
+        "web.route.enabled=true",
+        'web.host="fournos.apps.example.com"',
+        'web.route.issuer="https://oauth-openshift.apps.example.com"',
+    ],
+}
+"""Variant → the values that say what its overlay says."""
+
+
+@pytest.mark.usefixtures("kubeconfig")
+@pytest.mark.parametrize(
+    ("system", "variant"), [(system, variant) for system in VARIANTS for variant in VARIANTS[system]]
+)
+def test_each_overlay_is_a_matter_of_values(system: str, variant: str, render: Render) -> None:
+    alone = [f"{name}.enabled={json.dumps(name == system)}" for name in ("history", "web")]
+    others = [f"{name}.enabled=false" for name in OTHERS]
+    rendered = render(*alone, *others, *BY_VALUES.get(variant, ()))
+    overlay = System(system, "", kustomization=VARIANTS[system][variant])
+    wanted = {identity(item): item for item in documents(ROOT, overlay)}
+    for key in [key for key in rendered if key[1] == "CustomResourceDefinition"]:
+        del rendered[key]
+    assert rendered.keys() == wanted.keys()
+    for key, item in rendered.items():
+        assert _without_kept(item) == wanted[key], key
+
+
+OTHERS = ("jobs", "clusters", "appwrappers", "miniclusters", "frameworks", "multikueue")
+
+
+def test_artifact_hub_reads_what_the_chart_brings() -> None:
+    chart = yaml.safe_load((ROOT / CHART / "Chart.yaml").read_text())
+    prefix = "artifacthub.io/"
+    annotations = {name.removeprefix(prefix): value for name, value in chart["annotations"].items()}
+    assert all(isinstance(value, str) for value in annotations.values()), "Kubernetes' annotations are text"
+    listed: dict[str, list[dict[str, Any]]] = {
+        name: yaml.safe_load(annotations[name]) for name in ("crds", "crdsExamples", "images", "links")
+    }
+    ours = {(kind.kind, kind.version, kind.name) for kind, _ in kinds()}
+    assert {(each["kind"], each["version"], each["name"]) for each in listed["crds"]} == ours
+    examples = {(each["kind"], each["apiVersion"].rpartition("/")[2]) for each in listed["crdsExamples"]}
+    assert examples == {(kind, version) for kind, version, _ in ours}, "an example of each"
+    assert {each["image"].rpartition(":")[2] for each in listed["images"]} >= {chart["appVersion"]}
+    assert annotations["license"] == "Apache-2.0" and annotations["operator"] == "true"
+    assert (ROOT / chart["icon"].partition("/raw/main/")[2]).is_file()
