@@ -1,0 +1,1 @@
+"""From the release before to this one and back, with work under way."""

@@ -1,0 +1,174 @@
+"""0.1.0 → this version → 0.1.0, rolling, with work of each kind under way: all of it goes on, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from devcluster.progress import Progress
+from tests.e2e.hub import Hub
+from tests.e2e.upgrades.conftest import WHERE, Release
+from tests.fakes.flux_image import flux_image
+
+BUSYBOX = "docker.io/library/busybox:1.36"
+LONG = "420"
+"""Seconds; what runs that long is ended by the test."""
+PIPELINE = {
+    "apiVersion": "tekton.dev/v1",
+    "kind": "Pipeline",
+    "metadata": {
+        "name": "sleep",
+        # A shell that ends at once: there is nothing to resolve.
+        "annotations": {"fournos.dev/resolve-image": BUSYBOX},
+    },
+    "spec": {
+        "params": [{"name": "seconds", "type": "string"}],
+        "tasks": [
+            {
+                "name": "sleep",
+                "params": [{"name": "seconds", "value": "$(params.seconds)"}],
+                "taskSpec": {
+                    "params": [{"name": "seconds", "type": "string"}],
+                    "steps": [
+                        {
+                            "name": "sleep",
+                            "image": BUSYBOX,
+                            "script": "#!/bin/sh\nexec sleep $(params.seconds)\n",
+                        }
+                    ],
+                },
+            }
+        ],
+    },
+}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "wrapped"},
+    "spec": {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "c", "image": BUSYBOX, "command": ["sleep", LONG]}],
+    },
+}
+WRAPPER = {
+    "apiVersion": "workload.codeflare.dev/v1beta2",
+    "kind": "AppWrapper",
+    "metadata": {"name": "wrapper"},
+    "spec": {"components": [{"template": POD}]},
+}
+LOCKED = {
+    "apiVersion": "fournos.dev/v1",
+    "kind": "FournosCluster",
+    "metadata": {"name": "cluster-3", "namespace": WHERE.secrets_namespace},
+    "spec": {"kubeconfigSecret": "kubeconfig-cluster-3", "owner": "perf-team"},
+}
+MADE = ("pipelineruns", "workloads.kueue.x-k8s.io", "pods", "jobs.batch")
+
+
+def minicluster() -> dict[str, Any]:
+    image = flux_image(Progress()).tag
+    return {
+        "apiVersion": "flux-framework.org/v1alpha2",
+        "kind": "MiniCluster",
+        "metadata": {"name": "flux"},
+        "spec": {
+            "size": 1,
+            "logging": {"quiet": True},
+            "flux": {"container": {"image": image, "disable": True}},
+            "containers": [{"image": image, "command": f"sleep {LONG}"}],
+        },
+    }
+
+
+@dataclass(frozen=True)
+class Work:
+    """What was under way before the first change."""
+
+    hub: Hub
+
+    def submit(self, name: str, seconds: str, **spec: Any) -> str:
+        spec = {"cluster": "cluster-2", "exclusive": True, "hardware": None, **spec}
+        return self.hub.submit(name, pipeline="sleep", params={"seconds": seconds}, **spec)
+
+    def phases(self) -> dict[str, str]:
+        kinds = ("fournosjobs", "appwrappers", "miniclusters")
+        return {
+            f"{kind}/{item['metadata']['name']}": item.get("status", {}).get("phase", "")
+            for kind in kinds
+            for item in self.hub.list(kind)
+        }
+
+    def made(self) -> dict[str, str]:
+        """Kind and name → UID of all that the operators made and that has not ended."""
+        ended = ("Succeeded", "Failed")
+        return {
+            f"{kind}/{item['metadata']['name']}": item["metadata"]["uid"]
+            for kind in MADE
+            for item in self.hub.list(kind)
+            if item.get("status", {}).get("phase") not in ended
+        }
+
+    def locked(self) -> bool:
+        words = ("get", "fournoscluster", "cluster-3", "-n", WHERE.secrets_namespace)
+        return self.hub.kubectl(*words, "-o", "jsonpath={.status.locked}") == "true"
+
+
+@pytest.fixture(scope="module")
+def work(hub: Hub, before: Release) -> Iterator[Work]:
+    """A job in each phase, a lock, an AppWrapper and a MiniCluster under the release before."""
+    before.install(hub)
+    work = Work(hub)
+    hub.apply(PIPELINE, WRAPPER, minicluster())
+    hub.apply(LOCKED, namespace=WHERE.secrets_namespace)
+    work.submit("done", "0", cluster="cluster-1", exclusive=False)
+    work.submit("running", LONG)
+    hub.wait("running", ["Running"])
+    work.submit("waiting", "0")
+    work.submit("stopped", LONG, cluster="cluster-4")
+    hub.wait("stopped", ["Running"])
+    hub.shutdown("stopped", "Terminate")
+    hub.wait("stopped", ["Stopped"])
+    hub.wait("waiting", ["Pending"])
+    hub.wait("done", ["Succeeded"])
+    hub.until(lambda: work.phases()["appwrappers/wrapper"] == "Running", lambda: str(work.phases()))
+    hub.until(lambda: work.phases()["miniclusters/flux"] == "Running", lambda: str(work.phases()))
+    hub.until(work.locked, lambda: "cluster-3 is not locked")
+    hub.until(lambda: _pods_run(hub), lambda: "a pod does not run", timeout=120)
+    yield work
+
+
+def _pods_run(hub: Hub) -> bool:
+    return all(pod["status"]["phase"] in ("Running", "Succeeded") for pod in hub.list("pods"))
+
+
+@pytest.mark.parametrize("to", ["after", "before"])
+def test_what_is_under_way_goes_on(to: str, work: Work, request: pytest.FixtureRequest) -> None:
+    release: Release = request.getfixturevalue(to)
+    phases, made = work.phases(), work.made()
+    assert phases["fournosjobs/running"] == "Running" and phases["fournosjobs/waiting"] == "Pending"
+    release.install(work.hub)
+    # A job from its start to its end: each operator has read what there is.
+    work.submit(f"new-{to}", "0", cluster="cluster-1", exclusive=False)
+    work.hub.wait(f"new-{to}", ["Succeeded"], timeout=120)
+    assert work.phases().items() >= phases.items()
+    assert {name: uid for name, uid in work.made().items() if f"new-{to}" not in name} == made
+    assert work.locked()
+
+
+def test_what_began_before_ends_after(work: Work, after: Release) -> None:
+    """The third change; the queue moves on when the running job is stopped, and each thing ends."""
+    after.install(work.hub)
+    work.hub.shutdown("running", "Stop")
+    assert work.hub.wait("running")["phase"] == "Stopped"
+    assert work.hub.wait("waiting")["phase"] == "Succeeded"
+    runs = [run["metadata"]["labels"]["fournos.dev/job-name"] for run in work.hub.list("pipelineruns")]
+    assert len(runs) == len(set(runs)), "a job ran twice"
+    work.hub.run("delete", "appwrapper", "wrapper", "--timeout=60s")
+    work.hub.run("delete", "minicluster", "flux", "--timeout=60s")
+    unlock = ("--type=merge", "-p", '{"spec":{"owner":null}}')
+    work.hub.kubectl("patch", "fournoscluster", "cluster-3", "-n", WHERE.secrets_namespace, *unlock)
+    work.hub.until(lambda: not work.locked(), lambda: "cluster-3 stays locked")
