@@ -16,34 +16,31 @@ from tests.fakes.flux_image import flux_image
 BUSYBOX = "docker.io/library/busybox:1.36"
 LONG = "420"
 """Seconds; what runs that long is ended by the test."""
-PIPELINE = {
-    "apiVersion": "tekton.dev/v1",
-    "kind": "Pipeline",
-    "metadata": {
-        "name": "sleep",
+PIPELINES = [
+    {
+        "apiVersion": "tekton.dev/v1",
+        "kind": "Pipeline",
         # A shell that ends at once: there is nothing to resolve.
-        "annotations": {"fournos.dev/resolve-image": BUSYBOX},
-    },
-    "spec": {
-        "params": [{"name": "seconds", "type": "string"}],
-        "tasks": [
-            {
-                "name": "sleep",
-                "params": [{"name": "seconds", "value": "$(params.seconds)"}],
-                "taskSpec": {
-                    "params": [{"name": "seconds", "type": "string"}],
-                    "steps": [
-                        {
-                            "name": "sleep",
-                            "image": BUSYBOX,
-                            "script": "#!/bin/sh\nexec sleep $(params.seconds)\n",
-                        }
-                    ],
-                },
-            }
-        ],
-    },
-}
+        "metadata": {"name": name, "annotations": {"fournos.dev/resolve-image": BUSYBOX}},
+        "spec": {
+            "tasks": [
+                {
+                    "name": "sleep",
+                    "taskSpec": {
+                        "steps": [
+                            {
+                                "name": "sleep",
+                                "image": BUSYBOX,
+                                "script": f"#!/bin/sh\nexec sleep {seconds}\n",
+                            }
+                        ]
+                    },
+                }
+            ]
+        },
+    }
+    for name, seconds in (("brief", "0"), ("long", LONG))
+]
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -90,9 +87,9 @@ class Work:
 
     hub: Hub
 
-    def submit(self, name: str, seconds: str, **spec: Any) -> str:
-        spec = {"cluster": "cluster-2", "exclusive": True, "hardware": None, **spec}
-        return self.hub.submit(name, pipeline="sleep", params={"seconds": seconds}, **spec)
+    def submit(self, name: str, pipeline: str, cluster: str) -> str:
+        """A job that has the cluster to itself."""
+        return self.hub.submit(name, pipeline=pipeline, cluster=cluster, exclusive=True, hardware=None)
 
     def phases(self) -> dict[str, str]:
         kinds = ("fournosjobs", "appwrappers", "miniclusters")
@@ -122,13 +119,13 @@ def work(hub: Hub, before: Release) -> Iterator[Work]:
     """A job in each phase, a lock, an AppWrapper and a MiniCluster under the release before."""
     before.install(hub)
     work = Work(hub)
-    hub.apply(PIPELINE, WRAPPER, minicluster())
+    hub.apply(*PIPELINES, WRAPPER, minicluster())
     hub.apply(LOCKED, namespace=WHERE.secrets_namespace)
-    work.submit("done", "0", cluster="cluster-1", exclusive=False)
-    work.submit("running", LONG)
+    work.submit("done", "brief", "cluster-1")
+    work.submit("running", "long", "cluster-2")
     hub.wait("running", ["Running"])
-    work.submit("waiting", "0")
-    work.submit("stopped", LONG, cluster="cluster-4")
+    work.submit("waiting", "brief", "cluster-2")
+    work.submit("stopped", "long", "cluster-4")
     hub.wait("stopped", ["Running"])
     hub.shutdown("stopped", "Terminate")
     hub.wait("stopped", ["Stopped"])
@@ -152,7 +149,7 @@ def test_what_is_under_way_goes_on(to: str, work: Work, request: pytest.FixtureR
     assert phases["fournosjobs/running"] == "Running" and phases["fournosjobs/waiting"] == "Pending"
     release.install(work.hub)
     # A job from its start to its end: each operator has read what there is.
-    work.submit(f"new-{to}", "0", cluster="cluster-1", exclusive=False)
+    work.submit(f"new-{to}", "brief", "cluster-1")
     work.hub.wait(f"new-{to}", ["Succeeded"], timeout=120)
     assert work.phases().items() >= phases.items()
     assert {name: uid for name, uid in work.made().items() if f"new-{to}" not in name} == made
