@@ -102,4 +102,4 @@ def hub(before: Release, after: Release) -> Iterator[Hub]:
         hub.run("delete", kind, "--all", "--timeout=120s")
     hub.kubectl("delete", "fournosclusters", "--all", "-n", WHERE.secrets_namespace, "--timeout=120s")
     for namespace in (WHERE.namespace, WHERE.operator_namespace):
-        hub.kubectl("delete", "namespace", namespace, "--wait=false")
+        hub.kubectl("delete", "namespace", namespace, "--timeout=120s")

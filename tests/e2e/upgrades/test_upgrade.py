@@ -31,7 +31,7 @@ PIPELINES = [
                             {
                                 "name": "sleep",
                                 "image": BUSYBOX,
-                                "script": f"#!/bin/sh\nexec sleep {seconds}\n",
+                                "script": f"#!/bin/sh\nsleep {seconds}\n",
                             }
                         ]
                     },
@@ -132,7 +132,7 @@ def work(hub: Hub, before: Release) -> Iterator[Work]:
     hub.wait("waiting", ["Pending"])
     hub.wait("done", ["Succeeded"])
     hub.until(lambda: work.phases()["appwrappers/wrapper"] == "Running", lambda: str(work.phases()))
-    hub.until(lambda: work.phases()["miniclusters/flux"] == "Running", lambda: str(work.phases()))
+    hub.until(lambda: work.phases()["miniclusters/flux"] == "Ready", lambda: str(work.phases()))
     hub.until(work.locked, lambda: "cluster-3 is not locked")
     hub.until(lambda: _pods_run(hub), lambda: "a pod does not run", timeout=120)
     yield work
