@@ -24,6 +24,8 @@ from tests.fakes.flux_image import flux_image
 
 WHERE = Where(cluster=CLUSTER, namespace="fournos", operator_namespace="fournos-operator")
 """The namespaces of the install files."""
+CLUSTERS = "hearth"
+"""The namespace of FournosClusters."""
 BEFORE = ROOT / "tests" / "data" / "release-0.1.0"
 
 
@@ -100,6 +102,6 @@ def hub(before: Release, after: Release) -> Iterator[Hub]:
     after.install(hub)
     for kind in ("fournosjobs", "appwrappers", "miniclusters"):
         hub.run("delete", kind, "--all", "--timeout=120s")
-    hub.kubectl("delete", "fournosclusters", "--all", "-n", WHERE.secrets_namespace, "--timeout=120s")
+    hub.kubectl("delete", "fournosclusters", "--all", "-n", CLUSTERS, "--timeout=120s")
     for namespace in (WHERE.namespace, WHERE.operator_namespace):
         hub.kubectl("delete", "namespace", namespace, "--timeout=120s")

@@ -10,7 +10,7 @@ import pytest
 
 from devcluster.progress import Progress
 from tests.e2e.hub import Hub
-from tests.e2e.upgrades.conftest import WHERE, Release
+from tests.e2e.upgrades.conftest import CLUSTERS, Release
 from tests.fakes.flux_image import flux_image
 
 BUSYBOX = "docker.io/library/busybox:1.36"
@@ -60,7 +60,7 @@ WRAPPER = {
 LOCKED = {
     "apiVersion": "fournos.dev/v1",
     "kind": "FournosCluster",
-    "metadata": {"name": "cluster-3", "namespace": WHERE.secrets_namespace},
+    "metadata": {"name": "cluster-3", "namespace": CLUSTERS},
     "spec": {"kubeconfigSecret": "kubeconfig-cluster-3", "owner": "perf-team"},
 }
 MADE = ("pipelineruns", "workloads.kueue.x-k8s.io", "pods", "jobs.batch")
@@ -110,7 +110,7 @@ class Work:
         }
 
     def locked(self) -> bool:
-        words = ("get", "fournoscluster", "cluster-3", "-n", WHERE.secrets_namespace)
+        words = ("get", "fournoscluster", "cluster-3", "-n", CLUSTERS)
         return self.hub.kubectl(*words, "-o", "jsonpath={.status.locked}") == "true"
 
 
@@ -120,7 +120,7 @@ def work(hub: Hub, before: Release) -> Iterator[Work]:
     before.install(hub)
     work = Work(hub)
     hub.apply(*PIPELINES, WRAPPER, minicluster())
-    hub.apply(LOCKED, namespace=WHERE.secrets_namespace)
+    hub.apply(LOCKED, namespace=CLUSTERS)
     work.submit("done", "brief", "cluster-1")
     work.submit("running", "long", "cluster-2")
     hub.wait("running", ["Running"])
@@ -167,5 +167,5 @@ def test_what_began_before_ends_after(work: Work, after: Release) -> None:
     work.hub.run("delete", "appwrapper", "wrapper", "--timeout=60s")
     work.hub.run("delete", "minicluster", "flux", "--timeout=60s")
     unlock = ("--type=merge", "-p", '{"spec":{"owner":null}}')
-    work.hub.kubectl("patch", "fournoscluster", "cluster-3", "-n", WHERE.secrets_namespace, *unlock)
+    work.hub.kubectl("patch", "fournoscluster", "cluster-3", "-n", CLUSTERS, *unlock)
     work.hub.until(lambda: not work.locked(), lambda: "cluster-3 stays locked")
