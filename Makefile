@@ -111,11 +111,12 @@ test: lint verify programs ## Lint and all tests of the product; with FOURNOS_NA
 	  exec $(AROUND) --earlier=$$unit -- $(PYTHON) -m dev.lanes $(LANES) -- $(PRODUCT_ARGS)
 endif
 
-# The first time this compiles a Kubernetes, and what checks alerts and the chart: no single test should have to wait for that.
+# The first time this compiles a Kubernetes, what checks alerts and the chart, and what signs: no single test should have to wait for that.
 programs: $(STAMP) ## The programs of the local cluster, from source (10 min cold): what tests start
 	@$(PYTHON) -m devcluster build
 	@$(PYTHON) -m dev.go_tools promtool --version > /dev/null
 	@$(PYTHON) -m dev.go_tools helm version > /dev/null
+	@$(PYTHON) -m dev.go_tools cosign version > /dev/null
 
 unit: $(STAMP) ## Only the unit tests (no cluster)
 	@$(UNIT_TESTS)

@@ -1,4 +1,4 @@
-"""Builds programs that only tests need from their Go modules into the cache.
+"""Builds programs that tests and releases need from their Go modules into the cache.
 
 `python -m dev.go_tools NAME ARGUMENT…` runs one.
 """
@@ -54,7 +54,9 @@ PROMTOOL: Final = GoTool(
 """Checks and tests Prometheus rules."""
 HELM: Final = GoTool("helm", "helm.sh/helm/v3/cmd/helm", (1, 26))
 """Tries charts/fournos."""
-_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM)}
+COSIGN: Final = GoTool("cosign", "github.com/sigstore/cosign/v3/cmd/cosign", (1, 26))
+"""Signs a release."""
+_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM, COSIGN)}
 
 
 def ensure(tool: GoTool, progress: Progress) -> Path:
@@ -72,7 +74,7 @@ def ensure(tool: GoTool, progress: Progress) -> Path:
             "GOTOOLCHAIN": "local",
             "PATH": f"{go.parent}:{os.environ.get('PATH', '')}",
         }
-        with progress.step(f"Building {tool.name}", usual="2 min, warm 5 s") as step:
+        with progress.step(f"Building {tool.name}", usual="2 to 4 min, warm 5 s") as step:
 
             def show(line: str) -> None:
                 step.detail = line[-60:]
