@@ -160,6 +160,7 @@ verify: $(STAMP) ## Generated files are what their sources say
 	@$(PYTHON) -m fournos.app.generate --check
 	@$(PYTHON) -m fournos.cli.reference --check
 	@$(PYTHON) -m dev.client_reference --check
+	@$(PYTHON) -m dev.versions_page --check
 
 flakes: programs ## Repeat tests in changing orders under load: what fails now and then? (FLAKES_ARGS; hours)
 	@$(AROUND) -- $(PYTHON) -m dev.flakes $(FLAKES_ARGS)
@@ -185,6 +186,7 @@ manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, referen
 	@$(PYTHON) -m fournos.app.generate
 	@$(PYTHON) -m fournos.cli.reference --write
 	@$(PYTHON) -m dev.client_reference
+	@$(PYTHON) -m dev.versions_page
 
 chart: programs ## Write charts/fournos again from the manifests
 	@$(PYTHON) -m dev.chart
