@@ -55,7 +55,7 @@ help: ## Show this text
 	@echo "           KEEP_CLUSTERS=no (test, test-setup, integration, e2e: leave no cluster of this checkout, whatever their end),"
 	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark),"
 	@echo "           FUZZ_MINUTES (fuzz; default 60),"
-	@echo "           RELEASE_ARGS (release: --image, --images, --out), FLAKES_ARGS (flakes: --help lists them)."
+	@echo "           RELEASE_ARGS (release: --image, --images, --out, --sign-key), FLAKES_ARGS (flakes: --help lists them)."
 
 ##@ Use it
 demo: $(STAMP) ## Local cluster + operator + history + page + sample jobs (15 min cold, 100 s warm)
@@ -194,7 +194,7 @@ chart: programs ## Write charts/fournos again from the manifests
 screenshots: $(STAMP) ## Take the pictures of docs/web.md again
 	@$(PYTHON) -m tests.e2e.web.pictures
 
-release: programs ## Wheel, sdist, images, install.yaml, checksums, bill of materials in dist/ (RELEASE_ARGS)
+release: programs ## Wheel, sdist, chart, images, install.yaml, checksums, bills of materials, signatures in dist/ (RELEASE_ARGS)
 	@$(PYTHON) -m dev.release $(RELEASE_ARGS)
 
 lock: ## Write the lock files again from pyproject.toml
