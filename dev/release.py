@@ -167,14 +167,13 @@ def checksums(folder: Path) -> str:
 
 def seal(folder: Path, signer: Signer | None) -> None:
     """Writes the checksums of all files and signs them; also chart and images, which travel alone."""
-    if signer:
-        if signer.public_key:
-            (folder / PUBLIC_KEY).write_text(signer.public_key, encoding="utf-8")
-        for path in [*folder.glob("*.tgz"), *folder.glob("*-image-*.tar.gz")]:
-            signer.sign(path)
+    if signer and signer.public_key:
+        (folder / PUBLIC_KEY).write_text(signer.public_key, encoding="utf-8")
+    # Before the signatures, which differ each time: the sums are the same for the same files.
     (folder / SUMS).write_text(checksums(folder), encoding="utf-8")
     if signer:
-        signer.sign(folder / SUMS)
+        for path in [*folder.glob("*.tgz"), *folder.glob("*-image-*.tar.gz"), folder / SUMS]:
+            signer.sign(path)
 
 
 def release(

@@ -48,6 +48,7 @@ class Signer:
             if self.key:
                 words += ["--key", self.key, *self._without_services(Path(scratch))]
             run([*words, file], limit=_LIMIT)
+        bundle.chmod(0o644)  # cosign makes it for its user alone
 
     def _without_services(self, scratch: Path) -> list[str | Path]:
         """Returns the options that name no transparency log, else cosign asks its default ones."""

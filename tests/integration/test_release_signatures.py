@@ -88,7 +88,8 @@ def test_what_is_passed_on_is_signed_and_the_sums_are_of_every_file(folder: Path
     assert all(verified(cosign, folder / name) for name in SIGNED)
     summed = {line.split()[1] for line in (folder / release.SUMS).read_text().splitlines()}
     everything = {path.name for path in folder.iterdir()}
-    assert everything - summed == {release.SUMS, release.SUMS + SUFFIX}
+    assert everything - summed == {release.SUMS, *(name + SUFFIX for name in SIGNED)}
+    assert all(path.stat().st_mode & 0o044 for path in folder.iterdir())
     checked = subprocess.run(
         ["sha256sum", "--check", release.SUMS], cwd=folder, capture_output=True, check=False
     )
