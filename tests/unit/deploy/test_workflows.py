@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from dev.publish import REPOSITORIES
+
 ROOT = Path(__file__).parents[3]
 FOUND = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -42,8 +44,9 @@ def commands(workflow: dict[Any, Any]) -> Iterator[str]:
         yield from lines
 
 
-def test_lint_tests_the_image_and_the_night_have_one_each() -> None:
-    assert [path.name for path in FOUND] == ["image.yml", "lint.yml", "nightly.yml", "tests.yml"]
+def test_lint_tests_the_image_a_release_and_the_night_have_one_each() -> None:
+    names = ["image.yml", "lint.yml", "nightly.yml", "release.yml", "tests.yml"]
+    assert [path.name for path in FOUND] == names
 
 
 @pytest.mark.parametrize("name", [path.name for path in FOUND])
@@ -53,6 +56,8 @@ def test_a_workflow_is_whole(name: str) -> None:
     assert workflow["permissions"] == {"contents": "read"}
     if name == "nightly.yml":
         assert set(triggers(workflow)) == {"schedule", "workflow_dispatch"}
+    elif name == "release.yml":
+        assert triggers(workflow) == {"push": {"tags": ["v*"]}}
     else:
         assert triggers(workflow)["push"]["branches"] == ["main"]
         assert "pull_request" in triggers(workflow)
@@ -81,9 +86,11 @@ def test_every_command_exists(name: str) -> None:
     for line in lines:
         program, *arguments = shlex.split(line)
         if program == "make":
-            assert arguments and set(arguments) <= TARGETS, line
+            assert arguments and {word for word in arguments if "=" not in word} <= TARGETS, line
+        elif program == ".venv/bin/python":
+            assert arguments[:3] == ["-m", "dev.go_tools", "cosign"], line
         else:
-            assert program == "apt-get", line
+            assert program in ("apt-get", "git", "test", "gh"), line
 
 
 def test_all_tests_run_where_clusters_may() -> None:
@@ -107,9 +114,54 @@ def test_a_pull_request_pushes_nothing() -> None:
     assert jobs["build"]["if"] == "github.event_name == 'pull_request'"
     assert "secrets." not in str(jobs["build"])
     assert jobs["push"]["if"] == "github.event_name == 'push'"
-    last = jobs["push"]["steps"][-1]
-    assert last["run"] == "make docker-push"
-    assert (last["env"]["GIT_REF"], last["env"]["GIT_COMMIT"]) == ("${{ github.ref }}", "${{ github.sha }}")
+    (push,) = (step for step in jobs["push"]["steps"] if step.get("run") == "make docker-push")
+    assert (push["env"]["GIT_REF"], push["env"]["GIT_COMMIT"]) == ("${{ github.ref }}", "${{ github.sha }}")
+
+
+SIGNS = {"contents": "read", "id-token": "write", "attestations": "write"}
+RIGHTS = {
+    ("image.yml", "push"): SIGNS,
+    ("release.yml", "make"): SIGNS,
+    ("release.yml", "publish"): {"contents": "write"},
+}
+"""The jobs that have more rights than to read the sources."""
+
+
+def test_what_signs_may_sign_and_nothing_else_may_more_than_read() -> None:
+    rights = {
+        (path.name, name): job["permissions"]
+        for path in FOUND
+        for name, job in read(path.name)["jobs"].items()
+        if "permissions" in job
+    }
+    assert rights == RIGHTS
+
+
+def test_the_pushed_image_is_signed_by_its_digest_in_each_repository() -> None:
+    """A tag may mean another image by then."""
+    steps = read("image.yml")["jobs"]["push"]["steps"]
+    (pushed,) = (number for number, step in enumerate(steps) if step.get("run") == "make docker-push")
+    sign, attest = steps[pushed + 1 :]
+    assert steps[pushed]["id"] == "image"
+    words = shlex.split(sign["run"])
+    assert words[3:6] == ["cosign", "sign", "--yes"]
+    assert words[6:] == [f"{repository}@$DIGEST" for repository in REPOSITORIES]
+    assert sign["env"]["DIGEST"] == attest["with"]["subject-digest"] == "${{ steps.image.outputs.digest }}"
+    assert attest["with"]["subject-name"] in REPOSITORIES
+
+
+def test_a_release_is_signed_as_it_is_made_and_published_by_a_job_without_that_identity() -> None:
+    jobs = read("release.yml")["jobs"]
+    lines = [step.get("run", "") for step in jobs["make"]["steps"]]
+    (made,) = (shlex.split(line) for line in lines if line.startswith("make release"))
+    arguments = made[2].removeprefix("RELEASE_ARGS=").split()
+    assert arguments == ["--out", "build/release", "--sign-keyless"]
+    used = {step["uses"].partition("@")[0]: step["with"] for step in jobs["make"]["steps"] if "with" in step}
+    assert used["actions/attest-build-provenance"] == {"subject-checksums": "build/release/SHA256SUMS"}
+    assert used["actions/upload-artifact"]["path"] == "build/release"
+    assert not [step for step in jobs["make"]["steps"] if "cache" in step.get("uses", "")]
+    assert jobs["publish"]["needs"] == "make"
+    assert "--draft" in jobs["publish"]["steps"][-1]["run"]
 
 
 def test_every_night_a_machine_with_its_own_kernel_is_set_up_and_its_log_is_kept() -> None:
