@@ -112,7 +112,7 @@ test: lint verify programs ## Lint and all tests of the product; with FOURNOS_NA
 endif
 
 # The first time this compiles a Kubernetes, what checks alerts and the chart, and what signs: no single test should have to wait for that.
-programs: $(STAMP) ## The programs of the local cluster, from source (10 min cold): what tests start
+programs: $(STAMP) ## The programs of the local cluster, from source (13 min cold): what tests start
 	@$(PYTHON) -m devcluster build
 	@$(PYTHON) -m dev.go_tools promtool --version > /dev/null
 	@$(PYTHON) -m dev.go_tools helm version > /dev/null

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from dev import release
 from dev.go_tools import COSIGN, ensure
+from dev.image import ROOT
 from dev.release_signatures import PUBLIC_KEY, SUFFIX, Signer
 from devcluster import DevclusterError
 from devcluster.errors import CommandFailedError
@@ -68,16 +69,20 @@ def folder(sealed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sealed, tmp_path / "release"))
 
 
+def documented() -> str:
+    """Returns the command of docs/install.md that checks the signature by key."""
+    page = (ROOT / "docs" / "install.md").read_text()
+    (command,) = (line for line in page.splitlines() if line.startswith("cosign verify-blob --key"))
+    return command
+
+
 def verified(cosign: Path, file: Path, public_key: Path | None = None) -> bool:
-    """Whether cosign accepts the file, by the command of docs/install.md."""
-    bundle = file.with_name(file.name + SUFFIX)
-    words = ["verify-blob", "--key", public_key or file.parent / PUBLIC_KEY, "--bundle", bundle]
+    """Whether cosign accepts the file, by the documented command."""
+    _, *words = documented().replace(release.SUMS, file.name).split()
+    if public_key:
+        words[words.index(PUBLIC_KEY)] = str(public_key)
     done = subprocess.run(
-        [cosign, *words, "--insecure-ignore-tlog", file],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        [cosign, *words], cwd=file.parent, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0 or "failed to verify signature" in done.stderr, done.stderr
     return done.returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,9 @@ def test_all_tests_run_where_clusters_may() -> None:
     assert "--privileged" in job["container"]["options"]
     (cache,) = (step["with"] for step in job["steps"] if step.get("uses", "").startswith("actions/cache"))
     assert cache["path"] == job["env"]["FOURNOS_CACHE"]
-    assert list(ROOT.glob(re.findall(r"hashFiles\('([^']+)'\)", cache["key"])[0]))
+    hashed = re.findall(r"'([^']+)'", cache["key"])
+    assert hashed == ["devcluster/go/**", "dev/go/**"]
+    assert all(list(ROOT.glob(pattern)) for pattern in hashed)
     targets = job["strategy"]["matrix"]["target"]
     assert job["steps"][-1] == {"run": "make ${{ matrix.target }}"}
     local = (ROOT / ".ci" / "run").read_text().split("exec make ")[1]
@@ -169,3 +172,18 @@ def test_every_night_a_machine_with_its_own_kernel_is_set_up_and_its_log_is_kept
     assert [step["run"] for step in job["steps"] if step.get("run", "").startswith("make")] == ["make vm"]
     assert job["steps"][-1]["if"] == "always()"
     assert job["steps"][-1]["with"]["path"] == "build/vm/*.log"
+
+
+def test_the_documented_identity_is_that_of_our_workflow_for_a_tag_and_no_other() -> None:
+    page = (ROOT / "docs" / "install.md").read_text()
+    (pattern,) = re.findall(r"--certificate-identity-regexp '([^']+)'", page)
+    repository = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Repository"]
+    release = "/.github/workflows/release.yml@refs"
+    assert re.search(pattern, f"{repository}{release}/tags/v1.2.3")
+    for other in (
+        f"{repository}{release}/heads/main",
+        f"{repository}-fork{release}/tags/v1.2.3",
+        f"{repository}/.github/workflows/image.yml@refs/tags/v1.2.3",
+        f"https://example.com/{repository}{release}/tags/v1.2.3",
+    ):
+        assert not re.search(pattern, other), other
