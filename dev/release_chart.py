@@ -53,7 +53,7 @@ def pack(chart: Path, target: Path, *, made: int, repository: str) -> None:
         for path in files(chart):
             content = (chart / path).read_bytes()
             if path == "values.yaml":
-                content = _with_repository(chart, content.decode(), repository).encode()
+                content = _with_repository(content.decode(), repository).encode()
             entry = tarfile.TarInfo(f"{name}/{path}")
             entry.size, entry.mtime, entry.mode = len(content), made, 0o644
             archive.addfile(entry, io.BytesIO(content))
@@ -77,8 +77,9 @@ def images(chart: Path, repository: str) -> list[ChartImage]:
     ]
 
 
-def _with_repository(chart: Path, values: str, repository: str) -> str:
-    line = f"repository: {_read(chart / 'values.yaml')['image']['repository']}\n"
+def _with_repository(values: str, repository: str) -> str:
+    """Changes one line of the text: its comments explain the values."""
+    line = f"repository: {yaml.safe_load(values)['image']['repository']}\n"
     assert values.count(line) == 1, line
     return values.replace(line, f"repository: {repository}\n")
 
