@@ -27,8 +27,9 @@ UNIT_TESTS = $(PYTHON) -m pytest tests/unit --numprocesses=auto $(PYTEST_ARGS)
 # What a change of the product needs, and what only a change of the set-up needs: tests with that mark.
 PRODUCT_ARGS = -m "not setup" $(PYTEST_ARGS)
 LANES = integration=tests/integration jobs=tests/e2e/jobs,tests/e2e/web \
-  systems=tests/e2e/appwrappers,tests/e2e/clusters,tests/e2e/frameworks,tests/e2e/miniclusters,tests/e2e/multikueue,tests/e2e/chart
-SETUP_LANES = bare=tests/e2e/bare devcluster=tests/e2e/devcluster,tests/integration/multikueue
+  systems=tests/e2e/appwrappers,tests/e2e/clusters,tests/e2e/frameworks,tests/e2e/miniclusters,tests/e2e/multikueue,tests/e2e/chart,tests/e2e/upgrades
+SETUP_LANES = bare=tests/e2e/bare \
+  devcluster=tests/e2e/devcluster,tests/integration/multikueue,tests/integration/release
 
 DEV_CLUSTER   ?= fournos-dev
 DEV_NAMESPACE := $(or $(FOURNOS_NAMESPACE),fournos-local-dev)
@@ -55,7 +56,7 @@ help: ## Show this text
 	@echo "           KEEP_CLUSTERS=no (test, test-setup, integration, e2e: leave no cluster of this checkout, whatever their end),"
 	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark),"
 	@echo "           FUZZ_MINUTES (fuzz; default 60),"
-	@echo "           RELEASE_ARGS (release: --image, --images, --out), FLAKES_ARGS (flakes: --help lists them)."
+	@echo "           RELEASE_ARGS (release: --image, --images, --out, --sign-key), FLAKES_ARGS (flakes: --help lists them)."
 
 ##@ Use it
 demo: $(STAMP) ## Local cluster + operator + history + page + sample jobs (15 min cold, 100 s warm)
@@ -160,6 +161,7 @@ verify: $(STAMP) ## Generated files are what their sources say
 	@$(PYTHON) -m fournos.app.generate --check
 	@$(PYTHON) -m fournos.cli.reference --check
 	@$(PYTHON) -m dev.client_reference --check
+	@$(PYTHON) -m dev.versions_page --check
 
 flakes: programs ## Repeat tests in changing orders under load: what fails now and then? (FLAKES_ARGS; hours)
 	@$(AROUND) -- $(PYTHON) -m dev.flakes $(FLAKES_ARGS)
@@ -185,6 +187,7 @@ manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, referen
 	@$(PYTHON) -m fournos.app.generate
 	@$(PYTHON) -m fournos.cli.reference --write
 	@$(PYTHON) -m dev.client_reference
+	@$(PYTHON) -m dev.versions_page
 
 chart: programs ## Write charts/fournos again from the manifests
 	@$(PYTHON) -m dev.chart
@@ -192,7 +195,7 @@ chart: programs ## Write charts/fournos again from the manifests
 screenshots: $(STAMP) ## Take the pictures of docs/web.md again
 	@$(PYTHON) -m tests.e2e.web.pictures
 
-release: programs ## Wheel, sdist, images, install.yaml, checksums, bill of materials in dist/ (RELEASE_ARGS)
+release: programs ## Wheel, sdist, chart, images, install.yaml, checksums, bills of materials, signatures in dist/ (RELEASE_ARGS)
 	@$(PYTHON) -m dev.release $(RELEASE_ARGS)
 
 lock: ## Write the lock files again from pyproject.toml

@@ -17,7 +17,7 @@ from dev.chart_about import chart_yaml
 from dev.chart_templates import NAMESPACES, ChartObject, in_variants, templates
 from dev.chart_values import GENERAL, SystemValues, all_values, default, readme, schema_json, values_yaml
 from dev.image import ROOT
-from dev.release import documents
+from dev.release import CHART, documents
 from dev.release_install import (
     LOCKS_NAMESPACE,
     SYSTEMS,
@@ -31,7 +31,6 @@ from dev.release_install import (
 from devcluster import DevclusterError
 from fournos.app.parts import PARTS, kinds
 
-CHART: Final = Path("charts/fournos")
 VALUES: Final = {
     "fournos": "jobs",
     "hearth": "clusters",

@@ -6,14 +6,14 @@ python -m dev.client_reference --check    exit 1 and show a diff if the file dif
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import griffe
+
+from dev.generated import write_or_check
 
 PAGE: Final = "docs/reference/client.md"
 _PACKAGE: Final = "fournos.client"
@@ -155,23 +155,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m dev.client_reference", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and show what differs")
-    parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository (default: here)")
-    options = parser.parse_args(arguments)
-    text, path = page(Path(__file__).resolve().parents[1] / "src"), options.root / PAGE
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    if not options.check:
-        path.write_text(text, encoding="utf-8")
-        return 0
-    sys.stdout.writelines(
-        difflib.unified_diff(
-            before.splitlines(keepends=True), text.splitlines(keepends=True), PAGE, f"{PAGE} (generated)"
-        )
-    )
-    return int(before != text)
+    text = page(Path(__file__).resolve().parents[1] / "src")
+    return write_or_check("dev.client_reference", (__doc__ or "").split("\n")[0], PAGE, text, arguments)
 
 
 if __name__ == "__main__":

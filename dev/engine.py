@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -55,6 +56,16 @@ class Engine:
             with progress.step(f"Pushing {name}", usual="30 s"):
                 run([self.program, "tag", tag, name], limit=_ASK_LIMIT)
                 run([self.program, "push", name], limit=_MOVE_LIMIT)
+
+    def digest(self, name: str) -> str:
+        """Returns the digest, such as sha256:0123…, under which Docker has pushed this name."""
+        words = [self.program, "image", "inspect", "--format", "{{json .RepoDigests}}", name]
+        repository = name.rpartition(":")[0]
+        pushed: list[str] = json.loads(run(words, limit=_ASK_LIMIT).stdout)
+        digests = dict(reference.split("@") for reference in pushed)
+        if repository not in digests:
+            raise CommandFailedError(f"{self.program} knows no digest of {name}", hint="Push it first.")
+        return digests[repository]
 
 
 def find_engine(environment: Mapping[str, str] | None = None) -> Engine | None:

@@ -1,4 +1,4 @@
-"""Builds programs that only tests need from their Go modules into the cache.
+"""Builds programs that tests and releases need from their Go modules into the cache.
 
 `python -m dev.go_tools NAME ARGUMENT…` runs one.
 """
@@ -56,7 +56,9 @@ HELM: Final = GoTool("helm", "helm.sh/helm/v3/cmd/helm", (1, 26))
 """Tries charts/fournos."""
 REGISTRY: Final = GoTool("registry", "github.com/google/go-containerregistry/cmd/registry", (1, 25))
 """A container registry in memory: `-port PORT`."""
-_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM, REGISTRY)}
+COSIGN: Final = GoTool("cosign", "github.com/sigstore/cosign/v3/cmd/cosign", (1, 26))
+"""Signs a release."""
+_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM, REGISTRY, COSIGN)}
 
 
 def ensure(tool: GoTool, progress: Progress) -> Path:
@@ -74,7 +76,7 @@ def ensure(tool: GoTool, progress: Progress) -> Path:
             "GOTOOLCHAIN": "local",
             "PATH": f"{go.parent}:{os.environ.get('PATH', '')}",
         }
-        with progress.step(f"Building {tool.name}", usual="2 min, warm 5 s") as step:
+        with progress.step(f"Building {tool.name}", usual="2 to 4 min, warm 5 s") as step:
 
             def show(line: str) -> None:
                 step.detail = line[-60:]

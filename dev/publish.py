@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from pathlib import Path
 
 from dev.engine import require_engine
 from dev.image import operator_image
@@ -45,6 +46,14 @@ def tags(ref: str, commit: str, version: str) -> tuple[str, ...]:
     return (tag,)
 
 
+def _write_digest(output: Path, digests: set[str]) -> None:
+    """Gives the digest to the later steps of a workflow, which sign it.  Raises DevclusterError."""
+    if len(digests) != 1:
+        raise DevclusterError(f"The registries have different images: {', '.join(sorted(digests))}")
+    with output.open("a", encoding="utf-8") as file:
+        file.write(f"digest={digests.pop()}\n")
+
+
 def main() -> int:
     progress = Progress()
     try:
@@ -53,6 +62,8 @@ def main() -> int:
         image = operator_image(progress, engine)
         names = tuple(f"{repository}:{tag}" for repository in REPOSITORIES for tag in wanted)
         engine.push(image.archive, image.tag, names, progress)
+        if output := os.environ.get("GITHUB_OUTPUT"):
+            _write_digest(Path(output), {engine.digest(name) for name in names})
     except DevclusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -1,13 +1,14 @@
 """`make release`: everything that an installation starts from, in dist/fournos-VERSION.
 
-Wheel, sdist, install files, bill of materials and the files that they need are reproducible: the same bytes
-for the same commit.  The images are built from that commit and the current packages of Debian.
+Wheel, sdist, chart, install files, bills of materials and the files that they need are reproducible: the same
+bytes for the same commit.  The images are built from that commit and the current packages of Debian.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -19,16 +20,20 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
+from dev import release_chart
+from dev.go_tools import COSIGN, ensure
 from dev.image import ROOT
 from dev.release_images import BASES, AbsentError, recipe
 from dev.release_install import SYSTEMS, Document, System, missing_namespaces, of_all, of_system, write
-from dev.release_sbom import sbom
+from dev.release_sbom import images_sbom, sbom
+from dev.release_signatures import PUBLIC_KEY, Signer, statement
 from devcluster import DevclusterError, manifests, system
 from devcluster.existing import kubectl_program
 from devcluster.progress import Progress
 from devcluster.shell import run
 
 IMAGE = "quay.io/rh_perfscale/fournos"
+CHART = Path("charts/fournos")
 COPIED = {"config/kueue-config.yaml": "kueue-config.yaml", "samples/first-job.yaml": "first-job.yaml"}
 SUMS = "SHA256SUMS"
 NOTES = "RELEASE.txt"
@@ -69,6 +74,7 @@ def artifacts(source: Source, out: Path) -> None:
     }
     text = sbom(lock, name="fournos", version=source.version, made=source.made, licences=licences)
     (out / f"fournos-{source.version}.cdx.json").write_text(text, encoding="utf-8")
+    chart(source, out)
     for path, name in COPIED.items():
         shutil.copyfile(source.tree / path, out / name)
     script = out / "build-image-public-base.sh"
@@ -80,6 +86,15 @@ def packages(source: Source, out: Path) -> None:
     """Builds wheel and sdist with hatchling, which takes the file times from SOURCE_DATE_EPOCH."""
     words = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(out)]
     run(words, limit=300, cwd=source.tree, env={"SOURCE_DATE_EPOCH": str(source.made)})
+
+
+def chart(source: Source, out: Path) -> None:
+    """Packs the Helm chart, and writes the bill of its images."""
+    tree, name = source.tree / CHART, f"fournos-{source.version}"
+    release_chart.pack(tree, out / f"{name}.tgz", made=source.made, repository=source.repository)
+    images = release_chart.images(tree, source.repository)
+    text = images_sbom(images, name="fournos-chart", version=source.version, made=source.made)
+    (out / f"{name}-chart.cdx.json").write_text(text, encoding="utf-8")
 
 
 def installs(source: Source, out: Path) -> None:
@@ -126,13 +141,14 @@ def images(source: Source, out: Path, wanted: Sequence[str], progress: Progress)
     return absent
 
 
-def notes(source: Source, absent: dict[str, str]) -> str:
+def notes(source: Source, absent: dict[str, str], signer: Signer | None) -> str:
     lines = [
         f"Fournos {source.version}. How to install it: docs/install.md in the sdist.",
         "",
         f"image      {source.image}",
         "bases      " + "; ".join(f"{name}: {base.what}" for name, base in BASES.items()),
         f"checksums  {SUMS} (sha256sum -c {SUMS})",
+        f"signatures {statement(signer)}",
     ]
     for name, reason in absent.items():
         lines += ["", f"NOT IN THIS RELEASE: {name}", f"  {reason}"]
@@ -151,7 +167,20 @@ def checksums(folder: Path) -> str:
     return "".join(lines)
 
 
-def release(out: Path | None, repository: str, wanted: Sequence[str], progress: Progress) -> Path:
+def seal(folder: Path, signer: Signer | None) -> None:
+    """Writes the checksums of all files and signs them; also chart and images, which travel alone."""
+    if signer and signer.public_key:
+        (folder / PUBLIC_KEY).write_text(signer.public_key, encoding="utf-8")
+    # Before the signatures, which differ each time: the sums are the same for the same files.
+    (folder / SUMS).write_text(checksums(folder), encoding="utf-8")
+    if signer:
+        for path in [*folder.glob("*.tgz"), *folder.glob("*-image-*.tar.gz"), folder / SUMS]:
+            signer.sign(path)
+
+
+def release(
+    out: Path | None, repository: str, wanted: Sequence[str], signer: Signer | None, progress: Progress
+) -> Path:
     """Makes the release of the checked-out commit and returns its directory.  Raises DevclusterError."""
     system.ensure_packages([system.RELEASE_PACKAGES], progress)
     if _git("status", "--porcelain").strip():
@@ -168,14 +197,22 @@ def release(out: Path | None, repository: str, wanted: Sequence[str], progress: 
         source = Source(tree, int(_git("log", "-1", "--format=%ct")), repository)
         target = out or ROOT / "dist" / f"fournos-{source.version}"
         shutil.rmtree(target, ignore_errors=True)
-        with progress.step("Making wheel, sdist, install files and bill of materials", usual="20 s"):
+        with progress.step("Making wheel, sdist, chart, install files, bills of materials", usual="20 s"):
             artifacts(source, target)
         absent = images(source, target, wanted, progress)
-        (target / NOTES).write_text(notes(source, absent), encoding="utf-8")
-    (target / SUMS).write_text(checksums(target), encoding="utf-8")
+        (target / NOTES).write_text(notes(source, absent, signer), encoding="utf-8")
+    seal(target, signer)
     for name, reason in absent.items():
         print(f"NOT MADE: {name}: {reason}")
     return target
+
+
+def _signer(key: str, keyless: bool, progress: Progress) -> Signer | None:
+    """A key that cannot be used is reported before anything is built."""
+    if not (key or keyless):
+        return None
+    program = ensure(COSIGN, progress)
+    return Signer.by_key(program, key) if key else Signer(program)
 
 
 def _git(*words: str) -> str:
@@ -194,12 +231,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=",".join(BASES),
         help=f"bases of the images to make, with commas; none: no image (default: {','.join(BASES)})",
     )
+    parser.add_argument(
+        "--sign-key",
+        metavar="KEY",
+        default=os.environ.get("COSIGN_KEY", ""),
+        help="key of cosign to sign with, file or address (default: $COSIGN_KEY; password: $COSIGN_PASSWORD)",
+    )
+    parser.add_argument(
+        "--sign-keyless", action="store_true", help="sign as the workflow that runs this, without a key"
+    )
     options = parser.parse_args(arguments)
+    if options.sign_key and options.sign_keyless:
+        parser.error("--sign-keyless: a key is given by --sign-key or COSIGN_KEY")
     wanted = [name for name in options.images.split(",") if name and name != "none"]
     if unknown := set(wanted) - set(BASES):
         parser.error(f"--images {','.join(sorted(unknown))}: known are {', '.join(BASES)}, none")
+    progress = Progress()
     try:
-        print(release(options.out, options.image, wanted, Progress()))
+        signer = _signer(options.sign_key, options.sign_keyless, progress)
+        print(release(options.out, options.image, wanted, signer, progress))
     except DevclusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

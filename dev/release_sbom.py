@@ -1,22 +1,25 @@
-"""The bill of materials (CycloneDX) of a release, for the content of the image without Debian.  Pure.
+"""The bills of materials (CycloneDX) of a release: of the image without Debian, of the chart's images.  Pure.
 
-All data is from requirements-runtime.lock, so that the result is reproducible.  The hashes of the files are
-in that lock, which is part of the source distribution.
+All data is from requirements-runtime.lock and the chart's values, so that the results are reproducible.  The
+hashes of the packages' files are in that lock, which is part of the source distribution.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
+
+from dev.release_chart import ChartImage
 
 _FACTORY = LicenseFactory()
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?==(?P<version>[^\s;\\]+)")
@@ -48,10 +51,8 @@ def sbom(lock: str, *, name: str, version: str, made: int, licences: Mapping[str
 
     `made` is in seconds since 1970; `licences` is package → SPDX expression.
     """
-    bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"{name}@{version}\n{lock}"))
-    bom.metadata.timestamp = datetime.fromtimestamp(made, UTC)
     product = _component(name, version, ComponentType.APPLICATION, licences.get(name, ""))
-    bom.metadata.component = product
+    bom = _bom(product, lock, made)
     locked = pins(lock)
     components = {
         pin.name: _component(pin.name, pin.version, ComponentType.LIBRARY, licences.get(pin.name, ""))
@@ -64,6 +65,41 @@ def sbom(lock: str, *, name: str, version: str, made: int, licences: Mapping[str
         needed = [components[pin.name] for pin in locked if parent in pin.via]
         bom.register_dependency(component, needed)
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
+
+
+def images_sbom(images: Sequence[ChartImage], *, name: str, version: str, made: int) -> str:
+    """Returns JSON, identical for the same arguments: the images of a chart, with its digests."""
+    product = Component(name=name, version=version, bom_ref=f"{name}@{version}")
+    bom = _bom(product, repr(images), made)
+    components = [_image(image) for image in images]
+    for component in components:
+        bom.components.add(component)
+    bom.register_dependency(product, components)
+    return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
+
+
+def _bom(product: Component, sources: str, made: int) -> Bom:
+    """`sources` is all that the content is made of: with the product it gives the serial number."""
+    seed = f"{product.name}@{product.version}\n{sources}"
+    bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, seed))
+    bom.metadata.timestamp = datetime.fromtimestamp(made, UTC)
+    bom.metadata.component = product
+    return bom
+
+
+def _image(image: ChartImage) -> Component:
+    where = {"repository_url": image.repository, **({"tag": image.tag} if image.tag else {})}
+    name = image.repository.rpartition("/")[2]
+    purl = PackageURL("oci", None, name, image.digest or None, where)
+    hashes = [HashType(alg=HashAlgorithm.SHA_256, content=image.digest.removeprefix("sha256:"))]
+    return Component(
+        name=image.repository,
+        version=image.tag or None,
+        type=ComponentType.CONTAINER,
+        purl=purl,
+        bom_ref=str(purl),
+        hashes=hashes if image.digest else None,
+    )
 
 
 def _component(name: str, version: str, type_: ComponentType, licence: str) -> Component:

@@ -14,6 +14,9 @@ import sys
 import tarfile
 from pathlib import Path
 
+DIGEST = f"sha256:{'d' * 64}"
+"""Of every image that is pushed."""
+
 
 def install(directory: Path, *programs: str) -> Path:
     """A directory for PATH with these programs."""
@@ -52,6 +55,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
     tag.add_argument("target")
     push = commands.add_parser("push", allow_abbrev=False)
     push.add_argument("name")
+    if program == "docker":
+        inspect = commands.add_parser("image", allow_abbrev=False)
+        inspect.add_argument("inspect", choices=["inspect"])
+        inspect.add_argument("--format", choices=["{{json .RepoDigests}}"], required=True)
+        inspect.add_argument("name")
     return parser
 
 
@@ -70,10 +78,10 @@ def main(path: str, *words: str) -> int:
         return 1
     with (home / f"{program}-lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # an engine keeps the images of commands that run side by side
-        return _act(program, parsed, home / f"{program}-images")
+        return _act(program, parsed, home / f"{program}-images", home / f"{program}-pushed")
 
 
-def _act(program: str, parsed: argparse.Namespace, images: Path) -> int:
+def _act(program: str, parsed: argparse.Namespace, images: Path, pushed: Path) -> int:
     found = set(images.read_text().splitlines()) if images.exists() else set()
     if parsed.command == "build":
         assert parsed.file.is_file() and parsed.context.is_dir()
@@ -92,6 +100,10 @@ def _act(program: str, parsed: argparse.Namespace, images: Path) -> int:
         found.add(parsed.target)
     elif parsed.command == "push":
         assert parsed.name in found, parsed.name
+        with pushed.open("a") as file:
+            file.write(f"{parsed.name.rpartition(':')[0]}@{DIGEST}\n")
+    elif parsed.command == "image":
+        print(json.dumps(sorted(set(pushed.read_text().splitlines())) if pushed.exists() else []))
     images.write_text("\n".join(sorted(found)))
     return 0
 

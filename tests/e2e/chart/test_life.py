@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from dev.chart import CHART, VALUES
+from dev.chart import VALUES
 from dev.go_tools import HELM, ensure
 from dev.image import ROOT, operator_image
+from dev.release import CHART
 from devcluster import Cluster
 from devcluster import ensure as ensure_cluster
 from devcluster.progress import Progress

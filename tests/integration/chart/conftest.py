@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dev.chart import CHART
 from dev.go_tools import HELM, ensure
 from dev.image import ROOT
+from dev.release import CHART
 from dev.release_install import Document, identity
 from devcluster import manifests
 from devcluster.progress import Progress

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from dev.chart import CHART, VARIANTS, differences, generated
+from dev.chart import VARIANTS, differences, generated
 from dev.chart_templates import KEPT, KEPT_KINDS
 from dev.image import ROOT
-from dev.release import Source, documents
+from dev.release import CHART, Source, documents
 from dev.release_install import SYSTEMS, Document, System, identity, of_all, of_system
 from fournos.app.parts import kinds
 from tests.integration.chart.conftest import Render, run

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dev.chart import CHART
 from dev.go_tools import REGISTRY, ensure
 from dev.image import ROOT
+from dev.release import CHART
 from devcluster.progress import Progress
 from tests.integration.chart.conftest import TEMPLATE, run
 

@@ -15,7 +15,9 @@ import pytest
 import yaml
 
 from dev import image, publish
+from dev.engine import Engine
 from devcluster import DevclusterError
+from devcluster.errors import CommandFailedError
 from fournos import __version__
 from tests.fakes import engine as fake
 from tests.unit.deploy.test_files import ROOT, everything
@@ -81,15 +83,20 @@ def test_no_branch_takes_a_tag_that_others_rely_on(ref: str, words: str) -> None
         publish.tags(ref, COMMIT, __version__)
 
 
-def test_a_push_has_both_repositories(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    programs = fake.install(tmp_path / "bin", "docker")
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a docker that takes every push, for a checkout of main."""
+    folder = fake.install(tmp_path / "bin", "docker")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("CONTAINER_TOOL", "docker")
     monkeypatch.setenv("GIT_REF", "refs/heads/main")
     monkeypatch.setenv("GIT_COMMIT", COMMIT)
+    monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
     monkeypatch.setattr(image, "BUILD", tmp_path / "build")
+    return folder
+
+
+def test_a_push_has_both_repositories(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert publish.main() == 0
     pushed = [words[2] for words in fake.calls(programs) if words[1] == "push"]
     assert pushed == [
@@ -98,6 +105,31 @@ def test_a_push_has_both_repositories(
         for tag in ("main-0123456789ab", "latest")
     ]
     assert capsys.readouterr().out.splitlines()[-4:] == pushed
+
+
+def test_a_workflow_gets_the_digest_to_sign(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "output"
+    output.write_text("earlier=1\n")
+    monkeypatch.setenv("GITHUB_OUTPUT", str(output))
+    assert publish.main() == 0
+    assert output.read_text() == f"earlier=1\ndigest={fake.DIGEST}\n"
+
+
+def test_an_image_that_is_not_the_same_everywhere_is_not_signed(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    monkeypatch.setattr(Engine, "digest", lambda _, name: f"sha256:{len(name)}")
+    assert publish.main() == 1
+    assert "The registries have different images: sha256:" in capsys.readouterr().err
+    assert not (tmp_path / "output").exists()
+
+
+def test_a_name_that_was_not_pushed_has_no_digest(programs: Path) -> None:
+    with pytest.raises(CommandFailedError, match=r"docker knows no digest of quay\.io/a/b:1"):
+        Engine("docker").digest("quay.io/a/b:1")
 
 
 @pytest.mark.parametrize("given", [{}, {"GIT_REF": "refs/tags/v1", "GIT_COMMIT": COMMIT}])

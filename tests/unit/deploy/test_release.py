@@ -159,7 +159,7 @@ def test_an_image_that_cannot_be_made_is_named_with_the_reason_and_the_recipe(
     monkeypatch.setattr(release_images, "find_engine", lambda: Engine("podman"))
     absent = release.images(SOURCE, tmp_path, ["public-base"], Progress())
     assert not list(tmp_path.iterdir())
-    text = release.notes(SOURCE, absent)
+    text = release.notes(SOURCE, absent, None)
     assert f"NOT IN THIS RELEASE: fournos-{SOURCE.version}-image-public-base.tar.gz" in text
     assert "here: no route to the registry" in text and "build-image-public-base.sh" in text
     assert f"fournos-{SOURCE.version}-image-debian.tar.gz" in text  # was not asked for
@@ -192,7 +192,7 @@ def test_checksums_are_those_of_sha256sum(tmp_path: Path) -> None:
 def test_a_checkout_with_changes_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(release, "_git", lambda *words: " M src/x.py\n")
     with pytest.raises(DevclusterError, match="changes that are not committed"):
-        release.release(tmp_path, "x", [], Progress())
+        release.release(tmp_path, "x", [], None, Progress())
 
 
 def test_an_unknown_base_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from dev.publish import REPOSITORIES
 
 ROOT = Path(__file__).parents[3]
 FOUND = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -42,8 +45,9 @@ def commands(workflow: dict[Any, Any]) -> Iterator[str]:
         yield from lines
 
 
-def test_lint_tests_the_image_and_the_night_have_one_each() -> None:
-    assert [path.name for path in FOUND] == ["image.yml", "lint.yml", "nightly.yml", "tests.yml"]
+def test_lint_tests_the_image_a_release_and_the_night_have_one_each() -> None:
+    names = ["image.yml", "lint.yml", "nightly.yml", "release.yml", "tests.yml"]
+    assert [path.name for path in FOUND] == names
 
 
 @pytest.mark.parametrize("name", [path.name for path in FOUND])
@@ -53,6 +57,8 @@ def test_a_workflow_is_whole(name: str) -> None:
     assert workflow["permissions"] == {"contents": "read"}
     if name == "nightly.yml":
         assert set(triggers(workflow)) == {"schedule", "workflow_dispatch"}
+    elif name == "release.yml":
+        assert triggers(workflow) == {"push": {"tags": ["v*"]}}
     else:
         assert triggers(workflow)["push"]["branches"] == ["main"]
         assert "pull_request" in triggers(workflow)
@@ -81,9 +87,11 @@ def test_every_command_exists(name: str) -> None:
     for line in lines:
         program, *arguments = shlex.split(line)
         if program == "make":
-            assert arguments and set(arguments) <= TARGETS, line
+            assert arguments and {word for word in arguments if "=" not in word} <= TARGETS, line
+        elif program == ".venv/bin/python":
+            assert arguments[:3] == ["-m", "dev.go_tools", "cosign"], line
         else:
-            assert program == "apt-get", line
+            assert program in ("apt-get", "git", "test", "gh"), line
 
 
 def test_all_tests_run_where_clusters_may() -> None:
@@ -92,7 +100,9 @@ def test_all_tests_run_where_clusters_may() -> None:
     assert "--privileged" in job["container"]["options"]
     (cache,) = (step["with"] for step in job["steps"] if step.get("uses", "").startswith("actions/cache"))
     assert cache["path"] == job["env"]["FOURNOS_CACHE"]
-    assert list(ROOT.glob(re.findall(r"hashFiles\('([^']+)'\)", cache["key"])[0]))
+    hashed = re.findall(r"'([^']+)'", cache["key"])
+    assert hashed == ["devcluster/go/**", "dev/go/**"]
+    assert all(list(ROOT.glob(pattern)) for pattern in hashed)
     targets = job["strategy"]["matrix"]["target"]
     assert job["steps"][-1] == {"run": "make ${{ matrix.target }}"}
     local = (ROOT / ".ci" / "run").read_text().split("exec make ")[1]
@@ -107,9 +117,54 @@ def test_a_pull_request_pushes_nothing() -> None:
     assert jobs["build"]["if"] == "github.event_name == 'pull_request'"
     assert "secrets." not in str(jobs["build"])
     assert jobs["push"]["if"] == "github.event_name == 'push'"
-    last = jobs["push"]["steps"][-1]
-    assert last["run"] == "make docker-push"
-    assert (last["env"]["GIT_REF"], last["env"]["GIT_COMMIT"]) == ("${{ github.ref }}", "${{ github.sha }}")
+    (push,) = (step for step in jobs["push"]["steps"] if step.get("run") == "make docker-push")
+    assert (push["env"]["GIT_REF"], push["env"]["GIT_COMMIT"]) == ("${{ github.ref }}", "${{ github.sha }}")
+
+
+SIGNS = {"contents": "read", "id-token": "write", "attestations": "write"}
+RIGHTS = {
+    ("image.yml", "push"): SIGNS,
+    ("release.yml", "make"): SIGNS,
+    ("release.yml", "publish"): {"contents": "write"},
+}
+"""The jobs that have more rights than to read the sources."""
+
+
+def test_what_signs_may_sign_and_nothing_else_may_more_than_read() -> None:
+    rights = {
+        (path.name, name): job["permissions"]
+        for path in FOUND
+        for name, job in read(path.name)["jobs"].items()
+        if "permissions" in job
+    }
+    assert rights == RIGHTS
+
+
+def test_the_pushed_image_is_signed_by_its_digest_in_each_repository() -> None:
+    """A tag may mean another image by then."""
+    steps = read("image.yml")["jobs"]["push"]["steps"]
+    (pushed,) = (number for number, step in enumerate(steps) if step.get("run") == "make docker-push")
+    sign, attest = steps[pushed + 1 :]
+    assert steps[pushed]["id"] == "image"
+    words = shlex.split(sign["run"])
+    assert words[3:6] == ["cosign", "sign", "--yes"]
+    assert words[6:] == [f"{repository}@$DIGEST" for repository in REPOSITORIES]
+    assert sign["env"]["DIGEST"] == attest["with"]["subject-digest"] == "${{ steps.image.outputs.digest }}"
+    assert attest["with"]["subject-name"] in REPOSITORIES
+
+
+def test_a_release_is_signed_as_it_is_made_and_published_by_a_job_without_that_identity() -> None:
+    jobs = read("release.yml")["jobs"]
+    lines = [step.get("run", "") for step in jobs["make"]["steps"]]
+    (made,) = (shlex.split(line) for line in lines if line.startswith("make release"))
+    arguments = made[2].removeprefix("RELEASE_ARGS=").split()
+    assert arguments == ["--out", "build/release", "--sign-keyless"]
+    used = {step["uses"].partition("@")[0]: step["with"] for step in jobs["make"]["steps"] if "with" in step}
+    assert used["actions/attest-build-provenance"] == {"subject-checksums": "build/release/SHA256SUMS"}
+    assert used["actions/upload-artifact"]["path"] == "build/release"
+    assert not [step for step in jobs["make"]["steps"] if "cache" in step.get("uses", "")]
+    assert jobs["publish"]["needs"] == "make"
+    assert "--draft" in jobs["publish"]["steps"][-1]["run"]
 
 
 def test_every_night_a_machine_with_its_own_kernel_is_set_up_and_its_log_is_kept() -> None:
@@ -117,3 +172,18 @@ def test_every_night_a_machine_with_its_own_kernel_is_set_up_and_its_log_is_kept
     assert [step["run"] for step in job["steps"] if step.get("run", "").startswith("make")] == ["make vm"]
     assert job["steps"][-1]["if"] == "always()"
     assert job["steps"][-1]["with"]["path"] == "build/vm/*.log"
+
+
+def test_the_documented_identity_is_that_of_our_workflow_for_a_tag_and_no_other() -> None:
+    page = (ROOT / "docs" / "install.md").read_text()
+    (pattern,) = re.findall(r"--certificate-identity-regexp '([^']+)'", page)
+    repository = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Repository"]
+    release = "/.github/workflows/release.yml@refs"
+    assert re.search(pattern, f"{repository}{release}/tags/v1.2.3")
+    for other in (
+        f"{repository}{release}/heads/main",
+        f"{repository}-fork{release}/tags/v1.2.3",
+        f"{repository}/.github/workflows/image.yml@refs/tags/v1.2.3",
+        f"https://example.com/{repository}{release}/tags/v1.2.3",
+    ):
+        assert not re.search(pattern, other), other

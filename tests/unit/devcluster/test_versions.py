@@ -104,11 +104,3 @@ def test_the_documentation_names_what_each_set_pins() -> None:
         go = ".".join(map(str, each.go))
         row = [f"`{each.name}`{default}", *numbers, f"`{each.module_file}`", go]
         assert f"| {' | '.join(row)} |" in page
-
-
-def test_the_versions_that_were_tested_are_those_of_the_default_set() -> None:
-    tested = Versions.named(versions.DEFAULT)
-    page = (DOCS / "fournos.md").read_text()
-    for what, name in (("kubernetes", "Kubernetes"), ("kueue", "Kueue"), ("tekton", "Tekton Pipelines")):
-        pinned = getattr(tested, what).removeprefix("v")
-        assert re.search(rf"^\| {name} \|.*\(tested: {re.escape(pinned)}\)", page, re.MULTILINE), what

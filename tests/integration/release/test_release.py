@@ -50,6 +50,7 @@ def test_a_second_release_is_the_same_bytes(released: Path, tmp_path: Path) -> N
     assert {f"install-{system.name}.yaml" for system in SYSTEMS} <= set(names)
     suffixes = {"".join(Path(name).suffixes[-2:]) for name in names}
     assert {".cdx.json", ".tar.gz"} <= suffixes and any(name.endswith(".whl") for name in names)
+    assert {"fournos-0.1.0.tgz", "fournos-0.1.0-chart.cdx.json"} <= set(names)
     differ = [name for name in names if (released / name).read_bytes() != (again / name).read_bytes()]
     assert differ == []
 

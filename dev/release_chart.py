@@ -1,0 +1,126 @@
+"""Packs the Helm chart of a release, the same bytes for the same files, and lists its images.
+
+`helm package` writes the time of the day into the archive.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import yaml
+
+from devcluster import DevclusterError
+
+FIRST: Final = ("Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", "templates")
+"""Files and folders that precede all others, as in an archive of `helm package`."""
+IGNORE_FILE: Final = ".helmignore"
+_HIDDEN_TEMPLATES: Final = "templates/.?*"
+"""What Helm ignores without a file that says so."""
+_REFERENCE: Final = re.compile(
+    r"(?P<repository>[^@]+?)(?::(?P<tag>[^:/@]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+@dataclass(frozen=True)
+class ChartImage:
+    """An image that the chart names by default.  Tag and digest are empty where it has none."""
+
+    repository: str
+    tag: str
+    digest: str
+
+
+def pack(chart: Path, target: Path, *, made: int, repository: str) -> None:
+    """Writes the archive of a chart.
+
+    `made` is the time of each file, in seconds since 1970.  `repository` takes the place of the one from
+    which the chart pulls the product's image.  Raises DevclusterError.
+    """
+    name = _read(chart / "Chart.yaml")["name"]
+    with (
+        target.open("wb") as file,
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=made) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as archive,
+    ):
+        for path in files(chart):
+            content = (chart / path).read_bytes()
+            if path == "values.yaml":
+                content = _with_repository(content.decode(), repository).encode()
+            entry = tarfile.TarInfo(f"{name}/{path}")
+            entry.size, entry.mtime, entry.mode = len(content), made, 0o644
+            archive.addfile(entry, io.BytesIO(content))
+
+
+def files(chart: Path) -> list[str]:
+    """Returns the paths of the chart's files in the order of the archive.  Raises DevclusterError."""
+    patterns = [_HIDDEN_TEMPLATES, *_patterns(chart / IGNORE_FILE)]
+    return sorted(_walk(chart, "", patterns), key=lambda path: (_rank(path), path))
+
+
+def images(chart: Path, repository: str) -> list[ChartImage]:
+    """Returns the images that the chart names by default: the product's, and that of `helm test`."""
+    values, version = _read(chart / "values.yaml"), str(_read(chart / "Chart.yaml")["appVersion"])
+    product = values["image"]
+    reference = _REFERENCE.fullmatch(values["tests"]["image"])
+    assert reference, values["tests"]["image"]
+    return [
+        ChartImage(repository, product["tag"] or version, product["digest"]),
+        ChartImage(reference["repository"], reference["tag"] or "", reference["digest"] or ""),
+    ]
+
+
+def _with_repository(values: str, repository: str) -> str:
+    """Changes one line of the text: its comments explain the values."""
+    line = f"repository: {yaml.safe_load(values)['image']['repository']}\n"
+    assert values.count(line) == 1, line
+    return values.replace(line, f"repository: {repository}\n")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content
+
+
+def _rank(path: str) -> int:
+    top = path.partition("/")[0]
+    return FIRST.index(top) if top in FIRST else len(FIRST)
+
+
+def _patterns(ignore_file: Path) -> Iterator[str]:
+    if not ignore_file.is_file():
+        return
+    for line in map(str.strip, ignore_file.read_text(encoding="utf-8").splitlines()):
+        if line.startswith("!") or "**" in line:
+            raise DevclusterError(f"{ignore_file}: {line!r} is not supported", hint="Name what is ignored.")
+        if line and not line.startswith("#"):
+            yield line
+
+
+def _walk(chart: Path, folder: str, patterns: list[str]) -> Iterator[str]:
+    for child in (chart / folder).iterdir():
+        path = str(PurePosixPath(folder) / child.name)
+        if any(_matches(pattern, path, child.is_dir()) for pattern in patterns):
+            continue
+        if child.is_dir():
+            yield from _walk(chart, path, patterns)
+        else:
+            yield path
+
+
+def _matches(pattern: str, path: str, is_folder: bool) -> bool:
+    """As Helm: a pattern without a slash is a name in any folder; with one at its end, a folder's."""
+    if pattern.endswith("/") and not is_folder:
+        return False
+    pattern = pattern.removesuffix("/")
+    if "/" not in pattern:
+        return fnmatchcase(PurePosixPath(path).name, pattern)
+    wanted, parts = pattern.removeprefix("/").split("/"), path.split("/")
+    return len(wanted) == len(parts) and all(map(fnmatchcase, parts, wanted))

@@ -1,0 +1,142 @@
+"""The chart's package in a release, and the bill of its images."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dev.release import CHART, IMAGE
+from dev.release_chart import ChartImage, files, images, pack
+from dev.release_sbom import images_sbom
+from devcluster import DevclusterError
+
+ROOT = Path(__file__).parents[3]
+MADE = 1_700_000_000
+DIGEST = "sha256:" + "5" * 64
+
+
+@pytest.fixture
+def chart(tmp_path: Path) -> Path:
+    """A copy of the chart, to be changed."""
+    return Path(shutil.copytree(ROOT / CHART, tmp_path / "chart"))
+
+
+def packed(chart: Path, target: Path, repository: str = IMAGE) -> Path:
+    pack(chart, target, made=MADE, repository=repository)
+    return target
+
+
+def test_two_packages_are_the_same_bytes_whatever_the_times_and_modes_of_the_files(
+    chart: Path, tmp_path: Path
+) -> None:
+    for path in chart.rglob("*"):
+        path.chmod(0o700)
+        os.utime(path, (1, 1))
+    first, second = packed(ROOT / CHART, tmp_path / "a.tgz"), packed(chart, tmp_path / "b.tgz")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_it_has_every_file_in_helms_order_and_nothing_of_this_machine(tmp_path: Path) -> None:
+    with tarfile.open(packed(ROOT / CHART, tmp_path / "a.tgz")) as archive:
+        entries = archive.getmembers()
+        contents = {entry.name: archive.extractfile(entry).read() for entry in entries}  # type: ignore[union-attr]
+    sources = {
+        str(path.relative_to(ROOT / CHART)): path for path in (ROOT / CHART).rglob("*") if path.is_file()
+    }
+    assert contents == {f"fournos/{name}": path.read_bytes() for name, path in sources.items()}
+    assert [entry.name for entry in entries][:3] == [
+        "fournos/Chart.yaml",
+        "fournos/values.yaml",
+        "fournos/values.schema.json",
+    ]
+    assert {(entry.mtime, entry.mode, entry.uid, entry.gid, entry.uname) for entry in entries} == {
+        (MADE, 0o644, 0, 0, "")
+    }
+
+
+def test_a_release_for_another_registry_has_it_in_the_values(tmp_path: Path) -> None:
+    target = packed(ROOT / CHART, tmp_path / "a.tgz", "registry.test/fournos")
+    with tarfile.open(target) as archive:
+        values = yaml.safe_load(archive.extractfile("fournos/values.yaml"))  # type: ignore[arg-type]
+    before = yaml.safe_load((ROOT / CHART / "values.yaml").read_text())
+    assert values == {**before, "image": {**before["image"], "repository": "registry.test/fournos"}}
+
+
+@pytest.mark.parametrize(
+    ("ignored", "absent"),
+    [
+        ("README.md", {"README.md"}),
+        ("# all of them\n\n*.tpl\n", {"templates/_helpers.tpl"}),
+        ("tests/", {"templates/tests/first-job.yaml"}),
+        ("NOTES.txt/", set()),
+        ("/templates/web.yaml", {"templates/web.yaml"}),
+        ("templates/first-job.yaml", set()),
+    ],
+)
+def test_what_helmignore_names_is_left_out(chart: Path, ignored: str, absent: set[str]) -> None:
+    everything = set(files(chart))
+    (chart / ".helmignore").write_text(ignored)
+    (chart / "templates" / ".web.yaml.swp").write_text("")
+    assert everything - set(files(chart)) == absent
+    assert set(files(chart)) - everything == {".helmignore"}
+
+
+@pytest.mark.parametrize("rule", ["!README.md", "templates/**"])
+def test_a_rule_that_is_not_known_is_refused(chart: Path, rule: str) -> None:
+    (chart / ".helmignore").write_text(rule)
+    with pytest.raises(DevclusterError, match="is not supported"):
+        files(chart)
+
+
+def test_the_images_are_those_of_the_values(chart: Path) -> None:
+    version = yaml.safe_load((chart / "Chart.yaml").read_text())["appVersion"]
+    first_job = ChartImage("docker.io/library/busybox", "1.36", "")
+    assert images(chart, "registry.test/fournos") == [
+        ChartImage("registry.test/fournos", version, ""),
+        first_job,
+    ]
+    values = yaml.safe_load((chart / "values.yaml").read_text())
+    values["image"] |= {"tag": "7", "digest": DIGEST}
+    values["tests"]["image"] = f"localhost:5000/busybox@{DIGEST}"
+    (chart / "values.yaml").write_text(yaml.safe_dump(values))
+    assert images(chart, IMAGE) == [
+        ChartImage(IMAGE, "7", DIGEST),
+        ChartImage("localhost:5000/busybox", "", DIGEST),
+    ]
+
+
+def test_every_image_in_the_templates_is_one_of_these() -> None:
+    """Another value would be an image that the bill does not name."""
+    lines = [
+        line.partition("image:")[2].strip()
+        for path in (ROOT / CHART / "templates").rglob("*.yaml")
+        for line in path.read_text().splitlines()
+        if "image: {{" in line
+    ]
+    assert set(lines) == {'{{ include "fournos.image" . }}', "{{ .Values.tests.image }}"}
+
+
+def test_the_bill_has_the_images_with_the_digests_that_are_known() -> None:
+    named = [
+        ChartImage("registry.test/fournos", "1", ""),
+        ChartImage("docker.io/library/busybox", "", DIGEST),
+    ]
+    texts = [images_sbom(named, name="fournos-chart", version="1", made=MADE) for _ in range(2)]
+    assert texts[0] == texts[1]
+    bill = json.loads(texts[0])
+    assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "fournos-chart")
+    busybox, fournos = bill["components"]
+    assert (fournos["type"], fournos["name"], fournos["version"]) == (
+        "container",
+        "registry.test/fournos",
+        "1",
+    )
+    assert "hashes" not in fournos
+    assert busybox["hashes"] == [{"alg": "SHA-256", "content": "5" * 64}]
+    assert busybox["purl"] == f"pkg:oci/busybox@{DIGEST}?repository_url=docker.io/library/busybox"
