@@ -34,7 +34,8 @@ FEATURES: Final = {
 """Infrastructure features that OpenShift's catalog filters by."""
 DESCRIPTION: Final = f"""\
 Fournos queues benchmark jobs, finds them a cluster, runs them there and reports back.
-[Kueue](https://kueue.sigs.k8s.io/) decides when and where a job may run, and [Tekton](https://tekton.dev/) runs it.
+[Kueue](https://kueue.sigs.k8s.io/) decides when and where a job may run, and
+[Tekton](https://tekton.dev/) runs it.
 
 | kind | what |
 |---|---|
