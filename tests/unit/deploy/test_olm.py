@@ -212,14 +212,6 @@ def test_images() -> None:
         assert re.match(r"^[a-z0-9.-]+/[a-z0-9._/-]+(:[\w.-]+|@sha256:[0-9a-f]{64})$", image), image
 
 
-def test_what_a_deployment_mounts_is_there() -> None:
-    there = {(item["kind"], item["metadata"]["name"]) for item in prerequisites()}
-    for deployment in deployments():
-        for volume in deployment["spec"]["template"]["spec"]["volumes"]:
-            if "configMap" in volume:
-                assert ("ConfigMap", volume["configMap"]["name"]) in there
-
-
 # --- the image of the bundle -------------------------------------------------------------------------------
 
 

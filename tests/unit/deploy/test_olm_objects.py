@@ -62,6 +62,14 @@ def test_prerequisites_are_whole() -> None:
     assert both == set(), "OLM would take over what is applied by hand"
 
 
+def test_what_a_deployment_mounts_is_there() -> None:
+    there = {(item["kind"], item["metadata"]["name"]) for item in prerequisites()}
+    for deployment in deployments():
+        for volume in deployment["spec"]["template"]["spec"]["volumes"]:
+            if "configMap" in volume:
+                assert ("ConfigMap", volume["configMap"]["name"]) in there
+
+
 def test_webhooks_lead_to_the_services_of_the_bundle() -> None:
     """They are not OLM's: its webhooks have neither match conditions nor a choice of namespaces."""
     assert "webhookdefinitions" not in spec()
