@@ -25,6 +25,11 @@ OTHER_VARIABLES = {
     "FOURNOS_WEBHOOK_SECRET",
 }
 """What differs in the Deployments, in one namespace."""
+OTHER_SECRETS = (
+    '"fournos-frameworks-webhook-cert", "fournos-frameworks-metrics-cert"',
+    '"fournos-webhook-cert", "fournos-metrics-cert"',
+)
+"""How a rule names two Secrets there and in install.yaml."""
 Grant = tuple[str, str, str]
 """An account, the namespace in which it has the rule ("": all), and the rule."""
 
@@ -68,14 +73,7 @@ def test_no_account_has_more_rights_or_less(installed: list[Document]) -> None:
     }
     found = by_account | set(_grants([*objects(), *prerequisites()], {}))
     wanted = set(_grants(installed, dict.fromkeys(homes, NAMESPACE)))
-    secrets = {
-        (account, namespace, rule.replace("fournos-frameworks-metrics", "fournos-metrics"))
-        for account, namespace, rule in found
-    }
-    renamed = {
-        (account, namespace, rule.replace("fournos-frameworks-webhook", "fournos-webhook"))
-        for account, namespace, rule in secrets
-    }
+    renamed = {(account, place, rule.replace(*OTHER_SECRETS)) for account, place, rule in found}
     assert renamed == wanted
     assert len(wanted) > 90
 

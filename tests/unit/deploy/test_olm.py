@@ -281,6 +281,6 @@ def test_fields_as_words(field: str, expected: str) -> None:
 
 def test_a_file_that_is_not_generated_is_named(tmp_path: Path) -> None:
     (tmp_path / "manifests").mkdir()
-    for name in ("made.yaml", "old.yaml"):
-        (tmp_path / "manifests" / name).write_text("")
+    for name in ("manifests/made.yaml", "manifests/old.yaml", "README.md"):
+        (tmp_path / name).write_text("")
     assert stale({"manifests/made.yaml"}, tmp_path) == [str(tmp_path / "manifests" / "old.yaml")]
