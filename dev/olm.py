@@ -159,7 +159,7 @@ def _text(item: Mapping[str, Any]) -> str:
 def _prerequisites(version: str, objects: Sequence[Document]) -> str:
     title = f"# What OLM cannot install of Fournos {version}; it comes before the bundle.\n"
     body = yaml.safe_dump_all(objects, sort_keys=False, width=110, allow_unicode=True)
-    return f"{_HEADER}{title}#   oc apply --server-side -f bundle/{PREREQUISITES}\n{body}"
+    return f"{_HEADER}{title}#   oc apply -f bundle/{PREREQUISITES}\n{body}"
 
 
 class _Dumper(yaml.SafeDumper):

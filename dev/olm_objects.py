@@ -10,6 +10,8 @@ OLM dictates these differences from install.yaml:
   does not know.  Both are applied before the bundle.
 - OLM knows few kinds: no admission policies, webhook configurations or queues.  NetworkPolicies it knows
   since 2025, and earlier versions, like OLM v1, refuse the whole bundle for one.
+- OLM makes the Deployments, and an admission policy of ours lets only those do it who may `use` the accounts.
+  OLM's own account may do nearly everything, but not that.
 - An update of the bundle replaces its objects.  What others fill in is therefore applied before it: Secrets
   of certificates, the list of queued kinds, ClusterRoles that collect their rules by label.
 """
@@ -27,6 +29,11 @@ NAMESPACE: Final = "fournos-operator"
 """The namespace of the bundle's Deployments, as prerequisites.yaml names it."""
 BUNDLED: Final = frozenset({"CustomResourceDefinition", "ClusterRole", "Service", "PodDisruptionBudget"})
 """Kinds that are in the bundle beside the ClusterServiceVersion."""
+_RBAC: Final = "rbac.authorization.k8s.io"
+OLM_ROLE: Final = "fournos-olm"
+_OLM_ACCOUNT: Final = "olm-operator-serviceaccount"
+_OLM_NAMESPACES: Final = ("openshift-operator-lifecycle-manager", "olm")
+"""Where it is on OpenShift and elsewhere."""
 _WEBHOOKS: Final = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 _OWNER_LABEL: Final = "fournos.dev/webhooks-of"
 _FRAMEWORKS: Final = "fournos-frameworks"
@@ -87,7 +94,32 @@ def divided(objects: Iterable[Document]) -> Division:
             bundled.append(_without_namespace(item))
         else:
             prerequisites.append(item)
+    prerequisites += _rights_of_olm(sorted(accounts))
     return Division(deployments, dict(sorted(rights.items())), bundled, prerequisites)
+
+
+def _rights_of_olm(accounts: Sequence[str]) -> list[Document]:
+    """Returns the Role by which OLM may make Deployments with these accounts."""
+    metadata = {"name": OLM_ROLE, "namespace": NAMESPACE}
+    use = {
+        "apiGroups": [""],
+        "resources": ["serviceaccounts"],
+        "resourceNames": [*accounts],
+        "verbs": ["use"],
+    }
+    return [
+        {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": {**metadata}, "rules": [use]},
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": {**metadata},
+            "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": OLM_ROLE},
+            "subjects": [
+                {"kind": "ServiceAccount", "name": _OLM_ACCOUNT, "namespace": namespace}
+                for namespace in _OLM_NAMESPACES
+            ],
+        },
+    ]
 
 
 def _is_home(item: Document, homes: set[str]) -> bool:

@@ -11,12 +11,16 @@ import pytest
 from dev.chart import differences
 from dev.image import ROOT
 from dev.olm import BUNDLE, generated, stale
-from dev.olm_objects import NAMESPACE
+from dev.olm_objects import NAMESPACE, OLM_ROLE
 from dev.release import Source, documents
 from dev.release_install import SYSTEMS, Document, of_all, of_system
 from tests.integration.conftest import Server
+from tests.integration.test_policies import As, grant, who  # noqa: F401
+from tests.integration.test_policies_pods import EVERYTHING
+from tests.integration.test_rbac import rights, secrets_namespace  # noqa: F401
 from tests.integration.test_samples import served
 from tests.unit.deploy.olm_bundle import deployments, examples, objects, prerequisites, spec
+from tests.waiting import until
 
 OTHER_VARIABLES = {
     "HEARTH_NAMESPACE",
@@ -74,7 +78,10 @@ def test_no_account_has_more_rights_or_less(installed: list[Document]) -> None:
     found = by_account | set(_grants([*objects(), *prerequisites()], {}))
     wanted = set(_grants(installed, dict.fromkeys(homes, NAMESPACE)))
     renamed = {(account, place, rule.replace(*OTHER_SECRETS)) for account, place, rule in found}
-    assert renamed == wanted
+    assert {grant for grant in renamed if grant[0] not in {account for account, _, _ in wanted}} == {
+        ("olm-operator-serviceaccount", NAMESPACE, _text(_rule_of_olm()))
+    }
+    assert {grant for grant in renamed if grant[0] != "olm-operator-serviceaccount"} == wanted
     assert len(wanted) > 90
 
 
@@ -94,6 +101,16 @@ def _grants(items: Iterable[Document], moved: dict[str, str]) -> Iterator[Grant]
         for subject in item["subjects"]:
             for rule in role.get("rules") or [role["aggregationRule"]]:
                 yield subject["name"], moved.get(namespace, namespace), _text(rule)
+
+
+def _rule_of_olm() -> Any:
+    accounts = {item["spec"]["template"]["spec"]["serviceAccountName"] for item in deployments()}
+    return {
+        "apiGroups": [""],
+        "resources": ["serviceaccounts"],
+        "resourceNames": sorted(accounts),
+        "verbs": ["use"],
+    }
 
 
 def _text(rule: Any) -> str:
@@ -134,3 +151,31 @@ async def test_an_api_server_accepts_it(server: Server, namespace: str, name: st
     path = resource.path(namespace=body["metadata"].get("namespace"))
     status, answer = await server("POST", path, body, dryRun="All", fieldValidation="Strict")
     assert status == 201 or answer.get("reason") == "AlreadyExists", answer.get("message")
+
+
+async def test_olm_may_deploy_the_operators(who: As, server: Server) -> None:  # noqa: F811
+    """A policy refuses a Deployment with an operator's account to who may not `use` it."""
+    account, home = "olm-operator-serviceaccount", "olm"
+    path = f"/apis/apps/v1/namespaces/{who.namespace}/deployments"
+
+    async def deploy(deployment: dict[str, Any]) -> tuple[int, str]:
+        body = {"metadata": {"name": deployment["name"]}, "spec": deployment["spec"]}
+        return await who(account, "POST", path, body, namespace=home, dryRun="All")
+
+    async def refused() -> bool:
+        return "ValidatingAdmissionPolicy" in (await deploy(deployments()[0]))[1]
+
+    async def accepted() -> bool:
+        return (await deploy(deployments()[0]))[0] == 201
+
+    await grant(server, who.namespace, account, EVERYTHING, home=home)
+    await until(refused, "no policy refuses it", pause=0.1)
+    for item in prerequisites():
+        if item["metadata"]["name"] == OLM_ROLE:
+            body = {**item, "metadata": {**item["metadata"], "namespace": who.namespace}}
+            resource = await served(server, body)
+            await server.apply(f"{resource.path(namespace=who.namespace)}/{OLM_ROLE}", body)
+    await until(accepted, "OLM may not use the account", pause=0.1)
+    for deployment in deployments():
+        status, message = await deploy(deployment)
+        assert status == 201, message

@@ -124,7 +124,14 @@ def test_an_operator_moves_with_its_account_and_rights() -> None:
     division = divided(_operator())
     assert [item["metadata"] for item in division.deployments] == [{"name": "cook", "namespace": NAMESPACE}]
     assert division.rights == {"cook": [{"verbs": ["get"]}]}
-    assert (division.bundled, division.prerequisites) == ([], [])
+    assert division.bundled == []
+    role, binding = division.prerequisites
+    (rule,) = role["rules"]
+    assert (rule["resourceNames"], rule["verbs"]) == (["cook"], ["use"]), "OLM makes the Deployment"
+    assert {subject["namespace"] for subject in binding["subjects"]} == {
+        "openshift-operator-lifecycle-manager",
+        "olm",
+    }
 
 
 def test_an_operator_whose_account_olm_would_not_make_is_refused() -> None:
