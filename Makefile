@@ -38,7 +38,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit store integration e2e test-setup test-clusters test-versions vm teardown lint format verify manifests lock release chart bench flakes fuzz mutants oracle screenshots \
+.PHONY: help demo test programs unit store integration e2e test-setup test-clusters test-versions vm teardown lint format verify manifests lock release chart bundle bench flakes fuzz mutants oracle screenshots \
         dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -191,6 +191,9 @@ manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, referen
 
 chart: programs ## Write charts/fournos again from the manifests
 	@$(PYTHON) -m dev.chart
+
+bundle: programs ## Write bundle/ again, the OLM bundle, from the manifests
+	@$(PYTHON) -m dev.olm
 
 screenshots: $(STAMP) ## Take the pictures of docs/web.md again
 	@$(PYTHON) -m tests.e2e.web.pictures

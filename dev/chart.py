@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
-
-import yaml
 
 from dev import resources
 from dev.chart_about import chart_yaml
 from dev.chart_templates import NAMESPACES, ChartObject, in_variants, templates
 from dev.chart_values import GENERAL, SystemValues, all_values, default, readme, schema_json, values_yaml
+from dev.examples import examples
+from dev.generated import differences, write
 from dev.image import ROOT
-from dev.release import CHART, documents
+from dev.release import CHART, Source, documents
 from dev.release_install import (
     LOCKS_NAMESPACE,
     SYSTEMS,
@@ -29,7 +27,7 @@ from dev.release_install import (
     with_names,
 )
 from devcluster import DevclusterError
-from fournos.app.parts import PARTS, kinds
+from fournos.app.parts import PARTS
 
 VALUES: Final = {
     "fournos": "jobs",
@@ -61,13 +59,6 @@ VARIANTS: Final = {
 """System → the kustomizations of which its values choose one, by the names that _helpers.tpl gives them."""
 IMPERSONATION: Final = "deploy/web-impersonation"
 """Objects beside those of any variant of the page."""
-EXAMPLES: Final = (
-    "samples/first-job.yaml",
-    "samples/cluster-lock.yaml",
-    "samples/appwrapper.yaml",
-    "samples/minicluster.yaml",
-)
-"""Files with an example of each kind."""
 _HERE: Final = {"psap-secrets": NAMESPACES["secrets"], LOCKS_NAMESPACE: NAMESPACES["jobs"]}
 """Namespaces of Hearth's files → those of the chart."""
 
@@ -81,7 +72,7 @@ def generated(tree: Path) -> dict[str, str]:
         objects += _in_variants(tree, name)
     values = all_values(_values(system, objects) for system in systems)
     return {
-        "Chart.yaml": _chart_yaml(tree),
+        "Chart.yaml": _chart_yaml(tree, objects),
         "values.yaml": values_yaml(values),
         "values.schema.json": schema_json(values),
         "README.md": readme(values),
@@ -132,33 +123,12 @@ def _values(system: System, objects: Iterable[ChartObject]) -> SystemValues:
     )
 
 
-def _chart_yaml(tree: Path) -> str:
-    version = str(tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
-    images = [f"{default(GENERAL, 'image.repository')}:{version}", default(GENERAL, "tests.image")]
-    definitions = [definition for definition, _ in kinds()]
-    ours = {definition.kind for definition in definitions}
-    samples = (yaml.safe_load_all((tree / name).read_text(encoding="utf-8")) for name in EXAMPLES)
-    examples = [document for sample in samples for document in sample if document["kind"] in ours]
-    return chart_yaml(version, definitions, examples, images)
-
-
-def differences(files: Mapping[str, str], folder: Path) -> list[str]:
-    """Returns the lines in which the files of the folder differ from these."""
-    lines: list[str] = []
-    for name, text in sorted(files.items()):
-        path = folder / name
-        there = path.read_text(encoding="utf-8") if path.exists() else ""
-        lines += difflib.unified_diff(
-            there.splitlines(), text.splitlines(), str(path), "generated", lineterm=""
-        )
-    return lines
-
-
-def write(files: Mapping[str, str], folder: Path) -> None:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+def _chart_yaml(tree: Path, objects: Iterable[ChartObject]) -> str:
+    source = Source(tree, 0)
+    crds = [item.document for item in objects if item.kind == "CustomResourceDefinition"]
+    return chart_yaml(
+        source.version, source.url, crds, examples(tree), [source.image, default(GENERAL, "tests.image")]
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

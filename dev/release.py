@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 
 from dev import release_chart
 from dev.go_tools import COSIGN, ensure
@@ -33,6 +34,8 @@ from devcluster.progress import Progress
 from devcluster.shell import run
 
 IMAGE = "quay.io/rh_perfscale/fournos"
+SUMMARY = "Benchmark jobs in a fair queue, on the right cluster, with a history"
+"""What catalogs say of the product."""
 CHART = Path("charts/fournos")
 COPIED = {"config/kueue-config.yaml": "kueue-config.yaml", "samples/first-job.yaml": "first-job.yaml"}
 SUMS = "SHA256SUMS"
@@ -51,8 +54,17 @@ class Source:
 
     @property
     def version(self) -> str:
-        with (self.tree / "pyproject.toml").open("rb") as file:
-            return str(tomllib.load(file)["project"]["version"])
+        return str(self._project["version"])
+
+    @property
+    def url(self) -> str:
+        """Of the repository of the sources."""
+        return str(self._project["urls"]["Repository"])
+
+    @property
+    def _project(self) -> dict[str, Any]:
+        project: dict[str, Any] = tomllib.loads((self.tree / "pyproject.toml").read_text("utf-8"))["project"]
+        return project
 
     @property
     def image(self) -> str:
@@ -99,12 +111,15 @@ def chart(source: Source, out: Path) -> None:
 
 def installs(source: Source, out: Path) -> None:
     """Writes install-SYSTEM.yaml for each system, and install.yaml for all of them."""
-    systems = {}
+    objects = by_system(source)
     for each in SYSTEMS:
-        objects = of_system(each, documents(source.tree, each), source.image)
-        _install(out / f"install-{each.name}.yaml", objects, f"{each.what}, {source.version}")
-        systems[each.name] = objects
-    _install(out / "install.yaml", of_all(systems), f"All of Fournos, {source.version}")
+        _install(out / f"install-{each.name}.yaml", objects[each.name], f"{each.what}, {source.version}")
+    _install(out / "install.yaml", of_all(objects), f"All of Fournos, {source.version}")
+
+
+def by_system(source: Source) -> dict[str, list[Document]]:
+    """Returns name of a system → its objects."""
+    return {each.name: of_system(each, documents(source.tree, each), source.image) for each in SYSTEMS}
 
 
 def documents(tree: Path, system: System) -> list[Document]:

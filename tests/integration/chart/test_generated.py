@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from dev.chart import VARIANTS, differences, generated
+from dev.chart import VARIANTS, generated
 from dev.chart_templates import KEPT, KEPT_KINDS
+from dev.generated import differences
 from dev.image import ROOT
-from dev.release import CHART, Source, documents
-from dev.release_install import SYSTEMS, Document, System, identity, of_all, of_system
+from dev.release import CHART, Source, by_system, documents
+from dev.release_install import Document, System, identity, of_all
 from fournos.app.parts import kinds
 from tests.integration.chart.conftest import Render, run
 
@@ -33,7 +34,7 @@ def test_helm_has_nothing_to_say(helm: Path) -> None:
 def test_the_default_is_the_install_file(render: Render) -> None:
     """Without the release's own namespace; what outlives the release says so."""
     source = Source(ROOT, 0)
-    installed = of_all({each.name: of_system(each, documents(ROOT, each), source.image) for each in SYSTEMS})
+    installed = of_all(by_system(source))
     wanted = {identity(item): item for item in installed}
     del wanted["", "Namespace", "", "fournos-operator"]
     rendered = render()

@@ -10,7 +10,7 @@ import yaml
 ROOT = Path(__file__).parents[3]
 CONTAINERFILES = sorted(
     path
-    for folder in (".", "dev/mock-resolve", "tests/fakes/flux")
+    for folder in (".", "bundle", "dev/mock-resolve", "tests/fakes/flux")
     for path in (ROOT / folder).glob("Containerfile*")
 )
 PULLED = re.compile(r"^(?:FROM|ARG BASE=) ?((?!docker\.io/local/)[\w.-]+\.\w+/\S+)", re.MULTILINE)
