@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,12 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from dev.go_tools import HELM, ensure
 from dev.image import BUILD, ROOT, operator_image
-from dev.release import Source, installs
+from dev.release import CHART, Source, installs
+from dev.release_chart import pack
 from dev.rollout import await_rollout
 from dev.setup import Where, prepare
 from devcluster import manifests
 from devcluster.progress import Progress
+from fournos import __version__
 from tests.e2e.hub import CLUSTER, Hub
 from tests.fakes.flux_image import flux_image
 
@@ -29,22 +34,47 @@ CLUSTERS = "hearth"
 BEFORE = ROOT / "tests" / "data" / "release-0.1.0"
 
 
+PAGE = ROOT / "docs" / "upgrade.md"
+
+
 @dataclass(frozen=True)
 class Release:
-    """A version: its install file, and the image that is in the cluster in place of the one that it names."""
+    """The install file of a version, with the image that is in the cluster for the one that it names."""
 
-    name: str
     text: str
     image: str
 
-    def install(self, hub: Hub) -> None:
-        """`kubectl apply -f install.yaml`; returns when all its operators have rolled out."""
-        hub.kubectl("apply", "-f", "-", stdin=self.text)
+    def await_rollouts(self, hub: Hub) -> None:
         for item in manifests.parse(self.text):
             if item["kind"] == "Deployment":
                 meta = item["metadata"]
-                in_namespace = Hub(hub.kubeconfig, meta["namespace"])
-                await_rollout(in_namespace.run, meta["name"], limit=180)
+                await_rollout(Hub(hub.kubeconfig, meta["namespace"]).run, meta["name"], limit=180)
+
+
+@dataclass(frozen=True)
+class Administrator:
+    """Who has the files of both releases in a folder, and runs the lines of docs/upgrade.md there."""
+
+    hub: Hub
+    folder: Path
+
+    def __call__(self, heading: str, *only: str) -> None:
+        """Runs the blocks below a heading; `only` are those that contain one of these words."""
+        section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+        blocks = re.findall(r"^```bash\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+        chosen = [block for block in blocks if any(word in block for word in only)] if only else blocks
+        assert chosen, f"docs/upgrade.md has nothing to run below {heading!r}"
+        for block in chosen:
+            done = subprocess.run(
+                ["bash", "-ec", block],
+                cwd=self.folder,
+                env={**os.environ, "KUBECONFIG": str(self.hub.kubeconfig)},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=400,
+            )
+            assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.fixture(scope="package")
@@ -66,7 +96,7 @@ def before() -> Release:
     assert done.returncode == 0, done.stderr
     image, _ = done.stdout.split()[-2:]
     text = (BEFORE / "install.yaml").read_text()
-    return Release("before", text.replace("quay.io/rh_perfscale/fournos:0.1.0", image), image)
+    return Release(text.replace("quay.io/rh_perfscale/fournos:0.1.0", image), image)
 
 
 def _unpack(commit: str, tree: Path) -> None:
@@ -84,7 +114,26 @@ def after(tmp_path_factory: pytest.TempPathFactory) -> Release:
     image, folder = operator_image(Progress()).tag, tmp_path_factory.mktemp("install")
     source = Source(ROOT, 0, image.rpartition(":")[0])
     installs(source, folder)
-    return Release("after", (folder / "install.yaml").read_text().replace(source.image, image), image)
+    return Release((folder / "install.yaml").read_text().replace(source.image, image), image)
+
+
+@pytest.fixture(scope="package")
+def administrator(
+    hub: Hub, before: Release, after: Release, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Administrator]:
+    folder = tmp_path_factory.mktemp("releases")
+    (folder / "install-0.1.0.yaml").write_text(before.text)
+    (folder / "install.yaml").write_text(after.text)
+    chart = Path(shutil.copytree(ROOT / CHART, folder / "chart"))
+    repository, _, tag = after.image.rpartition(":")
+    values = (chart / "values.yaml").read_text()
+    (chart / "values.yaml").write_text(values.replace("tag: ''", f"tag: {tag}"))
+    pack(chart, folder / f"fournos-{__version__}.tgz", made=0, repository=repository)
+    (folder / "bin").mkdir()
+    (folder / "bin" / "helm").symlink_to(ensure(HELM, Progress()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+        yield Administrator(hub, folder)
 
 
 @pytest.fixture(scope="package")
@@ -99,7 +148,6 @@ def hub(before: Release, after: Release) -> Iterator[Hub]:
         cluster.load(archive, progress=progress)
     hub = Hub(cluster.kubeconfig_path, WHERE.namespace, operator_namespace=WHERE.operator_namespace)
     yield hub
-    after.install(hub)
     for kind in ("fournosjobs", "appwrappers", "miniclusters"):
         hub.run("delete", kind, "--all", "--timeout=120s")
     hub.kubectl("delete", "fournosclusters", "--all", "-n", CLUSTERS, "--timeout=120s")

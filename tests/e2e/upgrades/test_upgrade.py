@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from devcluster.progress import Progress
-from tests.e2e.hub import Hub
-from tests.e2e.upgrades.conftest import CLUSTERS, Release
+from tests.e2e.hub import TERMINAL, Hub
+from tests.e2e.upgrades.conftest import CLUSTERS, Administrator, Release
 from tests.fakes.flux_image import flux_image
 
 BUSYBOX = "docker.io/library/busybox:1.36"
@@ -100,13 +99,13 @@ class Work:
         }
 
     def made(self) -> dict[str, str]:
-        """Kind and name → UID of all that the operators made and that has not ended."""
-        ended = ("Succeeded", "Failed")
+        """Kind and name → UID of what the operators made for them, without pods that ended."""
         return {
             f"{kind}/{item['metadata']['name']}": item["metadata"]["uid"]
             for kind in MADE
             for item in self.hub.list(kind)
-            if item.get("status", {}).get("phase") not in ended
+            if item.get("status", {}).get("phase") not in TERMINAL
+            and not item["metadata"]["name"].startswith(("new-", "fournos-"))
         }
 
     def locked(self) -> bool:
@@ -115,9 +114,10 @@ class Work:
 
 
 @pytest.fixture(scope="module")
-def work(hub: Hub, before: Release) -> Iterator[Work]:
+def work(hub: Hub, administrator: Administrator, before: Release) -> Work:
     """A job in each phase, a lock, an AppWrapper and a MiniCluster under the release before."""
-    before.install(hub)
+    hub.kubectl("apply", "-f", str(administrator.folder / "install-0.1.0.yaml"))
+    before.await_rollouts(hub)
     work = Work(hub)
     hub.apply(*PIPELINES, WRAPPER, minicluster())
     hub.apply(LOCKED, namespace=CLUSTERS)
@@ -135,30 +135,44 @@ def work(hub: Hub, before: Release) -> Iterator[Work]:
     hub.until(lambda: work.phases()["miniclusters/flux"] == "Ready", lambda: str(work.phases()))
     hub.until(work.locked, lambda: "cluster-3 is not locked")
     hub.until(lambda: _pods_run(hub), lambda: "a pod does not run", timeout=120)
-    yield work
+    return work
 
 
 def _pods_run(hub: Hub) -> bool:
     return all(pod["status"]["phase"] in ("Running", "Succeeded") for pod in hub.list("pods"))
 
 
-@pytest.mark.parametrize("to", ["after", "before"])
-def test_what_is_under_way_goes_on(to: str, work: Work, request: pytest.FixtureRequest) -> None:
-    release: Release = request.getfixturevalue(to)
+def test_to_this_version(work: Work, administrator: Administrator, after: Release) -> None:
     phases, made = work.phases(), work.made()
+    administrator("From 0.1.0", "kubectl apply", "kubectl delete")
+    goes_on(work, after, phases, made)
+    assert not work.hub.exists("deployment", "fournos"), "the operator of 0.1.0 is still there"
+
+
+def test_and_back(work: Work, administrator: Administrator, before: Release) -> None:
+    phases, made = work.phases(), work.made()
+    administrator("Back to 0.1.0")
+    goes_on(work, before, phases, made)
+
+
+def test_and_to_this_version_by_helm(work: Work, administrator: Administrator, after: Release) -> None:
+    phases, made = work.phases(), work.made()
+    administrator("From 0.1.0", "helm install", "kubectl delete")
+    goes_on(work, after, phases, made)
+
+
+def goes_on(work: Work, release: Release, phases: dict[str, str], made: dict[str, str]) -> None:
+    """What was under way is as it was, after a new job from its start to its end."""
     assert phases["fournosjobs/running"] == "Running" and phases["fournosjobs/waiting"] == "Pending"
-    release.install(work.hub)
-    # A job from its start to its end: each operator has read what there is.
-    work.submit(f"new-{to}", "brief", "cluster-1")
-    work.hub.wait(f"new-{to}", ["Succeeded"], timeout=120)
+    release.await_rollouts(work.hub)
+    name = work.submit(f"new-{len(phases)}", "brief", "cluster-1")
+    work.hub.wait(name, ["Succeeded"], timeout=120)
     assert work.phases().items() >= phases.items()
-    assert {name: uid for name, uid in work.made().items() if f"new-{to}" not in name} == made
-    assert work.locked()
+    assert work.made() == made and work.locked()
 
 
-def test_what_began_before_ends_after(work: Work, after: Release) -> None:
-    """The third change; the queue moves on when the running job is stopped, and each thing ends."""
-    after.install(work.hub)
+def test_what_began_before_ends_after(work: Work) -> None:
+    """The queue moves on when the running job is stopped, and each thing ends."""
     work.hub.shutdown("running", "Stop")
     assert work.hub.wait("running")["phase"] == "Stopped"
     assert work.hub.wait("waiting")["phase"] == "Succeeded"
