@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from fournos.client import AsyncClient as AsyncClient
     from fournos.client import Client as Client
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["AsyncClient", "Client", "__version__"]
 
 

@@ -14,6 +14,7 @@ from dev.release import ROOT, Source, artifacts
 from dev.release_install import SYSTEMS, missing_namespaces
 from devcluster import manifests
 from devcluster.existing import kubectl_program
+from fournos import __version__
 
 _NOT_SOURCE = (".git", ".venv", "build", "dist", ".*_cache", "__pycache__", ".hypothesis", "*.egg-info")
 MADE = 1_700_000_000
@@ -50,7 +51,7 @@ def test_a_second_release_is_the_same_bytes(released: Path, tmp_path: Path) -> N
     assert {f"install-{system.name}.yaml" for system in SYSTEMS} <= set(names)
     suffixes = {"".join(Path(name).suffixes[-2:]) for name in names}
     assert {".cdx.json", ".tar.gz"} <= suffixes and any(name.endswith(".whl") for name in names)
-    assert {"fournos-0.1.0.tgz", "fournos-0.1.0-chart.cdx.json"} <= set(names)
+    assert {f"fournos-{__version__}.tgz", f"fournos-{__version__}-chart.cdx.json"} <= set(names)
     differ = [name for name in names if (released / name).read_bytes() != (again / name).read_bytes()]
     assert differ == []
 
@@ -65,7 +66,7 @@ def test_every_install_file_is_whole(released: Path) -> None:
             if item["kind"] == "Deployment"
             for container in item["spec"]["template"]["spec"]["containers"]
         ]
-        assert images and all(image.endswith(":0.1.0") for image in images), path.name
+        assert images and all(image.endswith(f":{__version__}") for image in images), path.name
         named = {(item["kind"], item["metadata"]["name"]) for item in found}
         for item in found:
             if role := item.get("roleRef"):
