@@ -42,8 +42,8 @@ def commands(workflow: dict[Any, Any]) -> Iterator[str]:
         yield from lines
 
 
-def test_lint_tests_the_image_and_the_night_have_one_each() -> None:
-    assert [path.name for path in FOUND] == ["image.yml", "lint.yml", "nightly.yml", "tests.yml"]
+def test_lint_tests_the_image_the_site_and_the_night_have_one_each() -> None:
+    assert [path.name for path in FOUND] == ["docs.yml", "image.yml", "lint.yml", "nightly.yml", "tests.yml"]
 
 
 @pytest.mark.parametrize("name", [path.name for path in FOUND])
@@ -53,6 +53,8 @@ def test_a_workflow_is_whole(name: str) -> None:
     assert workflow["permissions"] == {"contents": "read"}
     if name == "nightly.yml":
         assert set(triggers(workflow)) == {"schedule", "workflow_dispatch"}
+    elif name == "docs.yml":
+        assert triggers(workflow) == {"push": {"branches": ["main"]}, "workflow_dispatch": None}
     else:
         assert triggers(workflow)["push"]["branches"] == ["main"]
         assert "pull_request" in triggers(workflow)
@@ -117,3 +119,12 @@ def test_every_night_a_machine_with_its_own_kernel_is_set_up_and_its_log_is_kept
     assert [step["run"] for step in job["steps"] if step.get("run", "").startswith("make")] == ["make vm"]
     assert job["steps"][-1]["if"] == "always()"
     assert job["steps"][-1]["with"]["path"] == "build/vm/*.log"
+
+
+def test_the_site_that_is_published_is_the_one_that_was_checked() -> None:
+    build, publish = read("docs.yml")["jobs"].values()
+    assert build["steps"][-2] == {"run": "make verify"}
+    site = re.findall(r"^site_dir: (.+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert site == [build["steps"][-1]["with"]["path"]]
+    assert publish["needs"] == "build"
+    assert publish["permissions"] == {"pages": "write", "id-token": "write"}
