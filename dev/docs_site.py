@@ -1,8 +1,7 @@
 """The hook of the documentation's site (mkdocs.yml): what MkDocs does not do by itself.
 
-A link that leaves docs/ works on GitHub; on the site it leads to the file in the repository, which
-must exist.
-A page loads nothing from other hosts. What is wrong is a warning, with which the build fails (`strict`).
+A link that leaves docs/ works on GitHub; on the site it leads to the file in the repository, which must
+exist. A page loads nothing from other hosts. What is wrong is a warning, and fails the build (`strict`).
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ _OUTWARD: Final = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]*)(?P<anchor>#[^)\s
 _LOADED: Final = re.compile(
     r'<(?:script|img|iframe)[^>]+src="(https?:[^"]+)|<link[^>]+stylesheet[^>]+"(https?:[^"]+)'
 )
+_FACTS: Final = 'data-md-component="source"'
+"""For this element the theme's script asks GitHub's API; docs_theme/partials/source.html is without it."""
 _log = get_plugin_logger("docs_site")
 
 
@@ -65,5 +66,6 @@ def to_repository(
 
 
 def loaded(html: str) -> list[str]:
-    """Returns the addresses on other hosts from which a page loads scripts, pictures, frames or styles."""
-    return [script or style for script, style in _LOADED.findall(html)]
+    """Returns the addresses on other hosts from which a page loads anything."""
+    facts = ["https://api.github.com"] if _FACTS in html else []
+    return facts + [script or style for script, style in _LOADED.findall(html)]

@@ -54,6 +54,7 @@ def test_a_link_to_what_the_repository_does_not_have_is_a_warning(root: Path) ->
         ('<img alt="x" src="http://x.test/a.png">', ["http://x.test/a.png"]),
         ('<link rel="stylesheet" href="https://fonts.test/css">', ["https://fonts.test/css"]),
         ('<link rel="canonical" href="https://site.test/">', []),
+        ('<a href="https://git.test/o/r" data-md-component="source">', ["https://api.github.com"]),
         ('<a href="https://site.test/">x</a><img src="../a.png">', []),
     ],
 )
