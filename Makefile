@@ -31,6 +31,10 @@ LANES = integration=tests/integration jobs=tests/e2e/jobs,tests/e2e/web \
 SETUP_LANES = bare=tests/e2e/bare \
   devcluster=tests/e2e/devcluster,tests/integration/multikueue,tests/integration/release
 
+# The notice is of the theme's successor; nothing is to be done before 2027.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs
+DOCS_ADDRESS ?= 127.0.0.1:8000
+
 DEV_CLUSTER   ?= fournos-dev
 DEV_NAMESPACE := $(or $(FOURNOS_NAMESPACE),fournos-local-dev)
 SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
@@ -38,7 +42,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit store integration e2e test-setup test-clusters test-versions vm teardown lint format verify manifests lock release chart bundle bench flakes fuzz mutants oracle screenshots \
+.PHONY: help demo test programs unit store integration e2e test-setup test-clusters test-versions vm teardown lint format verify docs manifests lock release chart bundle bench flakes fuzz mutants oracle screenshots \
         dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -156,12 +160,16 @@ format: $(STAMP) ## Format and fix what can be fixed
 	@$(PYTHON) -m ruff check --fix .
 	@$(PYTHON) -m ruff format .
 
-verify: $(STAMP) ## Generated files are what their sources say
-	@echo "==> verify: generated files"
+verify: $(STAMP) ## Generated files are what their sources say, links in docs/ lead somewhere
+	@echo "==> verify: generated files, and the links of docs/"
 	@$(PYTHON) -m fournos.app.generate --check
 	@$(PYTHON) -m fournos.cli.reference --check
 	@$(PYTHON) -m dev.client_reference --check
 	@$(PYTHON) -m dev.versions_page --check
+	@$(MKDOCS) build
+
+docs: $(STAMP) ## The documentation as a site on http://127.0.0.1:8000, renewed at every change (DOCS_ADDRESS: another one)
+	@$(MKDOCS) serve --dev-addr $(DOCS_ADDRESS)
 
 flakes: programs ## Repeat tests in changing orders under load: what fails now and then? (FLAKES_ARGS; hours)
 	@$(AROUND) -- $(PYTHON) -m dev.flakes $(FLAKES_ARGS)

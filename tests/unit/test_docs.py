@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pymdownx.slugs import slugify
 from typer.main import get_command
 
 from devcluster import manifests
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+ANCHOR = re.compile(r"\]\((?!https?:)([^)#]*)#([^)]+)\)")
 NAMED = re.compile(r"`((?:src|tests|dev|devcluster|bench)/[\w/]+\.py)(?:::(\w+))?`")
 """A file of Python, and a test in it."""
 
@@ -48,6 +50,22 @@ def test_an_example_would_be_accepted(document: Any) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_anchors_of_pages_outside_of_the_site_exist(page: Path) -> None:
+    """Those inside are checked by `mkdocs build`, with anchors made in the same way: GitHub's."""
+    anchor_of = slugify(case="lower")
+    for target, anchor in ANCHOR.findall(page.read_text(encoding="utf-8")):
+        text = (page.parent / target if target else page).read_text(encoding="utf-8")
+        headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        assert anchor in [anchor_of(heading, "-") for heading in headings], f"{target}#{anchor}"
+
+
+def test_each_decision_is_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = LINK.findall((folder / "README.md").read_text(encoding="utf-8"))
+    assert listed == sorted(path.name for path in folder.glob("0*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

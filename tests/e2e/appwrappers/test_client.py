@@ -9,7 +9,7 @@ from tests.documents import sections
 from tests.e2e.appwrappers.stories import Stories
 from tests.e2e.hub import ROOT
 
-PAGE = ROOT / "docs" / "client.md"
+PAGE = ROOT / "docs" / "client-kinds.md"
 
 
 def test_the_page_is_true(

@@ -1,4 +1,4 @@
-"""The client library on a real cluster: its page, executed, and what only a real cluster shows."""
+"""The client library on a real cluster: its pages, executed, and what only a real cluster shows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.e2e.jobs.test_lifecycle import pipeline
 from tests.waiting import blocking_until
 
 PAGE: Path = ROOT / "docs" / "client.md"
+KINDS: Path = ROOT / "docs" / "client-kinds.md"
 NOTEBOOK: Path = ROOT / "docs" / "notebooks" / "first-benchmark.ipynb"
 ELSEWHERE = frozenset({"AppWrappers", "MiniClusters"})
 """Sections that the tests of these systems execute."""
@@ -33,11 +34,16 @@ def client(environment: None) -> Iterator[Client]:
         yield found
 
 
-def test_the_page_is_true(environment: None, capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, object] = {}
-    for heading, blocks in sections(PAGE).items():
+def run(page: Path, names: dict[str, object]) -> None:
+    for heading, blocks in sections(page).items():
         for block in blocks if heading not in ELSEWHERE else ():
-            exec(compile(block, str(PAGE), "exec"), names)
+            exec(compile(block, str(page), "exec"), names)
+
+
+def test_the_pages_are_true(environment: None, capsys: pytest.CaptureFixture[str]) -> None:
+    run(PAGE, {})
+    with Client() as client:
+        run(KINDS, {"client": client})
     out = capsys.readouterr().out
     assert "Succeeded cluster-1 1 x a100" in out
     assert "spec.hardware.gpuCount write at least 1" in out

@@ -180,7 +180,9 @@ def test_the_commands_of_our_own_readme(
     own: tuple[Hub, Path], operator_image_tag: str, tmp_path: Path
 ) -> None:
     """With other namespaces, in a copy of `deploy`: a Secret is used once its list has the jobs."""
-    deploy, verify = of_page("README.md", "On your cluster")
+    (install,) = of_page("README.md", "On your cluster")
+    deploy = install.partition("pip install")[0]
+    (verify,) = of_page("docs/install.md", "A target cluster")
     suffix = uuid.uuid4().hex[:6]
     jobs, secrets, operator = (f"readme-{suffix}-{name}" for name in ("jobs", "secrets", "operator"))
     hub = replace(own[0], namespace=jobs, secrets_namespace=secrets, operator_namespace=operator)

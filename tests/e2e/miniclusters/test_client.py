@@ -11,7 +11,7 @@ from tests.documents import sections
 from tests.e2e.hub import ROOT
 from tests.e2e.miniclusters.clusters import Clusters
 
-PAGE = ROOT / "docs" / "client.md"
+PAGE = ROOT / "docs" / "client-kinds.md"
 
 
 def test_the_page_is_true(

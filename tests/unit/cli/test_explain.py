@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -355,3 +356,30 @@ def test_no_cluster_takes_jobs() -> None:
     )
     busy = world(pending(), workload(), flavors=tainted("cluster-1"))
     assert verdict(busy) == "one should be admitted any moment: cluster-2 has what it asks for."
+
+
+def test_the_readme_shows_what_is_printed() -> None:
+    quota = {
+        "cluster-1": {"fournos/gpu-h200": (8, 2), "fournos/cluster-slot": (100, 100)},
+        "cluster-2": {"fournos/gpu-h200": (8, 0), "fournos/cluster-slot": (100, 0)},
+    }
+    refused = {
+        "type": "QuotaReserved",
+        "status": "False",
+        "reason": "Pending",
+        "message": "couldn't assign flavors to pod set launcher: insufficient unused quota for "
+        "fournos/cluster-slot in flavor cluster-1, 100 more needed",
+    }
+    asks = {"fournos/cluster-slot": "100", "fournos/gpu-h200": "2"}
+    api = world(
+        job("nightly-x7k2m", "Pending", spec={"hardware": {"gpuType": "h200", "gpuCount": 2}}),
+        workload("nightly-x7k2m", cluster="cluster-1", asks=asks, conditions=[refused]),
+        holder("load"),
+        queue=cluster_queue(quota),
+    )
+    result = Program(api)("explain", "nightly-x7k2m")
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    shown = readme.partition("$ fournos explain nightly-x7k2m\n")[2].partition("```")[0]
+    lines = [line for line in shown.splitlines() if line != "[…]"]
+    assert len(lines) >= 8
+    assert [line for line in map(str.rstrip, result.stdout.splitlines()) if line in lines] == lines

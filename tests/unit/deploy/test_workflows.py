@@ -45,8 +45,8 @@ def commands(workflow: dict[Any, Any]) -> Iterator[str]:
         yield from lines
 
 
-def test_lint_tests_the_image_a_release_and_the_night_have_one_each() -> None:
-    names = ["image.yml", "lint.yml", "nightly.yml", "release.yml", "tests.yml"]
+def test_lint_tests_the_image_the_site_a_release_and_the_night_have_one_each() -> None:
+    names = ["docs.yml", "image.yml", "lint.yml", "nightly.yml", "release.yml", "tests.yml"]
     assert [path.name for path in FOUND] == names
 
 
@@ -59,6 +59,8 @@ def test_a_workflow_is_whole(name: str) -> None:
         assert set(triggers(workflow)) == {"schedule", "workflow_dispatch"}
     elif name == "release.yml":
         assert triggers(workflow) == {"push": {"tags": ["v*"]}}
+    elif name == "docs.yml":
+        assert triggers(workflow) == {"push": {"branches": ["main"]}, "workflow_dispatch": None}
     else:
         assert triggers(workflow)["push"]["branches"] == ["main"]
         assert "pull_request" in triggers(workflow)
@@ -126,6 +128,7 @@ RIGHTS = {
     ("image.yml", "push"): SIGNS,
     ("release.yml", "make"): SIGNS,
     ("release.yml", "publish"): {"contents": "write"},
+    ("docs.yml", "publish"): {"pages": "write", "id-token": "write"},
 }
 """The jobs that have more rights than to read the sources."""
 
@@ -187,3 +190,11 @@ def test_the_documented_identity_is_that_of_our_workflow_for_a_tag_and_no_other(
         f"https://example.com/{repository}{release}/tags/v1.2.3",
     ):
         assert not re.search(pattern, other), other
+
+
+def test_the_site_that_is_published_is_the_one_that_was_checked() -> None:
+    build, publish = read("docs.yml")["jobs"].values()
+    assert build["steps"][-2] == {"run": "make verify"}
+    site = re.findall(r"^site_dir: (.+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert site == [build["steps"][-1]["with"]["path"]]
+    assert publish["needs"] == "build"
