@@ -62,6 +62,8 @@ LOCKED = {
     "metadata": {"name": "cluster-3", "namespace": CLUSTERS},
     "spec": {"kubeconfigSecret": "kubeconfig-cluster-3", "owner": "perf-team"},
 }
+OTHERS = ("new-", "fournos-", "affinity-assistant-")
+"""What names of other things begin with: new jobs, the operator's pods, Tekton's pods of volumes."""
 MADE = ("pipelineruns", "workloads.kueue.x-k8s.io", "pods", "jobs.batch")
 
 
@@ -105,7 +107,7 @@ class Work:
             for kind in MADE
             for item in self.hub.list(kind)
             if item.get("status", {}).get("phase") not in TERMINAL
-            and not item["metadata"]["name"].startswith(("new-", "fournos-"))
+            and not item["metadata"]["name"].startswith(OTHERS)
         }
 
     def locked(self) -> bool:
