@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,23 @@ def test_argo_cd_deploys_all_but_multikueues_manager(render: Render) -> None:
         "fournos-web",
     }
     assert "ServiceMonitor" in kinds(rendered)
+
+
+def test_the_pages_example_is_a_team_s(render: Render) -> None:
+    page = (ROOT / "docs" / "install.md").read_text()
+    (example,) = re.findall(r"```yaml\n(# values\.yaml\n.*?)```", page, re.DOTALL)
+    values = yaml.safe_load(example)
+    rendered = render(*(f"{name}={json.dumps(value)}" for name, value in values.items()))
+    history = deployment(rendered, "fournos-history")
+    assert history["replicas"] == 2 and "PersistentVolumeClaim" not in kinds(rendered)
+    (container,) = history["template"]["spec"]["containers"]
+    secrets = {entry.get("valueFrom", {}).get("secretKeyRef", {}).get("name") for entry in container["env"]}
+    assert {"fournos-history-database", "fournos-history-s3"} <= secrets
+    page_settings = variables(deployment(rendered, "fournos-web"))
+    file = Path(page_settings["FOURNOS_WEB_OIDC_CLIENT_SECRET_FILE"])
+    (page_container,) = deployment(rendered, "fournos-web")["template"]["spec"]["containers"]
+    assert str(file.parent) in {mount["mountPath"] for mount in page_container["volumeMounts"]}
+    assert "Ingress" in kinds(rendered)
 
 
 def test_switches(render: Render) -> None:
