@@ -156,6 +156,8 @@ def _choose_pods(deployment: Document, values: str, expressions: _Expressions) -
         for entry in (*container.get("env", ()), *implied)
     ]
     container["env"].append(expressions.token(f"settings:{values}.settings"))
+    if "fsGroup" in pod["securityContext"]:
+        pod["securityContext"]["fsGroup"] = expressions.token(f"optional:{values}.fsGroup")
     for name in ("nodeSelector", "tolerations", "affinity"):
         pod[name] = expressions.token(f"optional:{values}.{name}")
     pod["imagePullSecrets"] = expressions.token("optional:.Values.image.pullSecrets")

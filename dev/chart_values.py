@@ -95,6 +95,12 @@ OF_ONE: Final[Mapping[str, Sequence[Value]]] = {
         ),
         Value("storage.size", "10Gi", _FULL, "Of the volume, which stays when the release is removed."),
         Value("storage.className", "", _TEXT, "Empty: the default StorageClass."),
+        Value(
+            "fsGroup",
+            65532,
+            {"type": ["integer", "null"]},
+            "Group that may write to the volume; null where the platform chooses one, as OpenShift does.",
+        ),
     ),
     "web": (
         Value("host", "", _TEXT, "The name by which people reach the page, for Ingress and Route."),

@@ -98,13 +98,15 @@ def test_values_reach_the_deployment(render: Render) -> None:
 def test_what_a_team_changes_of_history_and_page(render: Render) -> None:
     rendered = render(
         *only("history", "web"),
-        'history={"storage": {"size": "1Ti", "className": "fast"}, "enabled": true}',
+        'history={"storage": {"size": "1Ti", "className": "fast"}, "enabled": true, "fsGroup": null}',
         'web={"host": "ovens.test", "enabled": true, "impersonation": {"enabled": true, "groups": ["a:b"]}}',
         'web.ingress={"enabled": true, "className": "contour", "annotations": {"x/y": "z"}}',
         'web.ingress.tlsSecret="c"',
         'web.settings={"FOURNOS_WEB_PROXIES": 2}',
     )
     (claim,) = (item["spec"] for item in _of(rendered, "PersistentVolumeClaim"))
+    security = deployment(rendered, "fournos-history")["template"]["spec"]["securityContext"]
+    assert "fsGroup" not in security
     assert (claim["storageClassName"], claim["resources"]["requests"]["storage"]) == ("fast", "1Ti")
     (ingress,) = _of(rendered, "Ingress")
     assert ingress["metadata"]["annotations"] == {"x/y": "z"}
