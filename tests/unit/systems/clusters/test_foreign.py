@@ -7,7 +7,7 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import QUEUE, SLOT, cluster, condition_of, foreign, hub, quotas
 from tests.unit.systems.clusters.test_lifecycle import FOREIGN, deleted, one, owned, scenario
-from tests.world.harness import Scenario, run
+from tests.world.harness import Scenario, in_order, run
 from tests.world.server import Server
 
 
@@ -27,12 +27,8 @@ async def test_quota_that_kueue_counts_for_another_namespace_keeps_a_deleted_clu
         status = {"flavorsReservation": reserved}
         server.patch(CLUSTER_QUEUE, QUEUE, {"status": status}, subresource="status")
 
-    def begin(server: Server) -> None:
-        hub(server)
-        one(server)
-
     first, *others = actors.controllers()
-    story = Scenario(first, begin, others=others, script=(used, deleted), horizon=300.0)
+    story = Scenario(first, in_order(hub, one), others=others, script=(used, deleted), horizon=300.0)
     server = (await run(story)).server
     assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
     assert condition_of(server, "QuotaSynced") == ("False", "InUse")

@@ -6,7 +6,7 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import QUEUE, cluster, condition_of, edit, hub
 from tests.unit.systems.clusters.test_lifecycle import one
-from tests.world.harness import Scenario, run
+from tests.world.harness import Scenario, in_order, run
 from tests.world.server import Server
 
 
@@ -26,13 +26,11 @@ async def test_without_a_clusterqueue_its_name_and_setting_are_named() -> None:
 
 
 async def test_a_lock_without_an_operator_of_jobs_reports_it() -> None:
-    def begin(server: Server) -> None:
-        hub(server)
-        one(server)
-
     first, *others = actors.controllers()
     script = (lambda server: edit(server, owner="ann"),)
-    story = Scenario(first, begin, others=others, actors=[actors.kueue], script=script, horizon=100.0)
+    story = Scenario(
+        first, in_order(hub, one), others=others, actors=[actors.kueue], script=script, horizon=100.0
+    )
     server = (await run(story)).server
     assert condition_of(server, "Locked") == ("False", "Requested")
     expected = "waits for an operator of FournosJobs to queue psap-automation/cluster-lock-c1"
