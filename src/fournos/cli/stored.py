@@ -13,7 +13,7 @@ from rich.text import Text
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.output import table
 from fournos.client.history import AsyncHistory
-from fournos.client.history_requests import RawApi
+from fournos.engine.kube.paths import Paths
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.errors import FournosError
 from fournos.insight.values import between, one_line
@@ -40,7 +40,7 @@ RunArgument = Annotated[
 
 def history_of(session: CliSession, *, all_clusters: bool = False) -> AsyncHistory:
     """Returns the history of the session's cluster, for its namespace."""
-    return AsyncHistory(cast(RawApi, session.api), session.namespace, all_clusters=all_clusters)
+    return AsyncHistory(cast(Paths, session.api), session.namespace, all_clusters=all_clusters)
 
 
 async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list[str]:

@@ -97,9 +97,9 @@ class ClientConnection:
     def history(self) -> AsyncHistory:
         """The runs that are over or under way, with their results and artifacts, also when they are gone."""
         from fournos.client.history import AsyncHistory
-        from fournos.client.history_requests import RawApi
+        from fournos.engine.kube.paths import Paths
 
-        return AsyncHistory(cast(RawApi, self.api), self.namespace, patience=self._patience)
+        return AsyncHistory(cast(Paths, self.api), self.namespace, patience=self._patience)
 
     def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
         """Connects to the worker of a dispatched job, to read logs; see `fournos.insight.workers`."""
