@@ -1,4 +1,4 @@
-"""What is pinned: images by digest, which Dependabot looks at, and a second set of versions with its tests."""
+"""What is pinned: images by digest, which Dependabot looks at; the second set of versions has its tests."""
 
 from __future__ import annotations
 
