@@ -16,6 +16,7 @@ from fournos.client.errors import (
     NoHistoryError,
 )
 from fournos.client.retries import PATIENCE, repeated
+from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError
 from fournos.engine.kube.paths import Paths
 from fournos.engine.kube.resource import Obj
@@ -31,10 +32,13 @@ class HistoryRequests:
     """Base of the parts of `AsyncHistory`."""
 
     def __init__(
-        self, api: Paths, namespace: str, *, patience: float = PATIENCE, all_clusters: bool = False
+        self, api: Api | Paths, namespace: str, *, patience: float = PATIENCE, all_clusters: bool = False
     ) -> None:
-        """`all_clusters`: reads reach the runs of other clusters in the same database, too."""
-        self._api = api
+        """`api` is a client, which takes paths, too.
+
+        `all_clusters`: reads reach the runs of other clusters in the same database, too.
+        """
+        self._api = cast(Paths, api)
         self._patience = patience
         self._all_clusters = all_clusters
         self.namespace = namespace
