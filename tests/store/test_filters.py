@@ -14,9 +14,9 @@ from sqlalchemy import text
 from fournos.history.records import Page, Query, Record, Run
 from fournos.history.store import HistoryStore, query_plan
 from fournos.history.store.index_scans import QueryFilters
-from fournos.history.store.pages import page_statement
 from fournos.history.store.query_plan import Planner, QueryPlan
 from fournos.history.store.schema import runs
+from fournos.history.store.search import page_statement
 from fournos.history.store.text import folded
 from tests.history import a_run, at, everything
 

@@ -26,6 +26,16 @@ Invariant = Callable[[Server], None]
 """Asserts; checked after every pass and every round of the actors that changed something."""
 
 
+def in_order(*actions: Action) -> Action:
+    """Returns the action that is all of these, such as a setup on top of another."""
+
+    def act(server: Server) -> None:
+        for action in actions:
+            action(server)
+
+    return act
+
+
 Moment = tuple[int, float]
 """The version of the server, and its time."""
 

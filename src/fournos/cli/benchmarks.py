@@ -26,6 +26,16 @@ _SHOWN = 12
 _KPIS = 3
 """KPIs of a benchmark that the table shows, those that ask for somebody first."""
 
+OwnersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--owner",
+        metavar="NAME",
+        help="Only those whose newest run is of NAME.",
+        autocompletion=complete_owner,
+    ),
+]
+
 
 class Shown(StrEnum):
     """Which benchmarks are shown."""
@@ -42,15 +52,7 @@ class BenchmarksFailure(StrEnum):
 
 async def benchmarks(
     cli: Cli,
-    owners: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--owner",
-            metavar="NAME",
-            help="Only those whose newest run is of NAME.",
-            autocompletion=complete_owner,
-        ),
-    ] = None,
+    owners: OwnersOption = None,
     mine: Annotated[bool, typer.Option("--mine", "-m", help="Only those whose newest run is yours.")] = False,
     show: Annotated[
         Shown | None,

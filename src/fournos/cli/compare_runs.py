@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from fournos.cli.find import KpiOption
 from fournos.cli.options import AllClustersOption
 from fournos.cli.output import sparkline, table
 from fournos.cli.stored import RunArgument, history_of, selected
+
+if TYPE_CHECKING:
+    from fournos.history.api.trends import Trends
 
 
 class Form(StrEnum):
@@ -139,19 +142,8 @@ async def trend(
     elif not trends.series:
         cli.output.hint(f"{job} has no results that can be compared.")
     else:
-        rows = [
-            (
-                one.kpi_id,
-                " ".join(f"{name}={value}" for name, value in one.labels.items()) or "-",
-                str(len(one.points)),
-                f"{one.points[-1].value:g} {one.unit}".strip() if one.points else "-",
-                trends.state_of(one),
-                sparkline([point.value for point in one.points[-_SHOWN:]]),
-            )
-            for one in trends.series
-        ]
         header = ("KPI", "TEST", "RUNS", "NEWEST", "STATE", "TREND")
-        cli.output.lines(table(header, rows, width=cli.output.width))
+        cli.output.lines(table(header, _rows(trends), width=cli.output.width))
         for line in trends.summary:
             cli.output.say(line)
     if not cli.output.structured:
@@ -159,3 +151,18 @@ async def trend(
             cli.output.say(str(others))
     fails = {Open.REGRESSION: trends.regressed, Open.NEW_REGRESSION: trends.newly_regressed}
     return Exit.FAILED if fail_on and fails[fail_on] else Exit.OK
+
+
+def _rows(trends: Trends) -> list[tuple[str, ...]]:
+    """Returns a row for each series."""
+    return [
+        (
+            series.kpi_id,
+            " ".join(f"{name}={value}" for name, value in series.labels.items()) or "-",
+            str(len(series.points)),
+            f"{series.points[-1].value:g} {series.unit}".strip() if series.points else "-",
+            trends.state_of(series),
+            sparkline([point.value for point in series.points[-_SHOWN:]]),
+        )
+        for series in trends.series
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from typing import Annotated, Any, Final, cast
 
 import typer
@@ -30,6 +31,20 @@ from fournos.insight.workers import ManagerCluster, on_worker
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
 
+ResolverOption = Annotated[
+    bool,
+    typer.Option(
+        "--resolver", help="Only the resolve Job's log; it comes first anyway while the job is Resolving."
+    ),
+]
+TailOption = Annotated[
+    int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines of each container.")
+]
+AttemptOption = Annotated[
+    int | None,
+    typer.Option("--attempt", metavar="N", min=1, help="Of this attempt; default: the current one."),
+]
+
 
 async def logs(
     cli: Cli,
@@ -40,20 +55,9 @@ async def logs(
     task: Annotated[
         str | None, typer.Option("--task", "-t", metavar="TASK", help="Only this task of the Pipeline.")
     ] = None,
-    resolver: Annotated[
-        bool,
-        typer.Option(
-            "--resolver", help="Only the resolve Job's log; it comes first anyway while the job is Resolving."
-        ),
-    ] = False,
-    tail: Annotated[
-        int | None,
-        typer.Option("--tail", metavar="N", min=0, help="Only the last N lines of each container."),
-    ] = None,
-    attempt: Annotated[
-        int | None,
-        typer.Option("--attempt", metavar="N", min=1, help="Of this attempt; default: the current one."),
-    ] = None,
+    resolver: ResolverOption = False,
+    tail: TailOption = None,
+    attempt: AttemptOption = None,
     from_line: Annotated[
         int | None,
         typer.Option("--from-line", metavar="N", min=1, help="From line N on, as the history counts them."),
@@ -88,21 +92,18 @@ async def logs(
             await _first_error(printer, history, name, selection)
         elif from_line:
             await show(history.logs(name, first=from_line, follow=follow, **selection), printer)
-        else:
-
-            def stored(run: str) -> AsyncIterator[LogLine]:
-                return history.logs(run, tail=tail, **selection)
-
-            try:
-                job = await find_job(cli, session, name)
-            except Fail as missing:
-                await show(lines_or(missing, stored(name)), printer)
-                return
-            wanted = WantedLogs(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)
-            try:
-                await _of_pods(cli, session.api, job, wanted, printer, follow=follow, tail=tail)
-            except NoLogError as error:
-                await show(lines_or(error, stored(uid_of(job))), printer)
+            return
+        stored = partial(history.logs, tail=tail, **selection)
+        try:
+            job = await find_job(cli, session, name)
+        except Fail as missing:
+            await show(lines_or(missing, stored(name)), printer)
+            return
+        wanted = WantedLogs(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)
+        try:
+            await _of_pods(cli, session.api, job, wanted, printer, follow=follow, tail=tail)
+        except NoLogError as error:
+            await show(lines_or(error, stored(uid_of(job))), printer)
 
 
 def _refuse_contradictions(

@@ -17,8 +17,7 @@ from fournos.cli.plain_help import sub_app
 from fournos.engine.api.text import escaped
 from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import documents
-from fournos.insight.minicluster_render import entrypoint_file, objects_of
-from fournos.insight.miniclusters import accepted
+from fournos.insight.miniclusters import accepted, entrypoint_file, objects_of
 
 app = sub_app()
 install(app)

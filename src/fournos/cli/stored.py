@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -13,7 +13,6 @@ from rich.text import Text
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.output import table
 from fournos.client.history import AsyncHistory
-from fournos.client.history_requests import RawApi
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.errors import FournosError
 from fournos.insight.values import between, one_line
@@ -40,7 +39,7 @@ RunArgument = Annotated[
 
 def history_of(session: CliSession, *, all_clusters: bool = False) -> AsyncHistory:
     """Returns the history of the session's cluster, for its namespace."""
-    return AsyncHistory(cast(RawApi, session.api), session.namespace, all_clusters=all_clusters)
+    return AsyncHistory(session.api, session.namespace, all_clusters=all_clusters)
 
 
 async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.api.phase import OF_APPWRAPPERS
 from fournos.client.errors import ObjectFailed, typed
 from fournos.client.handles import AsyncWork
-from fournos.client.views import View
+from fournos.client.views import QueuedView
 from fournos.insight.values import spec_of, status_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _SUCCEEDED: Final = "Succeeded"
 _FAILED: Final = "Failed"
 
 
-class AppWrapperView(View):
+class AppWrapperView(QueuedView):
     """A typed view of an AppWrapper as last read; `raw` is the whole object."""
 
     @property
@@ -54,13 +54,6 @@ class AppWrapperView(View):
         from fournos.insight.appwrapper_reasons import why
 
         return why(self.raw)
-
-    @property
-    def queue_name(self) -> str:
-        """The LocalQueue; "" if the AppWrapper is not queued."""
-        from fournos.engine.queueing.podsets import queue_name
-
-        return queue_name(self.raw)
 
     @property
     def resets(self) -> int:

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakSet
 
 from fournos.client.errors import translated
@@ -97,9 +97,8 @@ class ClientConnection:
     def history(self) -> AsyncHistory:
         """The runs that are over or under way, with their results and artifacts, also when they are gone."""
         from fournos.client.history import AsyncHistory
-        from fournos.client.history_requests import RawApi
 
-        return AsyncHistory(cast(RawApi, self.api), self.namespace, patience=self._patience)
+        return AsyncHistory(self.api, self.namespace, patience=self._patience)
 
     def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
         """Connects to the worker of a dispatched job, to read logs; see `fournos.insight.workers`."""

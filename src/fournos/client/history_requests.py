@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import BinaryIO, Final, Protocol, TypeVar, cast
+from typing import Final, TypeVar, cast
 from urllib.parse import quote
 
 from fournos.client.errors import (
@@ -16,7 +16,9 @@ from fournos.client.errors import (
     NoHistoryError,
 )
 from fournos.client.retries import PATIENCE, repeated
+from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError
+from fournos.engine.kube.paths import Paths
 from fournos.engine.kube.resource import Obj
 from fournos.history.records import Run
 
@@ -26,31 +28,17 @@ _UNAVAILABLE: Final = 503
 _MEANT: Final = {429: HistoryBusyError, _UNAVAILABLE: HistoryUnavailableError, 507: HistoryFullError}
 
 
-class RawApi(Protocol):
-    """What of `fournos.engine.kube.client.Client` is needed here."""
-
-    async def raw(
-        self,
-        method: str,
-        path: str,
-        body: Obj | None = None,
-        *,
-        content: bytes | BinaryIO | None = None,
-        headers: Mapping[str, str] | None = None,
-        seconds: float | None = None,
-    ) -> bytes: ...
-
-    async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]: ...
-
-
 class HistoryRequests:
     """Base of the parts of `AsyncHistory`."""
 
     def __init__(
-        self, api: RawApi, namespace: str, *, patience: float = PATIENCE, all_clusters: bool = False
+        self, api: Api | Paths, namespace: str, *, patience: float = PATIENCE, all_clusters: bool = False
     ) -> None:
-        """`all_clusters`: reads reach the runs of other clusters in the same database, too."""
-        self._api = api
+        """`api` is a client, which takes paths, too.
+
+        `all_clusters`: reads reach the runs of other clusters in the same database, too.
+        """
+        self._api = cast(Paths, api)
         self._patience = patience
         self._all_clusters = all_clusters
         self.namespace = namespace

@@ -12,7 +12,7 @@ from fournos.api.phase import OF_MINICLUSTERS
 from fournos.client.errors import ObjectFailed, typed, typed_iterator
 from fournos.client.handles import PATIENCE, AsyncWork, Seconds
 from fournos.client.logs import LogLine, container_lines
-from fournos.client.views import View
+from fournos.client.views import QueuedView
 from fournos.insight.log_sources import LogSource
 from fournos.insight.values import between, spec_of, status_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fournos.api.minicluster import MiniClusterSpec, MiniClusterStatus
 
 
-class MiniClusterView(View):
+class MiniClusterView(QueuedView):
     """A typed view of a MiniCluster as last read; `raw` is the whole object."""
 
     @property
@@ -67,13 +67,6 @@ class MiniClusterView(View):
     def ready(self) -> int:
         """The number of pods whose broker is up."""
         return int(status_of(self.raw).get("ready") or 0)
-
-    @property
-    def queue_name(self) -> str:
-        """The LocalQueue; "" if the MiniCluster is not queued."""
-        from fournos.engine.queueing.podsets import queue_name
-
-        return queue_name(self.raw)
 
     def _facts(self, now: datetime) -> list[tuple[str, str]]:
         status = status_of(self.raw)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fournos.client.errors import FournosError, ObjectFailed, typed
 from fournos.client.handles import AsyncWork, HandleConnection
-from fournos.client.views import View
+from fournos.client.views import QueuedView
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.insight.values import one_line, phase_of, status_of
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fournos.systems.frameworks.queued import QueuedObject
 
 
-class ObjectView(View):
+class ObjectView(QueuedView):
     """A view of an object of any kind as last read; `raw` is the whole object."""
 
     _resource: Resource
@@ -28,13 +28,6 @@ class ObjectView(View):
     def kind(self) -> str:
         """The kind, such as PipelineRun."""
         return self._resource.kind
-
-    @property
-    def queue_name(self) -> str:
-        """The LocalQueue; "" if the object is not queued."""
-        from fournos.engine.queueing.podsets import queue_name
-
-        return queue_name(self.raw)
 
     @property
     def phase(self) -> str:

@@ -141,6 +141,17 @@ class View:
         return text(self)
 
 
+class QueuedView(View):
+    """A view of an object that a LocalQueue may admit."""
+
+    @property
+    def queue_name(self) -> str:
+        """The LocalQueue; "" if the object is not queued."""
+        from fournos.engine.queueing.podsets import queue_name
+
+        return queue_name(self.raw)
+
+
 class JobView(View):
     """A typed view of a job as last read; `raw` is the whole object."""
 

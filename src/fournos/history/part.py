@@ -42,12 +42,10 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     from fournos.history.api.tasks import api_tasks
     from fournos.history.estimates.predictor import live_estimator, predict_forever
     from fournos.history.recorder.database import DatabaseArchive
-    from fournos.history.store.patrol import watch_results
 
     archive = DatabaseArchive(settings.database_url)
     journals = {resource.kind: (resource, Journal()) for resource in settings.resources()}
     blobs = open_blobs(settings.blob_place)
-
     logs = _collector(settings, archive, blobs, clock, wake)
 
     live: list[Caches] = []
@@ -55,7 +53,6 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     estimator = live_estimator(live, archive.reading, clock, gpu_prefix=settings.gpu_resource_prefix)
     watched = [resource for resource, _ in journals.values()]
     first = FOURNOS_JOB if FOURNOS_JOB in watched else watched[0]
-
     wrote = partial(recorder_metrics.count, metrics)
 
     def serve(api: Client) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -68,9 +65,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
             flush_logs=logs.flush if logs is not None else None,
         )
         announcers = _announcers(settings, metrics, clock, api, objects)
-        changes = partial(
-            watch_results, archive.recording, metrics, clock, announcers, cluster=objects.cluster
-        )
+        changes = _changes(archive, announcers, metrics, clock, objects)
         return {"history-changes": changes, **api_tasks(api, settings, service, clock)}
 
     def refresh(manager: Manager) -> None:
@@ -119,6 +114,19 @@ async def _retention(
     limits = RetentionLimits.of(settings)
     interval = parse_duration(settings.retention_interval).total_seconds()
     await patrol(store, blobs, limits, metrics, clock, cluster=objects.cluster, interval=interval)
+
+
+def _changes(
+    archive: DatabaseArchive,
+    announcers: list[Announcer],
+    metrics: Metrics,
+    clock: Clock,
+    objects: LiveObjects,
+) -> Callable[[], Awaitable[None]]:
+    """Returns the task that looks for changes of results, and announces them."""
+    from fournos.history.store.patrol import watch_results
+
+    return partial(watch_results, archive.recording, metrics, clock, announcers, cluster=objects.cluster)
 
 
 def _announcers(

@@ -24,6 +24,16 @@ RUN_KINDS: Final = (PIPELINE_RUN, TASK_RUN)
 RESOURCES: Final = (WORKLOAD, JOB, PIPELINE_RUN, TASK_RUN, POD)
 
 
+def label_of(obj: Obj, name: str) -> str:
+    """Returns the value of a label; "" without it."""
+    return str((obj["metadata"].get("labels") or {}).get(name) or "")
+
+
+def task_of(obj: Obj) -> str:
+    """Returns the name of the task in its Pipeline, else that of the object."""
+    return label_of(obj, TASK_LABEL) or name_of(obj)
+
+
 @dataclass(frozen=True, slots=True)
 class Children:
     """The objects that a job owns, by kind.  Each tuple is sorted by age, the oldest first."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Obj
-from fournos.insight.children import TASK_LABEL, Children
+from fournos.insight.children import Children, task_of
 from fournos.insight.values import name_of, one_line, status_of
 
 
@@ -124,9 +124,9 @@ def _first_task(run: Obj, dependents: Children) -> Failure | None:
     if category is Category.BENCHMARK:
         cause = _of_steps(status_of(task).get("steps") or ()) or _said(pod, text or reason)
         category = _sign(cause) or category
-    labels = task["metadata"].get("labels") or {}
-    name = str(labels.get(TASK_LABEL) or name_of(task))
-    return Failure(category, cause or text or reason, name, str(status_of(task).get("podName") or ""))
+    return Failure(
+        category, cause or text or reason, task_of(task), str(status_of(task).get("podName") or "")
+    )
 
 
 def _of(task: Obj, run: Obj) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 from fournos.api.phase import BEFORE_RUN, NEW, UNQUEUED
 from fournos.engine.kube.resource import Key, Obj, key_of, owner_uids, uid_of
-from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children
+from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children, label_of, task_of
 from fournos.insight.errors import NoLogError
 from fournos.insight.values import created, name_of, phase_of, status_of
 from fournos.systems.jobs.names import attempt_name
@@ -58,12 +58,12 @@ def sources(job: Obj, dependents: Children, logs: WantedLogs) -> list[LogSource]
     if not logs.tasks:
         return found_sources
     run = _run_of(job, logs.attempt) if logs.attempt else str(status_of(job).get("pipelineRun") or "")
-    pods = [pod for pod in dependents.pods if run and _label(pod, RUN_LABEL) == run]
+    pods = [pod for pod in dependents.pods if run and label_of(pod, RUN_LABEL) == run]
     if logs.task:
-        pods = [pod for pod in pods if _label(pod, TASK_LABEL) == logs.task]
+        pods = [pod for pod in pods if label_of(pod, TASK_LABEL) == logs.task]
     pods.sort(key=lambda pod: (str(status_of(pod).get("startTime") or created(pod)), name_of(pod)))
     for pod in pods:
-        found_sources += _containers(pod, _label(pod, TASK_LABEL) or name_of(pod))
+        found_sources += _containers(pod, task_of(pod))
     return found_sources
 
 
@@ -71,10 +71,6 @@ def _run_of(job: Obj, attempt: int) -> str:
     attempts = status_of(job).get("attempts") or ()
     written = next((one.get("pipelineRun") for one in attempts if one["number"] == attempt), None)
     return str(written or attempt_name(name_of(job), attempt))
-
-
-def _label(obj: Obj, name: str) -> str:
-    return str((obj["metadata"].get("labels") or {}).get(name) or "")
 
 
 def _containers(pod: Obj, prefix: str) -> Iterable[LogSource]:
@@ -92,7 +88,7 @@ def nothing(job: Obj, dependents: Children, logs: WantedLogs) -> NoLogError:
     """Returns the error that explains why no log exists."""
     name, phase = name_of(job), phase_of(job)
     if logs.task:
-        tasks = sorted({_label(t, TASK_LABEL) for t in dependents.task_runs} - {""})
+        tasks = sorted({label_of(t, TASK_LABEL) for t in dependents.task_runs} - {""})
         if tasks and logs.task not in tasks:
             fix = f"tasks that have begun: {', '.join(tasks)}"
             return NoLogError(f"task {logs.task} of {name} has not begun", fix=fix)

@@ -1,9 +1,10 @@
-"""What is read of a MiniCluster: pods by rank, logs, sizes; and whether a manifest is accepted."""
+"""MiniClusters: pods by rank, logs, sizes; whether a manifest is accepted, and what is made of it."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.kinds import POD
@@ -14,8 +15,10 @@ from fournos.insight.errors import EndedError, FournosError, ManifestError, NoLo
 from fournos.insight.log_sources import LogSource
 from fournos.insight.source import Source
 from fournos.insight.values import created, name_of, status_of
-from fournos.systems.miniclusters import names
+from fournos.systems.miniclusters import build, curve, entrypoint, names
+from fournos.systems.miniclusters.cluster import cluster_of
 from fournos.systems.miniclusters.rules import check_manifest
+from fournos.systems.miniclusters.settings import MiniClusterSettings
 
 
 def phase_of(minicluster: Obj) -> str:
@@ -87,3 +90,28 @@ def accepted(minicluster: Mapping[str, Any], source: str) -> None:
         raise ManifestError(
             f"{source} would be refused:{lines}", fix="correct these fields and try again", violations=broken
         )
+
+
+_MADE_LATER: Final = "made by the operator"
+
+
+def entrypoint_file(minicluster: Obj, key: str) -> str:
+    """Returns one file of the entrypoint ConfigMap.  Raises FournosError if there is none of this name."""
+    data = entrypoint.data(cluster_of(minicluster, MiniClusterSettings()))
+    if key not in data:
+        raise FournosError(f"there is no {key}", fix="name one of " + ", ".join(data))
+    return data[key]
+
+
+def objects_of(minicluster: Obj, *, certificate: bool) -> list[Obj | str]:
+    """Returns the objects in the order in which they are made.
+
+    `certificate`: with a new certificate, so that they can be applied; else with a text in its place.
+    """
+    settings, lead = MiniClusterSettings(), names.lead(name_of(minicluster))
+    text = curve.certificate(secrets.token_bytes(curve.KEY_BYTES), host=lead) if certificate else _MADE_LATER
+    return [
+        build.certificate_secret(minicluster, settings, certificate=text),
+        build.headless_service(minicluster, settings),
+        *build.wanted(minicluster, settings),
+    ]

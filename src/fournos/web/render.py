@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from fournos.engine.api.times import parse_time
+from fournos.insight.values import count
 from fournos.web.assets import Assets
 from fournos.web.live.pieces import ROOT, Piece, Pieces, RenderedRows
 
@@ -73,7 +74,7 @@ class Renderer:
             "or_dash": or_dash,
             "cell": cell,
             "words": words,
-            "plural": plural,
+            "plural": count,
         }
         self._environment.globals["asset"] = assets.url
         self._rows = RenderedRows()
@@ -122,7 +123,3 @@ def words(value: object) -> Markup:
     if len(parts) < 2 or max(map(len, parts)) > _LONGEST_PART:
         return broken
     return Markup('<span class="words">{}</span>').format(broken)
-
-
-def plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

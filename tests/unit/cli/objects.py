@@ -9,6 +9,10 @@ from fournos.engine.api.times import format_time
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 NS = "bench"
+FLAVORS = [
+    {"metadata": {"name": name}, "spec": {"nodeLabels": {"fournos.dev/cluster": name}}}
+    for name in ("cluster-1", "cluster-2")
+]
 
 
 def ago(**length: float) -> str:

@@ -16,6 +16,7 @@ from fournos.insight.facts import in_line
 from fournos.insight.quota import Quotas
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import (
+    FLAVORS,
     ago,
     child,
     cluster_queue,
@@ -26,11 +27,6 @@ from tests.unit.cli.objects import (
     task_run,
     workload,
 )
-
-FLAVORS = [
-    {"metadata": {"name": name}, "spec": {"nodeLabels": {"fournos.dev/cluster": name}}}
-    for name in ("cluster-1", "cluster-2")
-]
 
 
 def world(*objects: Any, queue: Any = None, local: Any = None, flavors: Any = None) -> Api:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fournos.cli.keys import parse
+from fournos.cli.top import parse
 from fournos.cli.top_screen import HELP, ORDERS, Screen, body, chosen, furthest, lines, press
 from fournos.insight.overview import ClusterLine, GpuCounts, JobLine, Overview
 from tests.unit.cli.objects import NOW, ago

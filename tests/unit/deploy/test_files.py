@@ -46,15 +46,20 @@ def test_workflows_name_the_namespace_for_envsubst(path: Path) -> None:
     assert "$NAMESPACE/forge-core:latest" in path.read_text()
 
 
-def test_no_variable_of_a_service_is_taken_for_a_setting() -> None:
-    """The Service fournos-web gives its pods FOURNOS_WEB_PORT=tcp://…, and the page would not start."""
+def deployed() -> list[tuple[Path, dict[str, Any]]]:
+    """Returns the files and pods of our eight Deployments."""
     ours = [
         (path, deployment["spec"]["template"]["spec"])
         for path, deployment in everything("Deployment")
         if "serviceAccountName" in deployment["spec"]["template"]["spec"]
     ]
     assert len(ours) == 8
-    assert [str(path) for path, pod in ours if pod.get("enableServiceLinks") is not False] == []
+    return ours
+
+
+def test_no_variable_of_a_service_is_taken_for_a_setting() -> None:
+    """The Service fournos-web gives its pods FOURNOS_WEB_PORT=tcp://…, and the page would not start."""
+    assert [str(path) for path, pod in deployed() if pod.get("enableServiceLinks") is not False] == []
 
 
 def test_kustomize_has_every_rbac_file() -> None:
@@ -104,20 +109,25 @@ def test_the_resolver_may_read_and_patch_jobs_and_nothing_else() -> None:
     ]
 
 
+def test_the_deployments_are_hardened() -> None:
+    for _, pod in deployed():
+        (container,) = pod["containers"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
 @pytest.mark.parametrize(("name", "replicas"), [("fournos", 2), ("hearth", 1), ("fournos-multikueue", 2)])
-def test_the_deployments_are_hardened(name: str, replicas: int) -> None:
+def test_the_deployments_have_one_name_replicas_and_probes(name: str, replicas: int) -> None:
     (deployment,) = (found for _, found in everything("Deployment") if found["metadata"]["name"] == name)
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert deployment["spec"]["replicas"] == replicas
     assert pod["serviceAccountName"] == container["name"] == name
-    assert pod["securityContext"]["runAsNonRoot"] is True
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
 

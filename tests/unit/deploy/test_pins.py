@@ -1,13 +1,14 @@
-"""Images that are pulled to build ours are named by digest, and Dependabot looks at what is pinned."""
+"""What is pinned: images by digest, which Dependabot looks at; the second set of versions has its tests."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+import pytest
 import yaml
 
-ROOT = Path(__file__).parents[3]
+from dev.second_set import KUEUES_OWN, ROOT, WITH_PODS, WITHOUT_PODS
+
 CONTAINERFILES = sorted(
     path
     for folder in (".", "bundle", "dev/mock-resolve", "tests/fakes/flux")
@@ -40,3 +41,19 @@ def test_dependabot_looks_at_each_place_where_something_is_pinned() -> None:
     }
     modules = {("gomod", f"/{path.parent.relative_to(ROOT)}") for path in ROOT.glob("dev/go/*/go.mod")}
     assert folders == {("github-actions", "/"), ("docker", "/dev/mock-resolve"), *modules}
+
+
+@pytest.mark.parametrize("test", (*WITHOUT_PODS, *WITH_PODS))
+def test_a_chosen_test_exists(test: str) -> None:
+    file, _, function = test.partition("::")
+    assert f"def {function or 'test_'}" in (ROOT / file).read_text()
+
+
+def test_all_that_holds_for_an_older_kueue_alone_is_chosen() -> None:
+    """No other run has it."""
+    marked = {
+        f"{path.name}::{name}"
+        for path in (ROOT / "tests" / "integration" / "multikueue").glob("test_*.py")
+        for name in re.findall(r"^@BEFORE_019\nasync def (\w+)\(", path.read_text(), re.MULTILINE)
+    }
+    assert marked == set(KUEUES_OWN)

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devcluster import manifests
 from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.web.identity.members import CALLBACK
 from fournos.web.rights import SERVER
 from fournos.web.serving import CLOSING, watched
 from fournos.web.settings import WebSettings
+from tests.unit.deploy.folder import DEPLOY, container_of, files_of, kustomization_of, objects_of, variables
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
 OVERLAYS = ("web-ingress", "web-route", "web-impersonation")
 
 
-def objects(folder: str = "web") -> dict[tuple[str, str], dict[str, Any]]:
-    found = {}
-    for path in sorted((DEPLOY / folder).glob("*.yaml")):
-        for document in manifests.parse(path.read_text()):
-            if document and document["kind"] != "Kustomization":
-                found[document["kind"], document["metadata"]["name"]] = document
-    return found
-
-
 def environment(folder: str) -> dict[str, Any]:
-    (container,) = objects(folder)["Deployment", "fournos-web"]["spec"]["template"]["spec"]["containers"]
+    (container,) = objects_of(folder)["Deployment", "fournos-web"]["spec"]["template"]["spec"]["containers"]
     return {entry["name"]: entry.get("value") for entry in container["env"]}
 
 
 @pytest.mark.parametrize("folder", ["web", *OVERLAYS])
 def test_every_file_is_in_its_kustomization(folder: str) -> None:
-    (listed,) = manifests.parse((DEPLOY / folder / "kustomization.yaml").read_text())
+    listed = kustomization_of(folder)
     named = {*listed["resources"], *(patch["path"] for patch in listed.get("patches", ()))}
-    there = {path.name for path in (DEPLOY / folder).glob("*.yaml")} - {"kustomization.yaml"}
-    assert there == named - {"../web"}
+    assert files_of(folder) == named - {"../web"}
 
 
 def test_what_is_watched_may_be_watched() -> None:
@@ -54,35 +42,22 @@ def test_what_is_watched_may_be_watched() -> None:
     assert needed - granted == set()
 
 
-def test_the_deployment_is_configured_and_hardened() -> None:
-    found = objects()
-    deployment = found["Deployment", "fournos-web"]
-    pod = deployment["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert container["args"] == ["run", "--enable", "web"]
-    assert deployment["spec"]["replicas"] > 1
-    variables = {
-        f"{settings.model_config.get('env_prefix')}{name}".upper()
-        for settings in (WebSettings, MetricsSettings)
-        for name in settings.model_fields
-    }
+def test_the_deployment_is_configured() -> None:
+    found = objects_of("web")
+    classes = WebSettings, MetricsSettings
+    container = container_of(found, "fournos-web", "web", *classes)
+    assert found["Deployment", "fournos-web"]["spec"]["replicas"] > 1
     for folder in ("web", *OVERLAYS):
-        if ("Deployment", "fournos-web") in objects(folder):
-            assert set(environment(folder)) <= variables
+        if ("Deployment", "fournos-web") in objects_of(folder):
+            assert set(environment(folder)) <= variables(*classes)
     settings = WebSettings()
     assert settings.namespace == found["Namespace", "fournos-web"]["metadata"]["name"]
     assert {settings.certificate_secret, settings.session_secret} <= {name for _, name in found}
     assert {port["name"]: port["containerPort"] for port in container["ports"]}["https"] == settings.port
-    assert pod["securityContext"]["runAsNonRoot"] is True
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
 
 
 def test_replicas_are_spread_and_go_one_after_the_other() -> None:
-    found = objects()
+    found = objects_of("web")
     deployment, budget = found["Deployment", "fournos-web"], found["PodDisruptionBudget", "fournos-web"]
     pod, labels = deployment["spec"]["template"]["spec"], deployment["spec"]["selector"]["matchLabels"]
     assert budget["spec"]["selector"]["matchLabels"] == labels

@@ -22,22 +22,14 @@ from tests.unit.cli.objects import (
     child,
     cluster_queue,
     job,
-    local_queue,
     pod,
     run,
     task_run,
     workload,
 )
+from tests.unit.cli.test_explain import world
 
-FLAVORS = [
-    {"metadata": {"name": name}, "spec": {"nodeLabels": {"fournos.dev/cluster": name}}}
-    for name in ("cluster-1", "cluster-2")
-]
 RESERVED = [{"type": "QuotaReserved", "status": "True"}]
-
-
-def world(*objects: Any, queue: Any = None) -> Api:
-    return Api(*objects, queues=[local_queue()], cluster_queues=[queue or cluster_queue()], flavors=FLAVORS)
 
 
 def pending(**fields: Any) -> dict[str, Any]:

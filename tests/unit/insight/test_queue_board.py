@@ -7,8 +7,8 @@ from decimal import Decimal
 from fournos.engine.kube.resource import Key
 from fournos.insight.queue_board import bars, read, ways
 from tests.unit.cli.api import Api
-from tests.unit.cli.objects import NOW, NS, cluster_queue, job, local_queue, workload
-from tests.unit.cli.test_explain import FLAVORS, world
+from tests.unit.cli.objects import FLAVORS, NOW, NS, cluster_queue, job, local_queue, workload
+from tests.unit.cli.test_explain import world
 from tests.unit.cli.test_queue import controlled
 
 

@@ -11,8 +11,9 @@ from fournos.client.asynchronous import AsyncClient
 from fournos.engine.kube.resource import Resource
 from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
+from fournos.web.pages import submit
 from fournos.web.render import Renderer
-from fournos.web.routes import Call, Page
+from fournos.web.routes import Call, Page, ShownPage
 from fournos.web.site import Site
 from fournos.web.viewer import Right, Viewer
 from tests.unit.cli.api import Api
@@ -70,3 +71,10 @@ def text(html: str) -> str:
     return re.sub(
         r"\s+", " ", re.sub(r"<[^>]*>", " ", re.sub(r"<wbr>|</?span class=\"words\">", "", html))
     ).strip()
+
+
+async def preview(api: Api, form: dict[str, str]) -> tuple[int, str]:
+    """Returns the status and the page that a form to submit is answered with; nothing is written."""
+    answer = await submit.act(call(api), form)
+    assert isinstance(answer, ShownPage) and not api.writes
+    return answer.status, render(answer.page, answer.data)

@@ -1,12 +1,20 @@
-"""The style sheets: each class has one meaning, and colours stand in one file."""
+"""Static files: each class of the style sheets has one meaning, colours stand in one file.
+
+The files of other projects are what their packages contain, with their licenses.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import fournos.web
+from dev.vendor import FOLDERS
 from fournos.api.phase import Phase
 from fournos.web.assets import SHEET, Assets
 
@@ -44,3 +52,25 @@ def test_pages_load_all_sheets_as_one() -> None:
     )
     templates = "".join(path.read_text() for path in (STATIC.parent / "templates").iterdir())
     assert re.findall(r"asset\('([^']+\.css)'\)", templates) == [SHEET]
+
+
+folders = pytest.mark.parametrize("folder", FOLDERS, ids=("served", "tests"))
+
+
+@folders
+def test_each_file_is_the_published_one(folder: Path) -> None:
+    listed = json.loads((folder / "vendor.json").read_text())
+    there = {path.name for path in folder.iterdir()} - {"vendor.json"}
+    assert set(listed) == there
+    for name, entry in listed.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == entry["sha256"], name
+
+
+@folders
+def test_versions_and_licenses_are_those_of_the_list(folder: Path) -> None:
+    packages = FOLDERS[folder]
+    listed = json.loads((folder / "vendor.json").read_text())
+    found = {(one["package"], one["version"], one["license"]) for one in listed.values()}
+    assert found == {(one.name, one.version, one.license) for one in packages}
+    for package in packages:
+        assert f"{package.name}.LICENSE" in listed

@@ -8,32 +8,19 @@ from urllib.parse import quote
 
 from aiohttp import ClientError, web
 
-from fournos.engine.kube.resource import key_of, uid_of
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import BadRequestError, InvalidError, NotFoundError, TooManyRequestsError
 from fournos.history.api.routes import ApiCall, Route, written
-from fournos.history.api.runs import Which, found
+from fournos.history.api.runs import Which, found, written_run
 from fournos.history.artifacts.archive import CHUNK, NoRunError, UploadBusyError
 from fournos.history.artifacts.rules import Artifact, ArtifactError
-from fournos.history.records import Identity
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
 
 
-async def put_own(service: HistoryService, call: ApiCall) -> Artifact:
-    """Receives a file from a pod of the run."""
-    assert call.own is not None
-    identity = Identity(service.cluster, key_of(call.own).namespace, uid_of(call.own))
-    return await _receive(service, call, identity)
-
-
 async def put(service: HistoryService, call: ApiCall) -> Artifact:
-    return await _receive(service, call, (await found(service, call)).identity)
-
-
-async def _receive(service: HistoryService, call: ApiCall, identity: Identity) -> Artifact:
-    request = call.request
+    identity, request = await written_run(service, call), call.request
     assert request is not None
     size = request.content_length
     if size is None:
@@ -112,6 +99,6 @@ ROUTES: Final = (
     Route("PUT", _RUN + "/{path}", "putArtifact", "Store an artifact of a run",
           Access("update", "runs/artifacts"), put, Artifact, Which, tag="artifacts", stream=True, held=_HELD),
     Route("PUT", "/own/run/artifacts/{path}", "putOwnArtifact", "Store an artifact of the run that calls",
-          Access("update", "own/artifacts"), put_own, Artifact, tag="artifacts", own=True, stream=True,
+          Access("update", "own/artifacts"), put, Artifact, tag="artifacts", own=True, stream=True,
           held=_HELD),
 )  # fmt: skip

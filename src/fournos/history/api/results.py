@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 from aiohttp import web
 from pydantic import ConfigDict
 
-from fournos.engine.kube.resource import key_of, uid_of
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import (
     BadRequestError,
@@ -21,8 +20,8 @@ from fournos.history.api.errors import (
 )
 from fournos.history.api.parameters import Parameters, Text
 from fournos.history.api.routes import ApiCall, Route
-from fournos.history.api.runs import Which, found
-from fournos.history.records import WIRE, Identity
+from fournos.history.api.runs import Which, found, written_run
+from fournos.history.records import WIRE
 from fournos.history.results.check import CheckedResults, check
 from fournos.history.results.models import ResultRecord
 
@@ -93,19 +92,9 @@ class NamedFile(Which, FileName):
     """A file for a run that is named."""
 
 
-async def put_own(service: HistoryService, call: ApiCall) -> Received:
-    """Receives a file of results from a pod of the run."""
-    assert call.own is not None
-    identity = Identity(service.cluster, key_of(call.own).namespace, uid_of(call.own))
-    return await _receive(service, call, identity)
-
-
 async def put(service: HistoryService, call: ApiCall) -> Received:
-    return await _receive(service, call, (await found(service, call)).identity)
-
-
-async def _receive(service: HistoryService, call: ApiCall, identity: Identity) -> Received:
     """Stores all records of a file, or none: one that is not valid refuses the file."""
+    identity = await written_run(service, call)
     assert call.request is not None
     try:
         content = await call.request.read()
@@ -143,6 +132,6 @@ ROUTES: Final = (
     Route("POST", _RUN, "putResults", "Store a file of results of a run",
           Access("create", "runs/results"), put, Received, NamedFile, tag="results", stream=True),
     Route("POST", "/own/run/results", "putOwnResults", "Store a file of results of the run that calls",
-          Access("create", "own/results"), put_own, Received, FileName, tag="results", own=True,
+          Access("create", "own/results"), put, Received, FileName, tag="results", own=True,
           stream=True),
 )  # fmt: skip

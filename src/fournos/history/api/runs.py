@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
+from fournos.engine.kube.resource import key_of, uid_of
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import NotFoundError
 from fournos.history.api.models import Keep, RunDetail
 from fournos.history.api.parameters import RunFilter, Scoped, Text
 from fournos.history.api.routes import ApiCall, Route
-from fournos.history.records import Detail, Document, Page, Query, Run
+from fournos.history.records import Detail, Document, Identity, Page, Query, Run
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -30,6 +31,13 @@ class Which(Scoped):
 async def found(service: HistoryService, call: ApiCall) -> Run:
     """Returns the run of the path: by its UID, or the newest of its name.  Raises NotFoundError."""
     return await named(service, call, call.path["run"])
+
+
+async def written_run(service: HistoryService, call: ApiCall) -> Identity:
+    """Returns the run that gets what the call brings: the one that calls, or that of the path."""
+    if call.own is None:
+        return (await found(service, call)).identity
+    return Identity(service.cluster, key_of(call.own).namespace, uid_of(call.own))
 
 
 async def named(service: HistoryService, call: ApiCall, asked: str) -> Run:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fournos.engine.kube.resource import Obj, key_of, owner_uids, uid_of
 from fournos.history.logs.models import RESOLVER_ATTEMPT, StartedContainer
-from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children
+from fournos.insight.children import RUN_LABEL, Children, label_of, task_of
 from fournos.insight.log_sources import RESOLVER
 from fournos.insight.values import created, moment, name_of, spec_of, status_of
 from fournos.systems.jobs.names import ATTEMPT_LABEL
@@ -18,14 +18,14 @@ _STATES: Final = ("running", "terminated")
 def containers_of(children: Children) -> tuple[StartedContainer, ...]:
     """Returns the started containers of all attempts and of the resolver."""
     resolvers = frozenset(map(uid_of, children.resolve_jobs))
-    attempts = {name_of(run): _label(run, ATTEMPT_LABEL) for run in children.runs}
+    attempts = {name_of(run): label_of(run, ATTEMPT_LABEL) for run in children.runs}
     result: list[StartedContainer] = []
     for pod in children.pods:
         if owner_uids(pod) & resolvers:
             result += _started(pod, RESOLVER, RESOLVER_ATTEMPT)
         else:
-            number = attempts.get(_label(pod, RUN_LABEL)) or _label(pod, ATTEMPT_LABEL) or "1"
-            result += _started(pod, _label(pod, TASK_LABEL) or name_of(pod), int(number))
+            number = attempts.get(label_of(pod, RUN_LABEL)) or label_of(pod, ATTEMPT_LABEL) or "1"
+            result += _started(pod, task_of(pod), int(number))
     return tuple(result)
 
 
@@ -54,7 +54,3 @@ def _started(pod: Obj, task: str, attempt: int) -> Iterator[StartedContainer]:
             ended_at=(moment(state.get("finishedAt")) or began) if ended else None,
             exit_code=int(state.get("exitCode") or 0) if ended else None,
         )
-
-
-def _label(obj: Obj, name: str) -> str:
-    return str((obj["metadata"].get("labels") or {}).get(name) or "")

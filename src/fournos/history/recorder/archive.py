@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from fournos.engine.kube.api import Api
@@ -70,6 +70,63 @@ class Forget(Custom):
     identity: Identity
 
 
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """What the steps do, each by a method."""
+
+    archive: DatabaseArchive
+    journal: Journal
+    clock: Clock
+    wrote: Callable[[Record, bool], None]
+    logs: LogCollector | None
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def load_open(self, step: LoadOpen, api: Api) -> None:
+        async with self.loading:
+            if self.journal.since is not None:
+                return
+            records = [record async for record in self.archive.open_records(step.cluster, step.kind)]
+            self.journal.opened(records, self.clock.now())
+
+    async def load(self, step: Load, api: Api) -> None:
+        run = await self.archive.get(step.identity)
+        if run is None:
+            self.journal.missing(step.identity)
+            return
+        waits = await self.archive.waits(step.identity)
+        self.journal.put(StoredRun(run, waits, resumed=run.ending is Ending.OPEN))
+
+    async def write(self, step: Write, api: Api) -> None:
+        taken = await self.archive.record(step.record)
+        self.journal.written_at = step.record.run.observed_at
+        self.wrote(step.record, taken)
+        if step.gone:
+            self._forget_run(step.record.run.identity)
+        else:
+            quota = step.record.documents.get(Document.QUOTA) or {}
+            stored = StoredRun(step.record.run, step.record.waits, step.digest, step.versions, quota)
+            self.journal.put(stored)
+
+    async def compare(self, step: Compare, api: Api) -> None:
+        self.journal.compared(step.identity, await self.archive.suspected(step.identity))
+
+    async def remember(self, step: Remember, api: Api) -> None:
+        self.journal.remember(step.identity, step.waits, step.quota)
+
+    async def forget(self, step: Forget, api: Api) -> None:
+        self._forget_run(step.identity)
+
+    def _forget_run(self, identity: Identity) -> None:
+        self.journal.forget(identity)
+        if self.logs is not None:
+            self.logs.forget(identity.uid)
+
+    async def follow_logs(self, step: FollowLogs, api: Api) -> None:
+        assert self.logs is not None
+        # `Api` has no logs; the client that it is has.
+        self.logs.follow(step.key, step.identity, step.containers, cast("Client", api))
+
+
 def executors(
     archive: DatabaseArchive,
     journal: Journal,
@@ -78,58 +135,14 @@ def executors(
     logs: LogCollector | None = None,
 ) -> Mapping[type[Custom], Executor]:
     """Returns the executors; `wrote` is called with each record and whether the store took it."""
-    loading = asyncio.Lock()
-
-    async def load_open(step: LoadOpen, api: Api) -> None:
-        async with loading:
-            if journal.since is not None:
-                return
-            records = [record async for record in archive.open_records(step.cluster, step.kind)]
-            journal.opened(records, clock.now())
-
-    async def load(step: Load, api: Api) -> None:
-        run = await archive.get(step.identity)
-        if run is not None:
-            journal.put(StoredRun(run, await archive.waits(step.identity), resumed=run.ending is Ending.OPEN))
-        else:
-            journal.missing(step.identity)
-
-    async def write(step: Write, api: Api) -> None:
-        taken = await archive.record(step.record)
-        journal.written_at = step.record.run.observed_at
-        wrote(step.record, taken)
-        if step.gone:
-            forget_run(step.record.run.identity)
-        else:
-            quota = step.record.documents.get(Document.QUOTA) or {}
-            journal.put(StoredRun(step.record.run, step.record.waits, step.digest, step.versions, quota))
-
-    async def compare(step: Compare, api: Api) -> None:
-        journal.compared(step.identity, await archive.suspected(step.identity))
-
-    async def remember(step: Remember, api: Api) -> None:
-        journal.remember(step.identity, step.waits, step.quota)
-
-    async def forget(step: Forget, api: Api) -> None:
-        forget_run(step.identity)
-
-    def forget_run(identity: Identity) -> None:
-        journal.forget(identity)
-        if logs is not None:
-            logs.forget(identity.uid)
-
-    async def follow_logs(step: FollowLogs, api: Api) -> None:
-        assert logs is not None
-        # `Api` has no logs; the client that it is has.
-        logs.follow(step.key, step.identity, step.containers, cast("Client", api))
-
+    steps = _Steps(archive, journal, clock, wrote, logs)
     made: dict[type[Custom], Callable[..., Awaitable[None]]] = {
-        LoadOpen: load_open,
-        Load: load,
-        Write: write,
-        Compare: compare,
-        Remember: remember,
-        Forget: forget,
-        FollowLogs: follow_logs,
+        LoadOpen: steps.load_open,
+        Load: steps.load,
+        Write: steps.write,
+        Compare: steps.compare,
+        Remember: steps.remember,
+        Forget: steps.forget,
+        FollowLogs: steps.follow_logs,
     }
     return made

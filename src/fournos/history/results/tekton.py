@@ -10,8 +10,8 @@ from fournos.engine.kube.resource import Obj
 from fournos.history.results.check import CheckedResults, check, check_value
 from fournos.history.results.models import ResultRecord
 from fournos.history.results.problems import ResultProblem, shown
-from fournos.insight.children import TASK_LABEL
-from fournos.insight.values import name_of, status_of
+from fournos.insight.children import task_of
+from fournos.insight.values import status_of
 from fournos.systems.jobs.names import RESULT_NAME
 
 MAX_BYTES: Final = 256 * 1024
@@ -48,12 +48,8 @@ def tekton_results(run: Obj | None, task_runs: Iterable[Obj] = ()) -> CheckedRes
 
 def _origins(run: Obj | None, task_runs: Iterable[Obj]) -> list[tuple[str, Obj]]:
     """The objects that may have results: those of tasks first, as the Pipeline's are copies of them."""
-    found = [(f"task {_task(task_run)}", task_run) for task_run in task_runs]
+    found = [(f"task {task_of(task_run)}", task_run) for task_run in task_runs]
     return found + ([("pipeline", run)] if run else [])
-
-
-def _task(task_run: Obj) -> str:
-    return str((task_run["metadata"].get("labels") or {}).get(TASK_LABEL) or name_of(task_run))
 
 
 def _values(obj: Obj) -> list[Any]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, Select, func, select, union_all
 
-from fournos.history.records import Detail, Document, Page, Query
+from fournos.history.records import PAGE_MAX, Detail, Document, Page, Query
 from fournos.history.store import reads, rows
-from fournos.history.store.index_scans import cursor_of
-from fournos.history.store.pages import page_statement, require_valid
+from fournos.history.store.errors import StoreQueryError
+from fournos.history.store.index_scans import IndexScan, QueryFilters, cursor_of
 from fournos.history.store.query_plan import Planner, QueryPlan
+from fournos.history.store.rows import columns
 from fournos.history.store.schema import runs
 from fournos.history.store.text import indexed
 
@@ -86,3 +87,45 @@ class Search:
             return False
         first, last = connection.execute(_CLUSTERS).one()
         return bool(first == last == indexed(cluster))
+
+
+def require_valid(query: Query, dialect: str) -> None:
+    """Raises StoreQueryError for a size, times or a cursor that no page has."""
+    if not 1 <= query.limit <= PAGE_MAX:
+        raise StoreQueryError(f"limit: {query.limit} is not between 1 and {PAGE_MAX}")
+    QueryFilters(query, dialect)
+
+
+def page_statement(query: Query, dialect: str, plan: QueryPlan) -> Select[Any]:
+    """Returns the statement of a page's rows and one more if there is one within the bound of the plan.
+
+    Several values of the leading filter are read by one ordered scan each, and merged: the rows of an `IN`
+    would have to be sorted, however many they are.
+    """
+    keys = _positions(query, dialect, plan).subquery("page")
+    return (
+        select(*columns(dialect))
+        .join(keys, keys.c.id == runs.c.id)
+        .order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
+    )
+
+
+def _positions(query: Query, dialect: str, plan: QueryPlan) -> Select[Any]:
+    """Returns the statement of a page's positions: time and key."""
+    filters = QueryFilters(query, dialect)
+
+    def branch(scan: IndexScan) -> Select[Any]:
+        within = () if plan.until is None else (scan.time >= plan.until,)
+        return (
+            select(scan.time.label("submitted_at"), scan.number.label("id"))
+            .where(*scan.conditions, *within, *filters.conditions(scan, plan.leading))
+            .order_by(scan.time.desc(), scan.number.desc())
+            .limit(query.limit + 1)
+        )
+
+    branches = [branch(scan) for scan in filters.scans(plan.leading)]
+    if len(branches) == 1:
+        return branches[0]
+    merged = union_all(*(select(one.subquery()) for one in branches)).subquery()
+    in_order = select(merged).order_by(merged.c.submitted_at.desc(), merged.c.id.desc())
+    return in_order.limit(query.limit + 1)

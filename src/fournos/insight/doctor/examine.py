@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError
-from fournos.insight.doctor.clocks import check_clocks
+from fournos.engine.api.times import parse_time
+from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.insight.doctor.crds import check_crds
 from fournos.insight.doctor.facts import DoctorFacts, VaultHealth
 from fournos.insight.doctor.finding import DoctorFinding, Level, unreadable
 from fournos.insight.doctor.kueue import check_kueue
 from fournos.insight.doctor.needs import check_rights
-from fournos.insight.doctor.operators import check_operator
 from fournos.insight.doctor.queues import check_queues
 from fournos.insight.doctor.versions import check_versions
 from fournos.insight.doctor.webhooks import check_webhooks
+from fournos.insight.values import short, spec_of
 
 _VAULT: Final = {
     0: ("it does not answer", "check VAULT_ADDR and the network"),
@@ -85,3 +85,62 @@ def check_vault(health: VaultHealth) -> DoctorFinding:
         return DoctorFinding("Vault", health.address, Level.OK, "it answers")
     fix = "check VAULT_ADDR: the answer is not that of a Vault server"
     return DoctorFinding("Vault", health.address, Level.FAULT, f"it answered {health.status}", fix)
+
+
+_CLOCKS: Final = "Clocks"
+_NOTABLE: Final = timedelta(seconds=5)
+_LARGE: Final = timedelta(minutes=1)
+"""Tokens and certificates are valid from the second they are made: a larger difference gets them refused."""
+
+
+def check_clocks(facts: DoctorFacts) -> Iterator[DoctorFinding]:
+    """Compares the local clock with the API server's, whose header has whole seconds."""
+    what = "local clock"
+    if isinstance(facts.server_time, KubeError):
+        yield unreadable(_CLOCKS, what, facts.server_time)
+        return
+    if facts.server_time is None or facts.before is None or facts.after is None:
+        yield DoctorFinding(_CLOCKS, what, Level.UNKNOWN, "the API server's answer has no date")
+        return
+    early = facts.before - (facts.server_time + timedelta(seconds=1))
+    late = facts.server_time - facts.after
+    off = max(early, late, timedelta())
+    text = f"{short(off)} {'ahead of' if early > late else 'behind'} the API server's"
+    fix = "synchronize this machine's clock (NTP), or the API server's"
+    if off > _LARGE:
+        yield DoctorFinding(
+            _CLOCKS, what, Level.FAULT, f"{text}: tokens and certificates may be refused", fix
+        )
+    elif off > _NOTABLE:
+        yield DoctorFinding(
+            _CLOCKS, what, Level.WARNING, f"{text}: ages and durations are wrong by that", fix
+        )
+    else:
+        yield DoctorFinding(_CLOCKS, what, Level.OK, f"within {short(_NOTABLE)} of the API server's")
+
+
+_OPERATOR: Final = "Operator"
+_LATE: Final = timedelta(minutes=1)
+"""Several times what a Lease lasts: another replica would have taken it over."""
+
+
+def check_operator(facts: DoctorFacts, now: datetime) -> DoctorFinding:
+    """The Lease `fournos` lies in the namespace of the jobs, wherever the operator is deployed."""
+    namespace, lease = facts.place.namespace, facts.lease
+    what = f"jobs in {namespace}"
+    fix = f"start it: kubectl -n {namespace} get pods, or fournos run -n {namespace}"
+    if isinstance(lease, NotFoundError):
+        return DoctorFinding(
+            _OPERATOR, what, Level.FAULT, "no operator holds a Lease here: nothing is processed", fix
+        )
+    if lease is None or isinstance(lease, KubeError):
+        return unreadable(_OPERATOR, what, lease or KubeError("it was not read"))
+    spec = spec_of(lease)
+    holder, renewed = str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
+    if not holder or not renewed:
+        return DoctorFinding(_OPERATOR, what, Level.FAULT, "no operator serves it now", fix)
+    ago = now - parse_time(renewed)
+    if ago > _LATE:
+        text = f"{holder} served it until {short(ago)} ago, and no operator has since"
+        return DoctorFinding(_OPERATOR, what, Level.FAULT, text, fix)
+    return DoctorFinding(_OPERATOR, what, Level.OK, f"{holder} serves it")

@@ -23,8 +23,7 @@ from fournos.systems.appwrappers.context import Context, Observed
 from fournos.systems.appwrappers.finish import deleted, fail, failed, succeeded, suspending
 from fournos.systems.appwrappers.podsets import pod_sets_of
 from fournos.systems.appwrappers.queued import QueuedAppWrapper
-from fournos.systems.appwrappers.reset import resetting
-from fournos.systems.appwrappers.resume import resuming, suspended
+from fournos.systems.appwrappers.resume import resetting, resuming, suspended
 from fournos.systems.appwrappers.run import running
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 

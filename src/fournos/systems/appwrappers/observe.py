@@ -13,7 +13,15 @@ from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import queue_inputs, queue_watches
 from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import indexed, metadata, of_label, of_owners, own_key, waking
+from fournos.engine.runtime.projection import (
+    indexed,
+    metadata,
+    of_label,
+    of_owners,
+    own_key,
+    project_metadata,
+    waking,
+)
 from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.autopilot import evicting
 from fournos.systems.appwrappers.component_health import end_conditions
@@ -43,7 +51,7 @@ def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
         )
         for kind in WRAPPED
     )
-    nodes = (Watch(NODE, wakes=_on_node, project=project_node),) if settings.monitor_nodes else ()
+    nodes = (Watch(NODE, wakes=_on_node, project=project_metadata),) if settings.monitor_nodes else ()
     return (
         Watch(APPWRAPPER, wakes=own_key),
         *components,
@@ -192,8 +200,3 @@ def project_pod(pod: Obj) -> Obj:
         "spec": {"nodeName": spec.get("nodeName"), "containers": containers},
         "status": {"phase": status.get("phase"), "conditions": ready, "containerStatuses": ended},
     }
-
-
-def project_node(node: Obj) -> Obj:
-    """Returns the metadata: decisions read the labels only."""
-    return {"metadata": metadata(node)}

@@ -1,4 +1,4 @@
-"""From Suspended to Running: the components are claimed in the status first, then created."""
+"""From Suspended or Resetting to Running: components are claimed in the status first, then created."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fournos.systems.appwrappers.finish import fail, reset_or_fail, suspend
 from fournos.systems.appwrappers.kinds import resource_of
 from fournos.systems.appwrappers.paths import PathError
 from fournos.systems.appwrappers.remedies import not_created
+from fournos.systems.appwrappers.teardown import remove
 
 _FATAL = frozenset({"InvalidError", "NoSuchResourceError", "ForeignObject"})
 """Errors of a creation that a retry would meet again."""
@@ -113,3 +114,23 @@ def _component(ctx: Context, create: Create) -> int:
         for index, component in enumerate(ctx.draft.components)
         if resource_of(ctx.templates[index]) == create.resource and component.name == name
     )
+
+
+def resetting(ctx: Context) -> Decision:
+    """Takes everything down, waits for the retry pause, then claims the components again; keeps the quota."""
+    if ctx.suspended:
+        return suspend(ctx)
+    ctx.draft.clear("PodsReady", "Resetting")
+    if ctx.draft.is_true("ResourcesDeployed"):
+        removal = remove(ctx)
+        if not removal.done:
+            return ctx.decision(removal.steps, wake_at=removal.wake_at, retry=removal.retry)
+        text = "Resources deleted for resetting AppWrapper"
+        ctx.draft.condition("ResourcesDeployed", "False", "Resetting", text)
+    paused_until = ctx.draft.since("Unhealthy") + ctx.tolerance.retry_pause
+    if ctx.now < paused_until:
+        return ctx.decision(wake_at=paused_until)
+    # The next failure gets its full grace period and pause again.
+    ctx.draft.clear("Unhealthy", "Resuming", "Reset complete; resuming")
+    ctx.draft.condition("ResourcesDeployed", "True", "Resuming", "Reset complete; resuming")
+    return claim(ctx)

@@ -6,10 +6,11 @@ from datetime import timedelta
 
 from fournos.api.fournoscluster import KubeconfigStatus
 from fournos.engine.api.times import format_time
+from fournos.engine.kube.probe import Probe
 from fournos.engine.kube.resource import key_of
 from fournos.systems.clusters import names
 from fournos.systems.clusters.context import Context
-from fournos.systems.clusters.steps import Connect, Disconnect, ProbeVerdict
+from fournos.systems.clusters.steps import Connect, Disconnect
 
 REFUSALS = frozenset({"KubeconfigRefusedError", "CredentialsError"})
 BAD_CREDENTIALS = frozenset({"Unauthorized", "CertificateExpired", "TokenExpired"})
@@ -81,7 +82,7 @@ def _unusable(ctx: Context, status: KubeconfigStatus, reason: str, text: str) ->
     ctx.draft.put(kubeconfigStatus=status.value, connection={"secretVersion": version} if version else None)
 
 
-def _probed(ctx: Context, probe: ProbeVerdict) -> None:
+def _probed(ctx: Context, probe: Probe) -> None:
     """Writes the result of a probe to `status.connection` and the condition Reachable."""
     connection, before = ctx.draft.group("connection"), ctx.draft.connection
     if probe.certificate_expires is not None:
@@ -110,7 +111,7 @@ def _probed(ctx: Context, probe: ProbeVerdict) -> None:
     ctx.draft.put_condition("Reachable", "False", probe.reason or "Unreachable", probe.error)
 
 
-def _valid(ctx: Context, probe: ProbeVerdict | None) -> None:
+def _valid(ctx: Context, probe: Probe | None) -> None:
     """Sets the condition KubeconfigValid of a kubeconfig that was accepted."""
     expires = probe.certificate_expires if probe is not None else None
     if probe is not None and not probe.reachable and probe.reason in BAD_CREDENTIALS:

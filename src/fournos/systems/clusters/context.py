@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.engine.kube.probe import Probe
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.runtime.context import PassContext
 from fournos.engine.runtime.decision import Decision, Facts
@@ -15,7 +16,6 @@ from fournos.engine.runtime.steps import Patch, Step
 from fournos.systems.clusters import names
 from fournos.systems.clusters.settings import ClusterSettings
 from fournos.systems.clusters.status import StatusDraft
-from fournos.systems.clusters.steps import ProbeVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Observed:
     """The labelled kubeconfig Secret, without its data."""
     connected: str | None = None
     """The version of the kubeconfig that the current connection uses; None without a connection."""
-    probe: ProbeVerdict | None = None
+    probe: Probe | None = None
     nodes: tuple[Obj, ...] | None = None
     """The cluster's nodes; None until the first list is complete."""
     nodes_error: str = ""

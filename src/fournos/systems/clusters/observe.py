@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.engine.kube.kinds import NODE, SECRET
-from fournos.engine.kube.resource import Key, Obj, key_of, newest, uid_of
+from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, newest, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import (
@@ -23,11 +25,55 @@ from fournos.engine.runtime.projection import (
 from fournos.systems.clusters import names
 from fournos.systems.clusters.context import DeletedCluster, Observed
 from fournos.systems.clusters.gpus import is_gpu_label, is_gpu_resource
-from fournos.systems.clusters.quota_holders import foreign_holds, is_lock
+from fournos.systems.clusters.quota_holders import flavors_held, foreign_holds, is_lock, is_of_job
 from fournos.systems.clusters.quotas import above_quota
 from fournos.systems.clusters.settings import ClusterSettings
 from fournos.systems.clusters.steps import Targets
-from fournos.systems.clusters.wakes import BY_KUBECONFIG, Wakes, every_cluster, of_secret, secret_of
+
+BY_KUBECONFIG: Final = "kubeconfig"
+"""The index of FournosClusters by the name of their kubeconfig Secret."""
+
+
+def secret_of(cluster: Obj) -> Iterable[str]:
+    """Returns the index values of BY_KUBECONFIG."""
+    return (str((cluster.get("spec") or {}).get("kubeconfigSecret") or ""),)
+
+
+def every_cluster(obj: Obj, caches: Caches) -> Iterable[Key]:
+    return tuple(key_of(cluster) for cluster in caches[FOURNOS_CLUSTER])
+
+
+def of_secret(secret: Obj, caches: Caches) -> Iterable[Key]:
+    name = secret["metadata"]["name"]
+    return tuple(key_of(cluster) for cluster in caches[FOURNOS_CLUSTER].by(BY_KUBECONFIG, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Wakes:
+    """Maps objects that name a cluster to its key in the namespace of the FournosClusters."""
+
+    namespace: str
+
+    def of_job(self, job: Obj, caches: Caches) -> Iterable[Key]:
+        """Returns the cluster that a FournosJob asks for, the one it has, and the one it locks."""
+        lock = (job["metadata"].get("labels") or {}).get(names.LOCK_LABEL)
+        named = (job["spec"].get("cluster"), job["status"].get("cluster"), lock)
+        return tuple(self._key(str(name)) for name in dict.fromkeys(named) if name)
+
+    def of_workload(self, workload: Obj, caches: Caches) -> Iterable[Key]:
+        """Returns the cluster that a lock's Workload locks, or the clusters whose quota another one holds."""
+        if not is_of_job(workload):
+            return tuple(self._key(name) for name in flavors_held(workload))
+        owner = str((controller_of(workload) or {}).get("name") or "")
+        locked = owner.startswith(names.LOCK_PREFIX)
+        return (self._key(owner.removeprefix(names.LOCK_PREFIX)),) if locked else ()
+
+    def of_flavor(self, flavor: Obj, caches: Caches) -> Iterable[Key]:
+        return (self._key(flavor["metadata"]["name"]),)
+
+    def _key(self, name: str) -> Key:
+        return Key(self.namespace, name)
+
 
 OWNER, HOLDS, RUNNING, WAITING = "owner", "holds", "running", "waiting"
 

@@ -19,13 +19,13 @@ from fournos.systems.multikueue.observe import observe, remote_keys, watches
 from fournos.systems.multikueue.remote_clients import RemoteClients
 from fournos.systems.multikueue.settings import MultiKueueSettings
 from fournos.systems.multikueue.tokens import tokens_controller
-from fournos.systems.multikueue.workers import Workers, executors
+from fournos.systems.multikueue.workers import Send
 
 WORKLOADS = "multikueue"
 """The name of the controller whose keys are Workloads of the manager cluster."""
 
 
-def workloads(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
+def workloads(settings: MultiKueueSettings, workers: RemoteClients) -> Controller[Observed]:
     """Returns the controller that dispatches Workloads of the manager cluster."""
     return Controller(
         name=WORKLOADS,
@@ -35,7 +35,7 @@ def workloads(settings: MultiKueueSettings, workers: Workers) -> Controller[Obse
         primary=_primary,
         # Orphans: objects on a worker whose Workload no longer exists on the manager cluster.
         collect=lambda caches: remote_keys(settings, workers),
-        executors=executors(workers),
+        executors={Send: workers.send},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.times import parse_time
@@ -18,7 +18,9 @@ from fournos.systems.multikueue import names
 from fournos.systems.multikueue.context import Observed, Remote
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.settings import MultiKueueSettings
-from fournos.systems.multikueue.workers import Workers
+
+if TYPE_CHECKING:
+    from fournos.systems.multikueue.remote_clients import RemoteClients
 
 CHECK, CONFIG, OF_WORKLOAD, OWNER = "check", "config", "workload", "owner"
 
@@ -96,7 +98,9 @@ def of_workload(job: Obj) -> Iterable[str]:
     return (str(workload_of(job)),)
 
 
-def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: Workers) -> Observed | None:
+def observe(
+    caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: RemoteClients
+) -> Observed | None:
     """Returns the Workload with its job, and their objects on each worker; None if there is nothing to do."""
     workload = caches[WORKLOAD].get(key)
     check = _check_of(caches, workload, settings) if workload is not None else None
@@ -137,7 +141,7 @@ def _remote(
     check: Obj | None,
     *,
     settings: MultiKueueSettings,
-    workers: Workers,
+    workers: RemoteClients,
     listed: bool,
 ) -> Remote:
     store = workers.store(name, WORKLOAD)
@@ -165,13 +169,13 @@ def _remote(
     )
 
 
-def _is_through(name: str, obj: Obj, workers: Workers) -> bool:
+def _is_through(name: str, obj: Obj, workers: RemoteClients) -> bool:
     """Returns True if the object was created through this connection, or through one that is gone."""
     made = (obj["metadata"].get("annotations") or {}).get(names.WORKER)
     return made in (None, name) or made not in workers.names()
 
 
-def _seen(name: str, obj: Obj, workers: Workers) -> Obj:
+def _seen(name: str, obj: Obj, workers: RemoteClients) -> Obj:
     """Returns the object, marked as terminating if its deletion was already accepted.
 
     Under load a pass often precedes the watch event.  The mark prevents a second deletion.
@@ -181,7 +185,7 @@ def _seen(name: str, obj: Obj, workers: Workers) -> Obj:
     return {**obj, "metadata": {"deletionTimestamp": "accepted", **obj["metadata"]}}
 
 
-def remote_keys(settings: MultiKueueSettings, workers: Workers) -> Iterable[Key]:
+def remote_keys(settings: MultiKueueSettings, workers: RemoteClients) -> Iterable[Key]:
     """Returns the keys of Workloads that own objects on workers, including Workloads that are gone."""
     keys: dict[Key, None] = {}
     for name in workers.names():

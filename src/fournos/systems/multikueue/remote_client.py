@@ -12,12 +12,14 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConnectionLostError, KubeError, NotFoundError
-from fournos.engine.kube.fleet import ClusterApi, Fleet
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.fleet import Fleet
+from fournos.engine.kube.probe import ClusterApi
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.kube.shape import checked
 from fournos.engine.runtime.act import Acted, NameWait, StepExecutor
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Executor
@@ -26,7 +28,6 @@ from fournos.engine.runtime.failures import REPORTED_AFTER
 from fournos.engine.runtime.queue import Queue, QueueClosedError
 from fournos.engine.runtime.steps import Create, Custom, Step
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.remote_api import remote_api
 from fournos.systems.multikueue.workers import Read, RemoteFailure, RemoteStep
 
 log = logging.getLogger(__name__)
@@ -187,7 +188,7 @@ class RemoteClient:
         if api is None:
             return None
         if self._connected is None or self._connected[0] is not api:
-            self._connected = api, StepExecutor(remote_api(api))
+            self._connected = api, StepExecutor(cast(Api, RemoteApi(api)))
         return self._connected[1]
 
     def _caches(self) -> Caches:
@@ -232,3 +233,40 @@ def _remember(table: dict[Key, _Value], key: Key, value: _Value) -> list[Key]:
         gone.append(next(iter(table)))
         del table[gone[-1]]
     return gone
+
+
+class RemoteApi:
+    """The part of `Api` that steps use, with validated answers: another cluster may return anything.
+
+    An answer that is not the requested object raises ConnectionLostError, so that the step is retried.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    async def get(self, resource: Resource, key: Key) -> Obj:
+        return checked(await self._api.get(resource, key), key)
+
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        made = checked(await self._api.create(resource, obj, dry_run=dry_run), key_of(obj))
+        if _origin(made) != _origin(obj):
+            raise ConnectionLostError(f"the answer for {resource} {key_of(obj)} lacks {names.ORIGIN_LABEL}")
+        return made
+
+    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
+        return checked(await self._api.patch(resource, key, body, subresource=subresource), key)
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        uid: str | None = None,
+        propagation: str = "Background",
+        grace_seconds: int | None = None,
+    ) -> None:
+        await self._api.delete(resource, key, uid=uid, propagation=propagation, grace_seconds=grace_seconds)
+
+
+def _origin(obj: Obj) -> object:
+    return (obj["metadata"].get("labels") or {}).get(names.ORIGIN_LABEL)

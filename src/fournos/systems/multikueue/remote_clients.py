@@ -23,7 +23,7 @@ from fournos.systems.multikueue.workers import RemoteFailure, Send
 
 
 class RemoteClients:
-    """Implements `Workers` with a fleet of connections.
+    """The connections to worker clusters, as the adapter's controllers use them.
 
     `wake` is called with the key of a Workload whose objects on a worker changed.  `changed` is called with
     the name of a worker that became usable or unusable.
@@ -102,11 +102,13 @@ class RemoteClients:
         self._changed(name)
 
     def refuse(self, name: str, version: str, text: str) -> None:
+        """Drops the connection and stores the reason: this version of the kubeconfig cannot be used."""
         self.fleet.disconnect(name)
         self._refused[name] = (version, text)
         self._on_change(name)
 
     def refused(self, name: str) -> str | None:
+        """Returns the version of the kubeconfig that `refuse` or `connect` refused, or None."""
         found = self._refused.get(name)
         return found[0] if found else None
 
@@ -119,6 +121,7 @@ class RemoteClients:
     # --- state ---------------------------------------------------------------------------------------
 
     def probed(self, name: str) -> bool:
+        """Returns False until the worker is known to be usable or unusable."""
         if name in self._refused:
             return True
         probe = self.fleet.probe(name)
@@ -127,6 +130,10 @@ class RemoteClients:
         return not probe.reachable or all(self._listed(name, resource) for resource in self._resources)
 
     def unusable_reason(self, name: str, kind: Resource | None = None) -> str:
+        """Returns why the worker is not usable (for this kind if one is given), or "".
+
+        Causes are its kubeconfig, its API server, a missing CRD, or a refused watch.
+        """
         if name in self._refused:
             return self._refused[name][1]
         probe = self.fleet.probe(name)
@@ -170,6 +177,7 @@ class RemoteClients:
     # --- steps ---------------------------------------------------------------------------------------
 
     def busy(self, name: str, workload: Key) -> bool:
+        """Returns True if a step for this Workload is running on the worker, or waits for its backoff."""
         client = self._clients.get(name)
         return client is not None and client.busy(workload)
 
@@ -178,14 +186,17 @@ class RemoteClients:
         return client.failure(workload) if client is not None else None
 
     def last_read(self, name: str, workload: Key) -> str:
+        """Returns `since` of the last `Read` that was answered, or ""."""
         client = self._clients.get(name)
         return client.last_read(workload) if client is not None else ""
 
     def deleted(self, name: str, uid: str) -> bool:
+        """Returns True if the deletion was accepted recently and its watch event may not have arrived yet."""
         client = self._clients.get(name)
         return client is not None and client.deleted(uid)
 
     async def send(self, step: Send, api: Api) -> None:
+        """Queues the step without waiting for the worker.  `api` is the manager cluster's."""
         client = self._clients.get(step.worker)
         if client is None:
             client = self._clients[step.worker] = RemoteClient(

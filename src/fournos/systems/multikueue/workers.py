@@ -7,14 +7,10 @@ that worker.  A worker that does not answer therefore delays only the Workloads 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, key_of
-from fournos.engine.kube.store import Store
-from fournos.engine.runtime.controller import Executor
 from fournos.engine.runtime.steps import Create, Custom, Delete, NameTaken, Patch
 from fournos.systems.multikueue import names
 
@@ -87,55 +83,3 @@ class RemoteFailure:
     @property
     def permanent(self) -> bool:
         return self.error in _PERMANENT
-
-
-class Workers(Protocol):
-    """The connections to worker clusters, as the adapter's controllers use them."""
-
-    def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None:
-        """Connects to a worker.  Raises KubeconfigRefusedError."""
-        ...
-
-    def disconnect(self, name: str) -> None: ...
-    def names(self) -> tuple[str, ...]: ...
-    def version_of(self, name: str) -> str | None: ...
-    def probed(self, name: str) -> bool:
-        """Returns False until the worker is known to be usable or unusable."""
-        ...
-
-    def store(self, name: str, resource: Resource) -> Store | None: ...
-    def unusable_reason(self, name: str, kind: Resource | None = None) -> str:
-        """Returns why the worker is not usable (for this kind if one is given), or "".
-
-        Causes are its kubeconfig, its API server, a missing CRD, or a refused watch.
-        """
-        ...
-
-    def refuse(self, name: str, version: str, text: str) -> None:
-        """Drops the connection and stores the reason: this version of the kubeconfig cannot be used."""
-        ...
-
-    def refused(self, name: str) -> str | None:
-        """Returns the version of the kubeconfig that `refuse` or `connect` refused, or None."""
-        ...
-
-    def busy(self, name: str, workload: Key) -> bool:
-        """Returns True if a step for this Workload is running on the worker, or waits for its backoff."""
-        ...
-
-    def failure(self, name: str, workload: Key) -> RemoteFailure | None: ...
-    def last_read(self, name: str, workload: Key) -> str:
-        """Returns `since` of the last `Read` that was answered, or ""."""
-        ...
-
-    def deleted(self, name: str, uid: str) -> bool:
-        """Returns True if the deletion was accepted recently and its watch event may not have arrived yet."""
-        ...
-
-    async def send(self, step: Send, api: Api) -> None:
-        """Queues the step without waiting for the worker.  `api` is the manager cluster's."""
-        ...
-
-
-def executors(workers: Workers) -> Mapping[type[Custom], Executor]:
-    return {Send: workers.send}

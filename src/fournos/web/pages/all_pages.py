@@ -14,7 +14,6 @@ from fournos.web.pages import (
     job,
     job_actions,
     jobs,
-    kind,
     kinds,
     kpis,
     logs,
@@ -39,7 +38,7 @@ PAGES: Final[tuple[Page, ...]] = (
     submit.PAGE,
     usage.PAGE,
     kinds.PAGE,
-    kind.PAGE,
+    kinds.OBJECT,
     health.PAGE,
 )
 ACTIONS: Final[tuple[Action, ...]] = (

@@ -1,11 +1,15 @@
-"""Other kinds: AppWrappers, MiniClusters, queued PipelineRuns and dispatched jobs."""
+"""Other kinds: AppWrappers, MiniClusters, queued PipelineRuns and dispatched jobs.
+
+The list of all, and of each object its state, its parts, and why it waits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fournos.insight.sheets import listed
+from fournos.engine.kube.resource import Key
+from fournos.insight.sheets import listed, sheet
 from fournos.web.routes import Call, Page
 
 ROWS: Final = 20
@@ -17,6 +21,11 @@ async def gather(call: Call) -> Mapping[str, Any]:
     return {"lists": await listed(call.viewer.client.api, namespace), "rows": ROWS}
 
 
+async def gather_object(call: Call) -> Mapping[str, Any]:
+    key = Key(call.path["namespace"], call.path["name"])
+    return {"sheet": await sheet(call.viewer.client.api, call.path["kind"], key, call.now)}
+
+
 PAGE: Final = Page(
     name="kinds",
     title="Other kinds",
@@ -24,4 +33,12 @@ PAGE: Final = Page(
     gather=gather,
     shared=False,
     command="fournos frameworks list",
+)
+OBJECT: Final = Page(
+    name="kind",
+    title="Object",
+    path="/kinds/{kind}/{namespace}/{name}",
+    gather=gather_object,
+    in_nav=False,
+    shared=False,
 )

@@ -7,7 +7,7 @@ from typing import Any
 from fournos.history.compare.differences import ComparedRun, causes, differences, not_recorded
 from fournos.history.compare.texts import differing_lines, without_own_name
 from fournos.history.fingerprint import Fingerprint
-from fournos.history.recorder.task_provenance import MAX_TEXT, MAX_VALUE, tasks_of
+from fournos.history.recorder.documents import MAX_TEXT, MAX_VALUE, tasks_of
 from fournos.insight.children import TASK_LABEL
 
 SCRIPT = "#!/bin/sh\necho {}\nbench --batch={}\nexit 0"

@@ -19,12 +19,17 @@ from fournos.engine.kube.errors import (
     ServerError,
 )
 from fournos.insight.crds import KINDS
-from fournos.insight.doctor.clocks import check_clocks
 from fournos.insight.doctor.crds import check_crds, differences
-from fournos.insight.doctor.examine import check_history, check_messages, check_vault, examine
+from fournos.insight.doctor.examine import (
+    check_clocks,
+    check_history,
+    check_messages,
+    check_operator,
+    check_vault,
+    examine,
+)
 from fournos.insight.doctor.facts import VaultHealth
 from fournos.insight.doctor.finding import Level, faults
-from fournos.insight.doctor.operators import check_operator
 from fournos.insight.doctor.versions import check_versions
 from tests.unit.insight.doctor.healthy import NOW, crds, deployment, facts, lease, obj
 

@@ -1,13 +1,22 @@
-"""Workloads without a FournosJob: observed, reported, waited for, and never changed."""
+"""What uses a cluster beside plain jobs: Workloads without a FournosJob, jobs with a lock's label or name.
+
+The former are observed, reported, waited for, and never changed; the latter are running jobs.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from tests.unit.systems.clusters import actors
-from tests.unit.systems.clusters.actors import QUEUE, SLOT, cluster, condition_of, foreign, hub, quotas
-from tests.unit.systems.clusters.test_lifecycle import FOREIGN, deleted, one, owned, scenario
-from tests.world.harness import Scenario, run
+from tests.unit.systems.clusters.actors import NS, QUEUE, SLOT, cluster, condition_of, foreign, hub, quotas
+from tests.unit.systems.clusters.test_lifecycle import FOREIGN, LOCK, deleted, one, owned, scenario
+from tests.world.harness import Scenario, in_order, run
 from tests.world.server import Server
 
 
@@ -27,12 +36,8 @@ async def test_quota_that_kueue_counts_for_another_namespace_keeps_a_deleted_clu
         status = {"flavorsReservation": reserved}
         server.patch(CLUSTER_QUEUE, QUEUE, {"status": status}, subresource="status")
 
-    def begin(server: Server) -> None:
-        hub(server)
-        one(server)
-
     first, *others = actors.controllers()
-    story = Scenario(first, begin, others=others, script=(used, deleted), horizon=300.0)
+    story = Scenario(first, in_order(hub, one), others=others, script=(used, deleted), horizon=300.0)
     server = (await run(story)).server
     assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
     assert condition_of(server, "QuotaSynced") == ("False", "InUse")
@@ -42,3 +47,36 @@ async def test_a_lock_behind_a_foreign_workload_names_it() -> None:
     server = (await run(scenario(one, foreign, owned(owner="ann")))).server
     assert cluster(server)["status"]["lock"]["behind"] == ["workload/test-blocked-job"]
     assert cluster(server)["status"]["runningJobs"] == 1
+
+
+LABEL = {"fournos.dev/cluster-lock": "c1"}
+
+
+def labelled(name: str, **spec: Any) -> Any:
+    def setup(server: Server) -> None:
+        meta = {"name": name, "namespace": NS, "labels": LABEL}
+        whole = {"cluster": "c1", "exclusive": True, "executionEngine": {"forge": {}}, **spec}
+        server.create(FOURNOS_JOB, {"metadata": meta, "spec": whole})
+
+    return setup
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("job-1", {}),
+        (LOCK.name, {}),
+        ("job-1", {"lockOnly": True}),
+    ],
+)
+async def test_a_drain_waits_for_it(name: str, spec: dict[str, Any]) -> None:
+    server = (await run(scenario(one, labelled(name, **spec), owned(drain="Wait")))).server
+    assert cluster(server)["status"]["runningJobs"] == 1
+    assert condition_of(server, "Draining")[1] == "Waiting"
+
+
+async def test_it_is_no_lock_and_gets_no_lock_s_priority() -> None:
+    server = (await run(scenario(one, labelled(LOCK.name), owned(owner="ann")))).server
+    assert cluster(server)["status"]["locked"] is False
+    assert condition_of(server, "Locked") == ("False", "NameTaken")
+    assert server.get(WORKLOAD, Key(NS, LOCK.name))["spec"].get("priority", 0) == 0

@@ -36,7 +36,7 @@ from tests.unit.systems.clusters.actors import (
 )
 from tests.unit.systems.clusters.test_planner import kueue_accepts
 from tests.world.group import Group
-from tests.world.harness import DISTURBED, Scenario, run, run_to_quiescence
+from tests.world.harness import DISTURBED, Scenario, in_order, run, run_to_quiescence
 from tests.world.server import Server
 
 LOCK = Key(NS, "cluster-lock-c1")
@@ -70,14 +70,10 @@ INVARIANTS = (queue_is_valid, locked_means_alone)
 
 
 def scenario(setup: Callable[[Server], None], *script: Callable[[Server], None], **kwargs: Any) -> Scenario:
-    def begin(server: Server) -> None:
-        hub(server)
-        setup(server)
-
     first, *others = actors.controllers(kwargs.pop("settings", actors.SETTINGS))
     return Scenario(
         first,
-        begin,
+        in_order(hub, setup),
         others=others,
         actors=[actors.jobs_at_work, actors.kueue],
         script=script,

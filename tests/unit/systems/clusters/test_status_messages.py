@@ -1,12 +1,15 @@
-"""The status messages of a cluster that lacks something around it."""
+"""The status of a FournosCluster: its draft, and the messages where something around it is missing."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE
+from fournos.systems.clusters.status import StatusDraft
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import QUEUE, cluster, condition_of, edit, hub
 from tests.unit.systems.clusters.test_lifecycle import one
-from tests.world.harness import Scenario, run
+from tests.world.harness import Scenario, in_order, run
 from tests.world.server import Server
 
 
@@ -26,14 +29,27 @@ async def test_without_a_clusterqueue_its_name_and_setting_are_named() -> None:
 
 
 async def test_a_lock_without_an_operator_of_jobs_reports_it() -> None:
-    def begin(server: Server) -> None:
-        hub(server)
-        one(server)
-
     first, *others = actors.controllers()
     script = (lambda server: edit(server, owner="ann"),)
-    story = Scenario(first, begin, others=others, actors=[actors.kueue], script=script, horizon=100.0)
+    story = Scenario(
+        first, in_order(hub, one), others=others, actors=[actors.kueue], script=script, horizon=100.0
+    )
     server = (await run(story)).server
     assert condition_of(server, "Locked") == ("False", "Requested")
     expected = "waits for an operator of FournosJobs to queue psap-automation/cluster-lock-c1"
     assert message(server, "Locked") == expected
+
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def test_rendering_does_not_change_the_draft() -> None:
+    draft = StatusDraft({"metadata": {"generation": 7}, "status": {"lockState": "Held"}}, NOW)
+    assert draft.render() == {"lockState": "Held", "observedGeneration": 7}
+    assert draft.group("observedGeneration") == {}
+
+
+def test_without_a_generation_none_is_written() -> None:
+    assert StatusDraft({"metadata": {}, "status": {"lockState": "Held"}}, NOW).render() == {
+        "lockState": "Held"
+    }

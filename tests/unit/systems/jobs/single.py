@@ -18,7 +18,7 @@ from tests.unit.systems.jobs.actors import (
     job,
     submit,
 )
-from tests.world.harness import Scenario, run
+from tests.world.harness import Scenario, in_order, run
 from tests.world.server import Server
 
 
@@ -26,19 +26,20 @@ async def finished(
     setup: Callable[[Server], Any] = submit,
     *,
     writes: dict[str, Any] | None = None,
+    resolver: Any = None,
+    cast: Any = None,
     settings: JobSettings = SETTINGS,
     template: Template = TEMPLATE,
     script: Any = (),
     tekton: Tekton | None = None,
     horizon: float = 60.0,
 ) -> Server:
-    def begin(server: Server) -> None:
-        environment(server)
-        setup(server)
-
-    cast = [Resolver(writes or {}), Kueue(), tekton or Tekton()]
-    scenario = Scenario(jobs_controller(settings, template), begin, cast, script, horizon=horizon)
-    return (await run(scenario)).server
+    """Returns the server at the end; `cast` are the actors in place of a Resolver, Kueue and Tekton."""
+    cast = cast or [resolver or Resolver(writes or {}), Kueue(), tekton or Tekton()]
+    begin = in_order(environment, setup)
+    return (
+        await run(Scenario(jobs_controller(settings, template), begin, cast, script, horizon=horizon))
+    ).server
 
 
 def status(server: Server) -> Any:

@@ -17,7 +17,7 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs.controller import jobs_controller
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import NS, Kueue, Resolver, Tekton, environment, job, phase, submit
-from tests.world.harness import DISTURBED, Run, Scenario, run
+from tests.world.harness import DISTURBED, Run, Scenario, in_order, run
 from tests.world.server import Server
 
 
@@ -64,13 +64,9 @@ def scenario(
     tekton: Callable[[], Tekton] = Tekton,
     **kwargs: Any,
 ) -> Scenario:
-    def begin(server: Server) -> None:
-        environment(server)
-        setup(server)
-
     return Scenario(
         jobs_controller(kwargs.pop("settings", actors.SETTINGS), kwargs.pop("template", actors.TEMPLATE)),
-        begin,
+        in_order(environment, setup),
         cast=(resolver, kueue, tekton),
         invariants=INVARIANTS,
         **{"end_unseen": outcome, **kwargs},

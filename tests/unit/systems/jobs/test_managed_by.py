@@ -32,7 +32,7 @@ from tests.unit.systems.jobs.actors import (
     phase,
     submit,
 )
-from tests.world.harness import DISTURBED, Scenario, run
+from tests.world.harness import DISTURBED, Scenario, in_order, run
 from tests.world.server import Server
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
@@ -41,13 +41,9 @@ PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 
 
 def scenario(setup: Any, *script: Any, resolver: Any = Resolver, tekton: Any = Tekton) -> Scenario:
-    def begin(server: Server) -> None:
-        environment(server)
-        setup(server)
-
     return Scenario(
         jobs_controller(SETTINGS, actors.TEMPLATE),
-        begin,
+        in_order(environment, setup),
         cast=(resolver, Kueue, tekton),
         script=script,
         invariants=[the_last_status_comes_first],

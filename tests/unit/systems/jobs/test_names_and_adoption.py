@@ -10,35 +10,18 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.kinds import JOB, POD, SECRET
 from fournos.engine.kube.resource import Key, uid_of
-from fournos.systems.jobs.controller import jobs_controller
 from fournos.systems.jobs.rules import check_manifest
 from fournos.systems.jobs.settings import JobSettings
 from tests.unit.systems.jobs.actors import (
     NS,
-    SETTINGS,
-    TEMPLATE,
-    Kueue,
     Resolver,
     Tekton,
-    environment,
     job,
     phase,
     submit,
 )
-from tests.world.harness import Scenario, run
+from tests.unit.systems.jobs.single import finished
 from tests.world.server import Server
-
-
-async def play(
-    setup: Any, *, resolver: Any = None, script: Any = (), tekton: Any = None, horizon: float = 60
-) -> Server:
-    def begin(server: Server) -> None:
-        environment(server)
-        setup(server)
-
-    cast = [resolver or Resolver(), Kueue(), tekton or Tekton()]
-    scenario = Scenario(jobs_controller(SETTINGS, TEMPLATE), begin, cast, script, horizon=horizon)
-    return (await run(scenario)).server
 
 
 def message(server: Server) -> str:
@@ -53,7 +36,7 @@ async def test_a_resolve_job_made_by_an_early_version_is_adopted(name: str) -> N
         server.create(JOB, body)
         submit(server)
 
-    server = await play(setup)
+    server = await finished(setup)
     assert phase(server) == "Succeeded"
     assert [j["metadata"]["name"] for j in server.list(JOB)] == [name]
     assert server.get(JOB, Key(NS, name))["spec"] == {"old": True}
@@ -67,7 +50,7 @@ async def test_the_resolve_job_of_another_job_is_not_adopted() -> None:
         server.create(JOB, body)
         submit(server)
 
-    server = await play(setup, resolver=lambda _: None)
+    server = await finished(setup, resolver=lambda _: None)
     assert phase(server) == "Failed"
     assert "Failed to create resolve Job" in message(server)
     assert "exists already and belongs to CronJob c" in message(server)
@@ -90,13 +73,13 @@ async def test_a_foreign_job_of_an_early_name_is_left_alone() -> None:
         for one in ("resolve-job", "job-resolve"):
             server.patch(JOB, Key(NS, one), {"status": {"conditions": over}}, subresource="status")
 
-    server = await play(setup, resolver=lambda _: None, script=[fails])
+    server = await finished(setup, resolver=lambda _: None, script=[fails])
     assert (phase(server), message(server)) == ("Failed", "Resolution failed: boom")
     assert server.find(JOB, Key(NS, "resolve-job")) is not None
 
     stop: Any = {"spec": {"shutdown": "Stop"}}
     stopped = [lambda s: s.patch(FOURNOS_JOB, Key(NS, "job"), stop)]
-    server = await play(setup, resolver=lambda _: None, script=stopped)
+    server = await finished(setup, resolver=lambda _: None, script=stopped)
     assert phase(server) == "Stopped"
     assert server.find(JOB, Key(NS, "resolve-job")) is not None
     assert server.find(JOB, Key(NS, "job-resolve")) is None
@@ -120,14 +103,14 @@ async def test_what_a_deleted_job_of_the_same_name_left_is_waited_for() -> None:
         server.create(PIPELINE_RUN, {"metadata": meta, "spec": {"old": True}})
         submit(server)
 
-    server = await play(setup, tekton=Tekton(endless={"job"}))
+    server = await finished(setup, tekton=Tekton(endless={"job"}))
     assert phase(server) == "Running"
     assert "old" not in server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]
 
 
 @pytest.mark.parametrize("ref", ["my-creds", "vault-my-creds"])
 async def test_both_spellings_of_a_secret_mean_the_same_and_the_directory_is_as_written(ref: str) -> None:
-    server = await play(lambda s: submit(s, secretRefs=[ref]))
+    server = await finished(lambda s: submit(s, secretRefs=[ref]))
     (volume,) = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["taskRunTemplate"]["podTemplate"]["volumes"]
     (source,) = volume["projected"]["sources"]
     assert source["secret"]["name"] == "job-vault-my-creds"
@@ -147,7 +130,7 @@ async def test_every_name_that_a_secret_can_have_may_be_referred_to() -> None:
         submit(server, secretRefs=["my.creds.v2", LONG])
         assert check_manifest(job(server)) == []
 
-    server = await play(setup)
+    server = await finished(setup)
     assert phase(server) == "Succeeded"
     (volume,) = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["taskRunTemplate"]["podTemplate"]["volumes"]
     mounted = {one["secret"]["name"]: one["secret"]["items"] for one in volume["projected"]["sources"]}
@@ -170,7 +153,7 @@ async def test_a_foreign_secret_of_a_copy_s_name_is_neither_read_nor_changed() -
         server.create(SECRET, foreign)
         submit(server)
 
-    server = await play(setup)
+    server = await finished(setup)
     assert phase(server) == "Failed"
     assert "Failed to copy kubeconfig" in message(server)
     assert "job-kubeconfig exists already" in message(server)
@@ -196,7 +179,7 @@ async def test_a_deletion_reports_that_the_run_is_stopped_first() -> None:
         messages.append(message(server))
 
     tekton = Tekton(deaf={"job"})
-    await play(submit, tekton=tekton, script=[delete, look], horizon=30)
+    await finished(submit, tekton=tekton, script=[delete, look], horizon=30)
     assert messages == ["Deletion requested, waiting for the run to stop"]
 
 
@@ -222,7 +205,7 @@ IMAGE = (
 
 
 async def test_a_resolver_image_that_cannot_be_pulled_is_named() -> None:
-    server = await play(submit, resolver=unpullable, horizon=45)
+    server = await finished(submit, resolver=unpullable, horizon=45)
     assert (phase(server), message(server)) == ("Resolving", IMAGE)
     assert condition(job(server), "Resolved")["reason"] == "ImagePullBackOff"  # type: ignore[index]
 
@@ -242,7 +225,7 @@ async def test_the_deadline_of_a_resolver_without_image_names_it_too() -> None:
         over = {"type": "Failed", "status": "True", "message": "Job was active longer than its deadline"}
         server.patch(JOB, Key(NS, "job-resolve"), {"status": {"conditions": [over]}}, subresource="status")
 
-    server = await play(submit, resolver=resolver, script=[delete_pod, deadline], horizon=45)
+    server = await finished(submit, resolver=resolver, script=[delete_pod, deadline], horizon=45)
     expected = f"Resolution failed: Job was active longer than its deadline\n{IMAGE}"
     assert (phase(server), message(server)) == ("Failed", expected)
 
@@ -258,5 +241,5 @@ async def test_an_image_that_comes_after_all_is_good() -> None:
         server.delete(POD, Key(NS, "job-resolve-x"))
         cast[0] = resolver
 
-    server = await play(submit, resolver=act, script=[come])
+    server = await finished(submit, resolver=act, script=[come])
     assert phase(server) == "Succeeded"

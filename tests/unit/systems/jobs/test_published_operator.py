@@ -25,7 +25,7 @@ from tests.unit.systems.jobs.actors import (
     phase,
     submit,
 )
-from tests.world.harness import DISTURBED, Scenario, run
+from tests.world.harness import DISTURBED, Scenario, in_order, run
 from tests.world.kueue import ADMITTED
 from tests.world.server import Server
 from tests.world.status import set_conditions
@@ -147,12 +147,8 @@ PHASES: dict[str, tuple[Callable[[Server], None], str]] = {
 
 
 def scenario(setup: Callable[[Server], None], **rest: Any) -> Scenario:
-    def begin(server: Server) -> None:
-        environment(server)
-        setup(server)
-
     rest = {"cast": [Resolver, Kueue, Tekton], "horizon": 60, **rest}
-    return Scenario(jobs_controller(SETTINGS, TEMPLATE), begin, **rest)
+    return Scenario(jobs_controller(SETTINGS, TEMPLATE), in_order(environment, setup), **rest)
 
 
 @pytest.mark.parametrize("what", PHASES)

@@ -14,22 +14,18 @@ from fournos.engine.kube.kinds import POD, SECRET
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.kube.status_errors import error_from
 from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from fournos.systems.jobs.controller import jobs_controller
 from fournos.systems.jobs.template import Template
 from tests.unit.systems.jobs.actors import (
     NS,
     SETTINGS,
-    TEMPLATE,
     Kueue,
     Resolver,
     Tekton,
-    environment,
     job,
     phase,
     submit,
 )
 from tests.unit.systems.jobs.single import finished, status
-from tests.world.harness import Scenario, run
 from tests.world.server import Server
 
 _NO_HARDWARE = (
@@ -165,16 +161,13 @@ async def test_a_missing_engine_waits_until_it_is_installed(missing: Resource, r
     def once_installed(actor: Any) -> Callable[[Server], None]:
         return lambda server: None if missing in server.unserved else actor(server)
 
-    def begin(server: Server) -> None:
-        environment(server)
+    def setup(server: Server) -> None:
         server.unserved.add(missing)
         submit(server)
 
     kueue = once_installed(Kueue()) if missing is WORKLOAD else Kueue()
     cast = [Resolver(), kueue, once_installed(Tekton())]
-    scenario = Scenario(jobs_controller(SETTINGS, TEMPLATE), begin, cast, [install], horizon=60)
-    done = await run(scenario)
-    assert phase(done.server) == "Succeeded"
+    assert phase(await finished(setup, cast=cast, script=[install])) == "Succeeded"
 
 
 async def test_an_unreadable_template_waits_and_names_it() -> None:

@@ -13,34 +13,25 @@ from fournos.engine.api.times import parse_time
 from fournos.engine.kube.kinds import JOB, SECRET
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
-from fournos.systems.jobs.controller import jobs_controller
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.template import load_template, template_roots
 from tests.unit.systems.jobs.actors import (
     NS,
     SETTINGS,
-    TEMPLATE,
     Kueue,
     Resolver,
     Tekton,
-    environment,
     job,
     phase,
     submit,
 )
-from tests.world.harness import Scenario, run
+from tests.unit.systems.jobs.single import finished
 from tests.world.server import Server
 from tests.world.status import set_conditions
 
 
 async def play(setup: Any = submit, *, actors: Any = None, script: Any = (), **settings: Any) -> Server:
-    def begin(server: Server) -> None:
-        environment(server)
-        setup(server)
-
-    cast = actors or [Resolver(), Kueue(), Tekton()]
-    controller = jobs_controller(SETTINGS.model_copy(update=settings), TEMPLATE)
-    return (await run(Scenario(controller, begin, cast, script, horizon=60))).server
+    return await finished(setup, cast=actors, script=script, settings=SETTINGS.model_copy(update=settings))
 
 
 def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from tests.unit.systems.multikueue.actors import (
     workload,
 )
 from tests.unit.systems.multikueue.workers import FOO, NS, WORKERS, at
-from tests.world.harness import Scenario
+from tests.world.harness import Scenario, in_order
 from tests.world.server import Server
 
 
@@ -78,14 +78,10 @@ INVARIANTS = (runs_once, lean, foreign_stays, secrets_of_quota)
 def scenario(
     *script: Callable[[Server], None], setup: Callable[[Server], None] = submit, **kwargs: Any
 ) -> Scenario:
-    def begin(server: Server) -> None:
-        fleet(server)
-        setup(server)
-
     first, *others = workers.controllers(kwargs.pop("settings", workers.SETTINGS))
     return Scenario(
         first,
-        begin,
+        in_order(fleet, setup),
         others=others,
         actors=actors.ACTORS,
         script=script,

@@ -25,7 +25,7 @@ from tests.unit.systems.multikueue import actors, workers
 from tests.unit.systems.multikueue.actors import fleet, job, line, mirrors, state, submit, workload
 from tests.unit.systems.multikueue.test_connections import SELECTED, Connected, cluster, named, secret
 from tests.unit.systems.multikueue.workers import CHECK, FOO, NS, WORKERS, at
-from tests.world.harness import Scenario, run
+from tests.world.harness import Scenario, in_order, run
 from tests.world.server import Server, VirtualClock
 
 PREFIX = "FOURNOS_MULTIKUEUE_"
@@ -39,12 +39,10 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> None:
 async def played(*script: Any, setup: Any = submit, watch: Any = lambda server: None) -> Server:
     """The end of a story under the settings of the environment."""
 
-    def begin(server: Server) -> None:
-        fleet(server)
-        setup(server)
-
     first, *others = workers.controllers(MultiKueueSettings())
-    case = Scenario(first, begin, others=others, actors=(*actors.ACTORS, watch), script=script)
+    case = Scenario(
+        first, in_order(fleet, setup), others=others, actors=(*actors.ACTORS, watch), script=script
+    )
     return (await run(case)).server
 
 

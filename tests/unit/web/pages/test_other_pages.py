@@ -14,7 +14,7 @@ from fournos.engine.kube.resource import Resource
 from fournos.history.api.wire import body
 from fournos.history.usage import Share, Usage, UsagePart
 from fournos.history.waited import EDGES, Waited
-from fournos.web.pages import health, kind, kinds, usage
+from fournos.web.pages import health, kinds, usage
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago, job
 from tests.unit.insight.test_overview import cluster
@@ -31,7 +31,7 @@ async def test_each_object_leads_to_its_page() -> None:
 
 async def test_an_object_shows_why_it_waits_and_the_command() -> None:
     path = {"kind": "PipelineRun", "namespace": "bench", "name": "build"}
-    found = text(await shown(kind.PAGE, call(Api(BUILD), path=path)))
+    found = text(await shown(kinds.OBJECT, call(Api(BUILD), path=path)))
     assert "PipelineRun build Waiting" in found and "fournos frameworks explain pipelinerun/build" in found
 
 

@@ -19,14 +19,14 @@ from fournos.history.api.wire import body
 from fournos.insight.differences import SpecDifference
 from fournos.web.errors import PageError
 from fournos.web.pages import submit
-from fournos.web.routes import Done, ShownPage
+from fournos.web.routes import Done
 from fournos.web.runs.job_form import Origin, changes, command, filled, groups, inputs, wanted
 from fournos.web.runs.subject import JobSubject
 from tests.history import a_run, ended
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS, job
 from tests.unit.insight.test_submit_command import made_by
-from tests.unit.web.calls import call, render, shown, text
+from tests.unit.web.calls import call, preview, shown, text
 
 ENV = {"MODEL": "llama", "TEXT": "two\nlines", "A.B": "1"}
 SPEC: dict[str, Any] = {
@@ -47,12 +47,6 @@ async def form_of(api: Api, **query: str) -> dict[str, str]:
     """The form as a browser sends it."""
     data = await submit.gather(call(api, query={"from": "bench/old", **query}))
     return {**data["form"], "uid": data["origin"].about.uid}
-
-
-async def preview(api: Api, form: dict[str, str]) -> tuple[int, str]:
-    found = await submit.act(call(api), form)
-    assert isinstance(found, ShownPage) and not api.writes
-    return found.status, render(found.page, found.data)
 
 
 # --- over the page ---------------------------------------------------------------------------------

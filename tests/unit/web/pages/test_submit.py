@@ -17,7 +17,7 @@ from fournos.web.routes import Done, ShownPage
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS
 from tests.unit.insight.test_overview import cluster
-from tests.unit.web.calls import READ_ONLY, call, render, shown, text
+from tests.unit.web.calls import READ_ONLY, call, preview, render, shown, text
 
 FORM = {
     "pipeline": "fournos-full",
@@ -27,12 +27,6 @@ FORM = {
     "hardware.gpuCount": "2",
     "executionEngine": "forge: {project: llmd}",
 }
-
-
-async def preview(api: Api, form: dict[str, str]) -> tuple[int, str]:
-    found = await submit.act(call(api), form)
-    assert isinstance(found, ShownPage) and not api.writes
-    return found.status, render(found.page, found.data)
 
 
 async def test_the_form_suggests_what_the_fleet_has() -> None:

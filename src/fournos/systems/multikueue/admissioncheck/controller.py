@@ -10,13 +10,13 @@ from fournos.engine.queueing.kinds import ADMISSION_CHECK
 from fournos.engine.runtime.controller import Caches, Controller
 from fournos.systems.multikueue.admissioncheck.decide import decide
 from fournos.systems.multikueue.admissioncheck.observe import Observed, observe, watches
+from fournos.systems.multikueue.remote_clients import RemoteClients
 from fournos.systems.multikueue.settings import MultiKueueSettings
-from fournos.systems.multikueue.workers import Workers
 
 ADMISSION_CHECKS = "multikueue-checks"
 
 
-def admission_checks(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
+def admission_checks(settings: MultiKueueSettings, workers: RemoteClients) -> Controller[Observed]:
     """Returns the controller that reconciles this adapter's AdmissionChecks."""
     return Controller(
         name=ADMISSION_CHECKS,

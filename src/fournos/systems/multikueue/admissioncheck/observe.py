@@ -12,8 +12,8 @@ from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import own_key, pick
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.observe import CONFIG, clusters_of, config_of
+from fournos.systems.multikueue.remote_clients import RemoteClients
 from fournos.systems.multikueue.settings import MultiKueueSettings
-from fournos.systems.multikueue.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ class Observed:
     workers: tuple[Worker, ...] = ()
 
 
-def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: Workers) -> Observed | None:
+def observe(
+    caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: RemoteClients
+) -> Observed | None:
     """Returns the check with the state of its workers; None for a check of another controller."""
     check = caches[ADMISSION_CHECK].get(key)
     if check is None or check["spec"].get("controllerName") != settings.controller_name:
@@ -54,7 +56,7 @@ def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: 
     return Observed(check, "", found)
 
 
-def _worker(caches: Caches, name: str, settings: MultiKueueSettings, workers: Workers) -> Worker:
+def _worker(caches: Caches, name: str, settings: MultiKueueSettings, workers: RemoteClients) -> Worker:
     return Worker(
         name,
         exists=caches[MULTIKUEUE_CLUSTER].get(Key("", name)) is not None,

@@ -9,11 +9,11 @@ from fournos.engine.runtime.controller import Controller
 from fournos.systems.multikueue.multikueuecluster.decide import decide
 from fournos.systems.multikueue.multikueuecluster.observe import Observed, observe, watches
 from fournos.systems.multikueue.multikueuecluster.steps import executors
+from fournos.systems.multikueue.remote_clients import RemoteClients
 from fournos.systems.multikueue.settings import MultiKueueSettings
-from fournos.systems.multikueue.workers import Workers
 
 
-def multikueueclusters(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
+def multikueueclusters(settings: MultiKueueSettings, workers: RemoteClients) -> Controller[Observed]:
     """Returns the controller that connects to the workers of MultiKueueClusters."""
     return Controller(
         name="multikueue-workers",

@@ -13,8 +13,8 @@ from fournos.engine.runtime.projection import own_key, pick
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.kubeconfig import project_secret
 from fournos.systems.multikueue.observe import clusters_of, config_of
+from fournos.systems.multikueue.remote_clients import RemoteClients
 from fournos.systems.multikueue.settings import MultiKueueSettings
-from fournos.systems.multikueue.workers import Workers
 
 _SECRET = "secret"  # noqa: S105 - the name of an index
 
@@ -38,7 +38,9 @@ class Observed:
         return self.connected is not None or self.refused is not None
 
 
-def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: Workers) -> Observed | None:
+def observe(
+    caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: RemoteClients
+) -> Observed | None:
     """Returns the MultiKueueCluster; None if it neither exists nor has a connection."""
     cluster = caches[MULTIKUEUE_CLUSTER].get(key)
     location = next(iter(_location(cluster)), "") if cluster is not None else ""

@@ -12,7 +12,7 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.controller import Executor
 from fournos.engine.runtime.steps import Custom
 from fournos.systems.multikueue.kubeconfig import content_of
-from fournos.systems.multikueue.workers import Workers
+from fournos.systems.multikueue.remote_clients import RemoteClients
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Disconnect(Custom):
     worker: str
 
 
-def executors(workers: Workers) -> Mapping[type[Custom], Executor]:
+def executors(workers: RemoteClients) -> Mapping[type[Custom], Executor]:
     return {
         Connect: partial(_connect, workers),
         Refuse: partial(_refuse, workers),
@@ -48,13 +48,13 @@ def executors(workers: Workers) -> Mapping[type[Custom], Executor]:
     }
 
 
-async def _connect(workers: Workers, step: Connect, api: Api) -> None:
+async def _connect(workers: RemoteClients, step: Connect, api: Api) -> None:
     workers.connect(step.worker, content_of(await api.get(SECRET, step.secret)), version=step.version)
 
 
-async def _refuse(workers: Workers, step: Refuse, api: Api) -> None:
+async def _refuse(workers: RemoteClients, step: Refuse, api: Api) -> None:
     workers.refuse(step.worker, step.version, step.text)
 
 
-async def _disconnect(workers: Workers, step: Disconnect, api: Api) -> None:
+async def _disconnect(workers: RemoteClients, step: Disconnect, api: Api) -> None:
     workers.disconnect(step.worker)
