@@ -75,7 +75,7 @@ STORIES = {
     "a foreign job has a name": story(submit(matrix=AXES), PAUSE, setup=foreign),
     "forbid": story(submit(), later, PAUSE, actors=()),
     "queue": story(
-        submit(concurrencyPolicy="Queue", startingDeadlineSeconds=72_000),
+        submit(concurrencyPolicy="Queue", startingDeadlineSeconds=23 * 3600),
         later,
         end("Succeeded"),
         PAUSE,
