@@ -47,11 +47,21 @@ class Context(PassContext):
         assert self.observed.spec is not None
         return self.observed.spec
 
+    @property
+    def jobs(self) -> tuple[Obj, ...]:
+        """The schedule's jobs, as this pass has read them live; else as the cache has them."""
+        answer = self.facts.get(self._all_jobs)
+        return answer.value if isinstance(answer, Present) else self.observed.jobs
+
     def live_jobs(self) -> tuple[Obj, ...] | None:
         """Returns the schedule's jobs by a live list, in one request a pass; None: they could not be read."""
-        selector = f"{names.SCHEDULE_UID_LABEL}={uid_of(self.obj)}"
-        answer = self.facts.require(LiveList(FOURNOS_JOB, self.namespace, selector))
+        answer = self.facts.require(self._all_jobs)
         return answer.value if isinstance(answer, Present) else None
+
+    @property
+    def _all_jobs(self) -> LiveList:
+        selector = f"{names.SCHEDULE_UID_LABEL}={uid_of(self.obj)}"
+        return LiveList(FOURNOS_JOB, self.namespace, selector)
 
     def suspension(self, reason: str) -> tuple[Patch, ...]:
         """Returns the step that suspends the schedule, with its Event; none if it is suspended already."""

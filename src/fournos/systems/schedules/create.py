@@ -29,6 +29,9 @@ def create(ctx: Context, plan: Plan, fire: ActiveFire) -> Decision:
         pause = ctx.suspension(lost)
         ctx.draft.ended(fire, FireOutcome.FAILED, lost)
         return ctx.decision(pause)
+    if not ctx.up_to_date():
+        # Created already, as far as an old view can tell: a job that was deleted since would come again.
+        return Decision(retry=True)
     there = {job["metadata"]["name"] for job in ctx.observed.jobs}
     steps = tuple(
         creation(job)

@@ -67,10 +67,14 @@ def _take_up(ctx: Context, verdict: Due, time: datetime, jobs: Sequence[Obj]) ->
     draft.overlapping("")
     if _unchanged(ctx):
         return _skipped(ctx, verdict, time, MissedReason.UNCHANGED)
+    steps = (*_stops(behind), *_trimmed(ctx, jobs))
+    if steps and not ctx.up_to_date():
+        # An old view takes the jobs of this very time for older ones.
+        return Decision(retry=True)
     draft.add_missed(verdict.missed, time).times(lastStartTime=time)
     claim = ActiveFire(time=time, started_at=ctx.now, jobs=count(ctx.spec), digest=_digest(ctx))
     draft.fires((*draft.active, claim))
-    return ctx.decision((*_stops(behind), *_trimmed(ctx, jobs)), wake_at=verdict.next)
+    return ctx.decision(steps, wake_at=verdict.next)
 
 
 def _skipped(ctx: Context, verdict: Due, time: datetime, reason: MissedReason) -> Decision:

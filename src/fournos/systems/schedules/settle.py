@@ -23,7 +23,7 @@ def settle(ctx: Context) -> None:
 
 def _settle(ctx: Context, fire: ActiveFire) -> None:
     wanted = expected(ctx, fire)
-    jobs = _of_fire(ctx.observed.jobs, fire)
+    jobs = _of_fire(ctx.jobs, fire)
     if not wanted <= jobs.keys():
         # A job that the cache does not have may only be late in it; a deleted one is not made again.
         live = ctx.live_jobs()

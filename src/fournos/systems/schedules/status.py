@@ -72,8 +72,10 @@ class StatusDraft(Draft):
         """Takes a fire from the active ones, and counts its outcome."""
         self.fires(other for other in self.active if other.time != fire.time)
         text = message[:_MESSAGE_MAX] or None
-        last = LastFire(time=fire.time, outcome=outcome, message=text, digest=fire.digest)
-        self.put(lastFire=_rendered(last))
+        before = self.last_fire
+        if before is None or before.time <= fire.time:  # with the policy Allow an older one may end later
+            last = LastFire(time=fire.time, outcome=outcome, message=text, digest=fire.digest)
+            self.put(lastFire=_rendered(last))
         if outcome is FireOutcome.SUCCEEDED:
             self.times(lastSuccessTime=fire.time)
             return self.put(failures=None)
