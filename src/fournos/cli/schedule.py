@@ -135,21 +135,10 @@ def detail(schedule: Obj, active: Sequence[Obj], now: datetime, *, width: int | 
 
 
 def _facts(schedule: Obj, now: datetime) -> list[tuple[str, object]]:
-    spec, status = spec_of(schedule), status_of(schedule)
-    axes = [f"{path} ({len(values)})" for path, values in (spec.get("matrix") or {}).items()]
-    last, missed = status.get("lastFire") or {}, status.get("missed") or {}
     return [
         ("Namespace", key_of(schedule).namespace),
-        ("Times", ", ".join(spec.get("schedules") or ())),
-        ("Time zone", spec.get("timeZone")),
-        ("Matrix", " x ".join(axes)),
-        ("Concurrency", spec.get("concurrencyPolicy")),
-        ("Author", schedules.author_name(schedule)),
+        *schedules.facts(schedule),
         ("Created", created_fact(schedule, now) if created(schedule) else None),
-        ("Last fire", last and f"{last.get('time')} {last.get('outcome')}"),
-        ("Last success", status.get("lastSuccessTime")),
-        ("Failures", status.get("failures") and f"{status['failures']} in a row"),
-        ("Missed", missed and "{count}, the last one {time}: {reason}".format_map(missed)),
         ("Message", schedules.message(schedule, now)),
     ]
 

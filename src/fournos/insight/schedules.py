@@ -103,6 +103,24 @@ def next_times(schedule: Obj, number: int, now: datetime) -> list[datetime]:
     return next_starts(plan(schedule), now, number, last_start=last_start, pause=pause_of(schedule, now))
 
 
+def facts(schedule: Obj) -> list[tuple[str, str]]:
+    """Returns the facts of a schedule with their names; empty texts are of what it does not have."""
+    spec, status = spec_of(schedule), status_of(schedule)
+    axes = [f"{path} ({len(values)})" for path, values in (spec.get("matrix") or {}).items()]
+    last, missed = status.get("lastFire") or {}, status.get("missed") or {}
+    return [
+        ("Times", ", ".join(spec.get("schedules") or ())),
+        ("Time zone", str(spec.get("timeZone") or "")),
+        ("Matrix", " x ".join(axes)),
+        ("Concurrency", str(spec.get("concurrencyPolicy") or "")),
+        ("Author", author_name(schedule)),
+        ("Last fire", f"{last.get('time')} {last.get('outcome')}" if last else ""),
+        ("Last success", str(status.get("lastSuccessTime") or "")),
+        ("Failures", f"{status['failures']} in a row" if status.get("failures") else ""),
+        ("Missed", "{count}, the last one {time}: {reason}".format_map(missed) if missed else ""),
+    ]
+
+
 def author_name(schedule: Obj) -> str:
     """Returns for whom the jobs are created; "" if that is not stored."""
     author = author_of(schedule)

@@ -19,6 +19,8 @@ from fournos.web.pages import (
     kpis,
     logs,
     queue,
+    schedule,
+    schedules,
     submit,
     trends,
     usage,
@@ -37,6 +39,8 @@ PAGES: Final[tuple[Page, ...]] = (
     kpis.PAGE,
     trends.PAGE,
     submit.PAGE,
+    schedules.PAGE,
+    schedule.PAGE,
     usage.PAGE,
     kinds.PAGE,
     kind.PAGE,
@@ -47,6 +51,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     *job_actions.ACTIONS,
     *trends.ACTIONS,
     *submit.ACTIONS,
+    *schedule.ACTIONS,
 )
 STREAMS: Final[tuple[Stream, ...]] = (*logs.STREAMS, *artifacts.STREAMS)
 WATCHED: Final = tuple(dict.fromkeys(watched for page in PAGES for watched in page.watched))
