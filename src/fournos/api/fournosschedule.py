@@ -18,6 +18,9 @@ MAX_JOBS: Final = 64
 MAX_ACTIVE: Final = 10
 """Maximum number of fires that are active at once, with the policy Allow."""
 
+MAX_TRIGGER: Final = 16384
+"""Maximum number of characters of a trigger."""
+
 Expression = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 256})]
 Day = Annotated[
     str, WithJsonSchema({"type": "string", "maxLength": 10, "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
@@ -195,6 +198,9 @@ class ActiveFire(Model):
         "Numbers of the jobs that could not be created, from 0.", (), maxItems=MAX_JOBS
     )
     digest: str | None = described("Digest of what skipUnchanged compares.")
+    trigger: str | None = described(
+        "The annotation fournos.dev/trigger that asked for it; absent: its time came.", maxLength=MAX_TRIGGER
+    )
 
 
 class LastFire(Model):
@@ -230,6 +236,7 @@ class FournosScheduleStatus(Model):
     last_success_time: datetime | None = described("The scheduled time of the last fire that succeeded.")
     last_start_time: datetime | None = described("The scheduled time of the last fire.")
     missed: Missed | None = described("Times at which no job was created.")
+    last_trigger: str | None = described("Id of the last trigger that was taken up.", maxLength=64)
     failures: int | None = described("Fires that failed since one succeeded.", format="int32")
     effective_since: datetime | None = described(
         "When the operator saw this generation of the spec: earlier times are not made up for."

@@ -15,6 +15,7 @@ from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import Facts, MayCreate, Present, Unknown, User
 from fournos.engine.runtime.webhook.types import Request, Review
 from fournos.systems.schedules.names import AUTHOR_ANNOTATION
+from fournos.systems.schedules.trigger import trigger_text
 
 _PAUSE: Final = "suspend"
 """The field that changes nothing of what is run: who pauses a schedule does not become its author."""
@@ -50,12 +51,15 @@ def stored(user: User) -> str:
 
 def review(request: Request, facts: Facts) -> Review:
     """Refuses a schedule whose user may not create FournosJobs there, and stores the user as its author."""
-    before = None if request.old is None else _annotation(request.old)
-    if request.old is not None and _work(request.old) == _work(request.new) and before is not None:
-        return _with_author(request, before)
+    before = None
+    if request.old is not None and _work(request.old) == _work(request.new):
+        before = _annotation(request.old)
+        if before is not None and trigger_text(request.old) == trigger_text(request.new):
+            return _with_author(request, before)
     answer = facts.require(MayCreate(request.user, FOURNOS_JOB, request.key.namespace))
     if isinstance(answer, Present) and answer.value:
-        return _with_author(request, stored(request.user))
+        # Who triggers a schedule does not become its author.
+        return _with_author(request, before or stored(request.user))
     if isinstance(answer, Unknown):
         who = request.user.name
         text = f"whether {who} may create FournosJobs could not be learnt, try again: {answer.reason}"

@@ -31,6 +31,8 @@ class Fire:
     time: datetime
     zone: ZoneInfo
     period: timedelta | None
+    trigger: str = ""
+    """Id of the trigger that asked for it; "": its time came."""
 
 
 def matrix_problem(spec: FournosScheduleSpec) -> str:
@@ -90,11 +92,30 @@ def _metadata(schedule: Obj, fire: Fire) -> dict[str, Any]:
     annotations = {
         names.GENERATION_ANNOTATION: str(meta.get("generation", "")),
         names.TIME_ANNOTATION: format_time(fire.time),
+        **({names.TRIGGER_ANNOTATION: fire.trigger} if fire.trigger else {}),
     }
     return {
         "labels": labels | provenance,
         "annotations": dict(given.get("annotations") or {}) | annotations,
     }
+
+
+def changed(
+    schedule: Obj, spec: FournosScheduleSpec, changes: Mapping[str, Any]
+) -> tuple[Obj, FournosScheduleSpec]:
+    """Returns the schedule and its spec with fields of the job set by path; None removes a field.
+
+    A field that is set is no axis of the matrix any more.
+    """
+    if not changes:
+        return schedule, spec
+    template = copy.deepcopy(dict(schedule["spec"]["jobTemplate"]))
+    job_spec = template.setdefault("spec", {})
+    for path, value in changes.items():
+        _assign(job_spec, path.split("."), value)
+    matrix = {path: values for path, values in spec.matrix.items() if path not in changes}
+    set_spec = {**schedule["spec"], "jobTemplate": template}
+    return {**schedule, "spec": set_spec}, spec.model_copy(update={"matrix": matrix})
 
 
 def _assign(spec: dict[str, Any], path: list[str], value: Any) -> None:
@@ -103,7 +124,10 @@ def _assign(spec: dict[str, Any], path: list[str], value: Any) -> None:
         # What is no object is replaced: the API server refuses a job that this makes wrong.
         spec[part] = inner if isinstance(inner, dict) else {}
         spec = spec[part]
-    spec[path[-1]] = copy.deepcopy(value)
+    if value is None:
+        spec.pop(path[-1], None)
+    else:
+        spec[path[-1]] = copy.deepcopy(value)
 
 
 def _complete(spec: dict[str, Any], fire: Fire) -> None:

@@ -10,10 +10,11 @@ from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import Decision, MayCreate, Present, StepFailure
 from fournos.engine.runtime.steps import Create
 from fournos.systems.schedules.author import author_of
-from fournos.systems.schedules.children import Fire, children, count, creation
+from fournos.systems.schedules.children import Fire, changed, children, count, creation
 from fournos.systems.schedules.context import Context
 from fournos.systems.schedules.dialect import times
 from fournos.systems.schedules.due import Plan
+from fournos.systems.schedules.trigger import changes_of, parsed
 
 
 def create(ctx: Context, plan: Plan, fire: ActiveFire) -> Decision:
@@ -35,7 +36,7 @@ def create(ctx: Context, plan: Plan, fire: ActiveFire) -> Decision:
     there = {job["metadata"]["name"] for job in ctx.observed.jobs}
     steps = tuple(
         creation(job)
-        for number, job in enumerate(_jobs(ctx, plan, fire.time))
+        for number, job in enumerate(_jobs(ctx, plan, fire))
         if number not in fire.refused and job["metadata"]["name"] not in there
     )
     _put(ctx, fire.model_copy(update={"created": True}))
@@ -44,15 +45,16 @@ def create(ctx: Context, plan: Plan, fire: ActiveFire) -> Decision:
 
 def _as_now(ctx: Context, fire: ActiveFire) -> ActiveFire:
     """Returns the fire with the number of jobs that the spec has now: it may have been edited since."""
-    if fire.jobs == count(ctx.spec):
+    _, spec = changed(ctx.obj, ctx.spec, changes_of(fire))
+    if fire.jobs == count(spec):
         return fire
-    return fire.model_copy(update={"jobs": count(ctx.spec), "refused": ()})
+    return fire.model_copy(update={"jobs": count(spec), "refused": ()})
 
 
 def _refused(ctx: Context, plan: Plan, fire: ActiveFire, failure: StepFailure) -> Decision:
     """Gives up the one job that the API server refuses, so that the others are created by the next pass."""
     assert isinstance(failure.step, Create)
-    jobs = [job["metadata"]["name"] for job in _jobs(ctx, plan, fire.time)]
+    jobs = [job["metadata"]["name"] for job in _jobs(ctx, plan, fire)]
     name = failure.step.body["metadata"]["name"]
     number = jobs.index(name)
     _put(ctx, fire.model_copy(update={"refused": tuple(sorted({*fire.refused, number}))}))
@@ -76,9 +78,19 @@ def _right_lost(ctx: Context) -> str | None:
     return "" if answer.value else f"its author {author.name} may not create FournosJobs any more"
 
 
-def _jobs(ctx: Context, plan: Plan, time: datetime) -> list[Obj]:
-    following = next(times(plan.expressions, plan.zone, time), None)
-    return children(ctx.obj, ctx.spec, Fire(time, plan.zone, following - time if following else None))
+def _jobs(ctx: Context, plan: Plan, fire: ActiveFire) -> list[Obj]:
+    schedule, spec = changed(ctx.obj, ctx.spec, changes_of(fire))
+    trigger = parsed(fire.trigger)
+    begin, end = _period(plan, fire.time, by_hand=trigger is not None)
+    length = end - begin if begin and end else None
+    return children(schedule, spec, Fire(fire.time, plan.zone, length, trigger.id if trigger else ""))
+
+
+def _period(plan: Plan, time: datetime, *, by_hand: bool) -> tuple[datetime | None, datetime | None]:
+    """Returns a time and the one after it: of a trigger, which may come just before a time, the next two."""
+    following = times(plan.expressions, plan.zone, time)
+    begin = next(following, None) if by_hand else time
+    return begin, next(following, None)
 
 
 def _put(ctx: Context, fire: ActiveFire) -> None:

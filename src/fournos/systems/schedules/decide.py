@@ -10,6 +10,7 @@ from datetime import datetime
 from fournos.engine.api.times import creation_time
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.engine.runtime.steps import Create, Delete, Step
+from fournos.systems.schedules.by_hand import fire_by_hand
 from fournos.systems.schedules.context import Context
 from fournos.systems.schedules.create import create
 from fournos.systems.schedules.fire import fire
@@ -18,6 +19,7 @@ from fournos.systems.schedules.plan import plan_of, problem
 from fournos.systems.schedules.settings import ScheduleSettings
 from fournos.systems.schedules.settle import settle
 from fournos.systems.schedules.status import ACCEPTED
+from fournos.systems.schedules.trigger import trigger_of
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, settings: ScheduleSettings) -> Decision:
@@ -37,7 +39,12 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: Schedul
         return ctx.decision(steps)
     plan = plan_of(ctx.spec, str(ctx.obj["metadata"]["uid"]))
     claimed = next((entry for entry in ctx.draft.active if not entry.created), None)
-    return create(ctx, plan, claimed) if claimed is not None else fire(ctx, plan)
+    if claimed is not None:
+        return create(ctx, plan, claimed)
+    asked = trigger_of(ctx.obj)
+    if asked is not None and asked.id != ctx.draft.last_trigger:
+        return fire_by_hand(ctx, asked)
+    return fire(ctx, plan)
 
 
 def _not_accepted(ctx: Context, text: str) -> Decision:

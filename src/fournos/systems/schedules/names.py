@@ -21,6 +21,8 @@ GENERATION_ANNOTATION: Final = "fournos.dev/schedule-generation"
 """Annotation of a job: the generation of its schedule."""
 TIME_ANNOTATION: Final = "fournos.dev/scheduled-at"
 """Annotation of a job: the scheduled time."""
+TRIGGER_ANNOTATION: Final = "fournos.dev/trigger"
+"""Annotation of a schedule: asks for a fire now (`trigger.Trigger`); of a job: the id of the trigger."""
 AUTHOR_ANNOTATION: Final = "fournos.dev/schedule-author"
 """Annotation of a schedule: for whom it creates jobs.  Only the webhook writes it."""
 CONFIRMS_LABEL: Final = "fournos.dev/confirms"
@@ -34,8 +36,11 @@ _DIGEST: Final = 8
 
 
 def stamp(time: datetime) -> str:
-    """Returns the time as in names and labels: UTC, to the minute."""
-    return time.astimezone(UTC).strftime("%Y%m%d%H%M")
+    """Returns the time as in names and labels: UTC, to the minute.
+
+    Only the time of a fire that was triggered has seconds, so that it is the time of no other fire.
+    """
+    return time.astimezone(UTC).strftime("%Y%m%d%H%M%S" if time.second else "%Y%m%d%H%M")
 
 
 def job_names(schedule: str, uid: str, time: datetime, jobs: int) -> tuple[str, ...]:

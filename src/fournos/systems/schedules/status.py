@@ -53,6 +53,10 @@ class StatusDraft(Draft):
         return self._read("failures").failures or 0
 
     @property
+    def last_trigger(self) -> str | None:
+        return self._read("lastTrigger").last_trigger
+
+    @property
     def observed_generation(self) -> int | None:
         return self._read("observedGeneration").observed_generation
 
@@ -76,6 +80,8 @@ class StatusDraft(Draft):
         if before is None or before.time <= fire.time:  # with the policy Allow an older one may end later
             last = LastFire(time=fire.time, outcome=outcome, message=text, digest=fire.digest)
             self.put(lastFire=_rendered(last))
+        if fire.trigger is not None:
+            return self  # a try by hand moves no time, and suspends no schedule
         if outcome is FireOutcome.SUCCEEDED:
             self.times(lastSuccessTime=fire.time)
             return self.put(failures=None)
