@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.client.submission import changed
+from fournos.engine.api.model import Model
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import skeleton
@@ -63,15 +64,17 @@ def found_anew(spec: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(resolved)
 
 
-def fields(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns JSON field name → value for keyword arguments in Python or JSON names.
+def fields(
+    changes: Mapping[str, Any], model: type[Model] = FournosJobSpec, noun: str = "job"
+) -> dict[str, Any]:
+    """Returns JSON field name → value for keyword arguments in Python or JSON names of fields of a spec.
 
     Raises ManifestError for an unknown field.
     """
-    names = {name: field.alias or name for name, field in FournosJobSpec.model_fields.items()}
+    names = {name: field.alias or name for name, field in model.model_fields.items()}
     json_names = {**names, **{alias: alias for alias in names.values()}}
     if unknown := [name for name in changes if name not in json_names]:
         raise ManifestError(
-            f"no field of a job's spec: {', '.join(unknown)}", fix=f"known are {', '.join(names)}"
+            f"no field of a {noun}'s spec: {', '.join(unknown)}", fix=f"known are {', '.join(names)}"
         )
     return {json_names[name]: value for name, value in changes.items()}
