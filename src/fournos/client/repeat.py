@@ -14,11 +14,15 @@ from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import skeleton
 from fournos.insight.values import name_of, spec_of
 from fournos.systems.jobs.names import CONFIRMS_LABEL
+from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL
 
 RETRY_OF_ANNOTATION: Final = "fournos.dev/retry-of"
 NOT_REPEATED: Final = frozenset({"shutdown", "suspend", "managedBy"})
 """Fields that are not copied: shutdown and suspend stopped or held the earlier job, and the receiver of the
 new job decides again where it runs."""
+NOT_COPIED: Final = frozenset({CONFIRMS_LABEL, SCHEDULE_UID_LABEL, TIME_LABEL})
+"""Labels that are not copied: a job that a person submits again confirms no regression and is no fire of a
+schedule, and only the operator sets them."""
 _NAME_ROOM: Final = 44
 """Characters kept of the earlier name; the hyphen and the API server's five-character suffix make 50."""
 
@@ -44,8 +48,7 @@ def repeat(job: Obj, changes: Mapping[str, Any]) -> tuple[dict[str, Any], Repeat
     made["metadata"] = {
         "generateName": f"{name[:_NAME_ROOM].rstrip('-.')}-",
         "namespace": meta["namespace"],
-        # A job that a person submits again confirms no regression: only the operator sets this label.
-        "labels": {name: one for name, one in (meta.get("labels") or {}).items() if name != CONFIRMS_LABEL},
+        "labels": {name: one for name, one in (meta.get("labels") or {}).items() if name not in NOT_COPIED},
         "annotations": {RETRY_OF_ANNOTATION: f"{name}/{meta['uid']}"},
     }
     made["spec"] = spec
