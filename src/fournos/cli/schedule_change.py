@@ -1,4 +1,4 @@
-"""fournos schedule suspend, resume and delete."""
+"""fournos schedule suspend, resume, trigger and delete."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import typer
 
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.cli.command import Cli, CliSession, verb
+from fournos.cli.exits import Exit
 from fournos.cli.find import find_one, name_argument
+from fournos.cli.manifest import assignment
 from fournos.cli.stop import YesOption, ask
+from fournos.client.asynchronous import AsyncClient
+from fournos.client.handles import PATIENCE
+from fournos.client.schedules import AsyncSchedule
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.schedule_changes import moment_of, resume_change, suspend_change
@@ -24,6 +29,7 @@ NameArgument = Annotated[str, name_argument(FOURNOS_SCHEDULE)]
 def install(app: typer.Typer) -> None:
     verb(app, "suspend")(suspend)
     verb(app, "resume")(resume)
+    verb(app, "trigger")(trigger)
     verb(app, "delete", "rm")(delete)
 
 
@@ -55,7 +61,7 @@ async def suspend(
     async with cli.session() as session:
         schedule, now = await find_schedule(session, name), cli.world.now()
         end = None if until is None else moment_of(until, plan(schedule).zone, now)
-        change = suspend_change(schedule, reason=reason, until=end, now=now)
+        change = suspend_change(reason=reason, until=end, now=now)
         await session.api.patch(FOURNOS_SCHEDULE, key_of(schedule), change)
     length = f"until {format_time(end)}" if end else f"until: {COMMAND} resume {name_of(schedule)}"
     cli.output.say(f"{name_of(schedule)} suspended {length}")
@@ -73,6 +79,46 @@ async def resume(cli: Cli, name: NameArgument) -> None:
         resumed = await session.api.patch(FOURNOS_SCHEDULE, key_of(schedule), change)
     times = next_times(resumed, 1, cli.world.now())
     cli.output.say(f"{name_of(schedule)} resumed" + "".join(f"; next: {clock_text(time)}" for time in times))
+
+
+async def trigger(
+    cli: Cli,
+    name: NameArgument,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Set a field of the job's spec in this fire; the value is YAML, an empty one removes it. "
+            "Repeatable.",
+        ),
+    ] = None,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Return at once, without the names of the jobs.")
+    ] = False,
+) -> int:
+    """Make a fire by hand: the jobs of a schedule now. It moves no time, and works while it is suspended.
+
+    The fire counts as active: with the policy Forbid a time that comes before its end is skipped.
+
+    \b
+    fournos schedule trigger nightly
+    fournos schedule trigger nightly --set params.model=b
+    """
+    changes = dict(assignment(text) for text in assignments or ())
+    async with cli.session() as session:
+        client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
+        schedule = AsyncSchedule(client, await find_schedule(session, name))
+        jobs = await schedule.trigger(changes, timeout=0 if no_wait else PATIENCE)
+    if no_wait:
+        cli.output.say(f"{schedule.name} triggered")
+        return Exit.OK
+    if not jobs:
+        cli.output.warn(f"no jobs were created. See: kubectl events --for fournosschedule/{schedule.name}")
+        return Exit.FAILED
+    if not cli.output.objects(FOURNOS_JOB, [job.raw for job in jobs]):
+        cli.output.lines(f"{job.name} created" for job in jobs)
+    return Exit.OK
 
 
 async def delete(

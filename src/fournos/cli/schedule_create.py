@@ -26,7 +26,7 @@ from fournos.cli.submit import (
 from fournos.client.submission import axis
 from fournos.engine.api.durations import parse_duration
 from fournos.engine.kube.resource import Obj
-from fournos.insight.manifests import place
+from fournos.insight.manifests import place, with_owner
 from fournos.insight.schedule_manifests import jobs_of_fire, schedule_manifest
 from fournos.insight.schedule_preview import clock_text
 from fournos.insight.schedules import next_times
@@ -164,10 +164,7 @@ def _job(file: str, *, assignments: Sequence[str], texts: Sequence[str], owner: 
         put(job, assignment)
     for assignment in texts:
         put(job, assignment, text=True)
-    spec = job.get("spec")
-    if owner and isinstance(spec, dict) and not spec.get("owner"):
-        spec["owner"] = owner
-    return job
+    return with_owner(job, owner)
 
 
 def _seconds(text: str, option: str) -> int:

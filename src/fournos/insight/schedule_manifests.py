@@ -6,6 +6,7 @@ import copy
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 from zoneinfo import available_timezones
 
@@ -15,7 +16,7 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError, ManifestError
 from fournos.insight.manifests import check, documents, field_path
-from fournos.systems.schedules.children import Fire, children
+from fournos.systems.schedules.children import Fire, changed, children
 from fournos.systems.schedules.dialect import DIALECT, cron, zone
 from fournos.systems.schedules.plan import problem
 from fournos.systems.schedules.rules import check_manifest
@@ -45,7 +46,7 @@ def schedule_manifest(
         template = {"metadata": metadata, **template}
     spec: dict[str, Any] = {"schedules": list(times), "timeZone": time_zone, "jobTemplate": template}
     if matrix:
-        spec["matrix"] = {_job_path(path): list(values) for path, values in matrix.items()}
+        spec["matrix"] = {job_path(path): list(values) for path, values in matrix.items()}
     manifest = {
         "apiVersion": FOURNOS_SCHEDULE.api_version,
         "kind": FOURNOS_SCHEDULE.kind,
@@ -57,7 +58,7 @@ def schedule_manifest(
     return manifest
 
 
-def _job_path(path: str) -> str:
+def job_path(path: str) -> str:
     """Returns the path within the job's spec.  Raises ManifestError."""
     parts = field_path(path)
     if parts[:1] != ["spec"] or len(parts) < 2 or any("." in part for part in parts):
@@ -130,11 +131,17 @@ def _zone_fix(text: str) -> str:
     return f"write {' or '.join(names)}" if names else "write one such as Europe/Berlin or Etc/UTC"
 
 
-def jobs_of_fire(manifest: Mapping[str, Any]) -> list[Obj]:
+def check_jobs(manifest: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> None:
+    """Checks the jobs of a fire with changed fields.  Raises ManifestError."""
+    if broken := _job_violations(jobs_of_fire(manifest, changes)):
+        raise _refused(source, broken)
+
+
+def jobs_of_fire(manifest: Mapping[str, Any], changes: Mapping[str, Any] = MappingProxyType({})) -> list[Obj]:
     """Returns the jobs of an example of a fire.  The manifest must fit the schema."""
     schedule = {**manifest, "metadata": {**_EXAMPLE, **manifest["metadata"]}}
     spec = FournosScheduleSpec.model_validate(manifest["spec"])
-    return children(schedule, spec, Fire(_EXAMPLE_TIME, zone(spec.time_zone), None))
+    return children(*changed(schedule, spec, changes), Fire(_EXAMPLE_TIME, zone(spec.time_zone), None))
 
 
 def _job_violations(jobs: Iterable[Obj]) -> list[Violation]:

@@ -17,7 +17,7 @@ from fournos.insight.source import Source
 from fournos.insight.values import is_terminal, moment, name_of, one_line, spec_of, status_of
 from fournos.systems.schedules.author import author_of
 from fournos.systems.schedules.due import Plan
-from fournos.systems.schedules.names import SCHEDULE_UID_LABEL
+from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TRIGGER_ANNOTATION
 from fournos.systems.schedules.plan import plan_of
 from fournos.systems.schedules.status import ACCEPTED, OVERLAPPING
 
@@ -137,6 +137,16 @@ async def jobs_of(source: Source, schedule: Obj) -> list[Obj]:
     namespace = key_of(schedule).namespace
     listed = await source.list(FOURNOS_JOB, namespace=namespace, selector=label_of(schedule))
     return newest_first(listed.items)
+
+
+async def jobs_of_trigger(source: Source, schedule: Obj, trigger: str) -> list[Obj]:
+    """Returns the jobs of one trigger, by name."""
+    jobs = await jobs_of(source, schedule)
+    return sorted((job for job in jobs if _annotation(job, TRIGGER_ANNOTATION) == trigger), key=name_of)
+
+
+def _annotation(obj: Obj, name: str) -> str:
+    return str((obj["metadata"].get("annotations") or {}).get(name) or "")
 
 
 def under_way(jobs: list[Obj]) -> list[Obj]:

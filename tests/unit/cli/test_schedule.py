@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.systems.schedules.names import SCHEDULE_UID_LABEL
+from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TRIGGER_ANNOTATION
+from fournos.systems.schedules.trigger import parsed
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago, job
 
@@ -42,7 +43,7 @@ def schedule(name: str = "nightly", *, status: Any = None, **spec: Any) -> dict[
         "spec": {
             "schedules": ["0 2 * * *"],
             "timeZone": "Europe/Berlin",
-            "jobTemplate": {"spec": {"cluster": "cluster-1"}},
+            "jobTemplate": {"spec": yaml.safe_load(JOB)["spec"]},
             "concurrencyPolicy": "Forbid",
             **spec,
         },
@@ -345,6 +346,46 @@ def test_resuming_removes_the_suspension() -> None:
     assert api.writes == [("patch", "bench/nightly", {"spec": {"suspend": None}})]
     result = Program(Api(schedule()))("schedule", "resume", "nightly")
     assert result.exit_code == 2 and "nightly is not suspended" in result.stderr
+
+
+def test_a_trigger_writes_what_this_fire_sets() -> None:
+    api = Api(schedule())
+    options = ("--set", "params.model=1.10", "--set", "priority=", "--no-wait")
+    result = Program(api)("schedule", "trigger", "nightly", *options)
+    assert (result.exit_code, result.stdout) == (0, "nightly triggered\n"), result.stderr
+    ((_, key, body),) = api.writes
+    asked = parsed(body["metadata"]["annotations"][TRIGGER_ANNOTATION])
+    assert (key, body["metadata"]["uid"]) == ("bench/nightly", "uid-nightly")
+    assert asked is not None and asked.id
+    assert asked.changes == {"params.model": "1.10", "priority": None}
+
+
+def taken_up(monkeypatch: pytest.MonkeyPatch, *jobs: dict[str, Any]) -> Api:
+    """An operator that has taken up the trigger abc, and made these jobs."""
+    monkeypatch.setattr("secrets.token_hex", lambda length: "abc")
+    return Api(schedule(status={"lastTrigger": "abc"}), *jobs)
+
+
+def test_a_trigger_names_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = child("nightly-7", "New")
+    made["metadata"]["annotations"] = {TRIGGER_ANNOTATION: "abc"}
+    api = taken_up(monkeypatch, made, child("nightly-0", "Succeeded"))
+    result = Program(api)("schedule", "trigger", "nightly")
+    assert (result.exit_code, result.stdout) == (0, "nightly-7 created\n"), result.stderr
+    names = Program(api)("schedule", "trigger", "nightly", "-o", "name")
+    assert names.stdout == "fournosjob.fournos.dev/nightly-7\n"
+
+
+def test_a_trigger_that_made_nothing_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = Program(taken_up(monkeypatch))("schedule", "trigger", "nightly")
+    assert result.exit_code == 1 and "no jobs were created" in result.stderr
+
+
+def test_a_trigger_of_a_job_that_would_be_refused() -> None:
+    api = Api(schedule())
+    result = Program(api)("schedule", "trigger", "nightly", "--set", "clusterr=c")
+    assert result.exit_code == 2 and "unknown field: did you mean cluster?" in result.stderr
+    assert api.writes == []
 
 
 def with_jobs() -> Api:

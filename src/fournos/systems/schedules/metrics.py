@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from fournos.api.fournosschedule import MissedReason
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.engine.api.times import parse_time
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Obj, uid_of
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import Counter, Gauge, Histogram, Metric
+from fournos.systems.schedules.names import jitter
 
 LATE: Final = Histogram(
     "fournos_schedule_late_seconds",
@@ -41,10 +40,13 @@ METRICS: Final[tuple[Metric, ...]] = (LATE, MISSED, LAST_SUCCESS, FAILURES)
 def count_written(metrics: Metrics, before: Obj, now: Obj) -> None:
     """Counts what a status write says: a time that was taken up, and times that were missed."""
     status, earlier = now.get("status") or {}, before.get("status") or {}
-    planned = earlier.get("nextTime")
-    for fire in status.get("active") or ():
-        if _times(status) > _times(earlier) and fire["time"] == status.get("lastStartTime") and planned:
-            metrics.observe(LATE, max(0.0, _seconds(fire["startedAt"]) - _seconds(planned)))
+    begun = status.get("lastStartTime")
+    if begun and begun != earlier.get("lastStartTime"):
+        moved = jitter(uid_of(now), int((now.get("spec") or {}).get("jitterSeconds") or 0))
+        for fire in status.get("active") or ():
+            if fire["time"] == begun:
+                late = _seconds(fire["startedAt"]) - _seconds(begun) - moved
+                metrics.observe(LATE, max(0.0, late))
     missed, missed_before = status.get("missed") or {}, earlier.get("missed") or {}
     added = int(missed.get("count") or 0) - int(missed_before.get("count") or 0)
     if added > 0:
@@ -63,10 +65,6 @@ def report(caches: Caches, metrics: Metrics) -> None:
         metrics.set(FAILURES, int(status.get("failures") or 0), *labels)
         if status.get("lastSuccessTime"):
             metrics.set(LAST_SUCCESS, _seconds(status["lastSuccessTime"]), *labels)
-
-
-def _times(status: Mapping[str, Any]) -> datetime:
-    return parse_time(status.get("lastStartTime") or "1970-01-01T00:00:00Z")
 
 
 def _seconds(text: str) -> float:
