@@ -1,4 +1,4 @@
-"""One schedule: its times, its fires and its jobs; suspend and resume."""
+"""One schedule: its times, its fires and its jobs; trigger, suspend and resume."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_SCHEDULE
+from fournos.client.schedules import AsyncSchedule
 from fournos.engine.kube.resource import Key, Obj
 from fournos.insight import schedule_board, schedules
 from fournos.insight.errors import FournosError
-from fournos.insight.schedule_changes import moment_of, resume_change, suspend_change
+from fournos.insight.schedule_changes import moment_of
 from fournos.insight.schedule_preview import ScheduledTime, clock_text
 from fournos.insight.selection import cluster_of
 from fournos.insight.values import created, name_of, phase_of
@@ -49,7 +50,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "namespace": key.namespace,
         "suspended": schedules.pause_of(schedule, call.now) is not None,
         "may": await call.viewer.rights.may("patch", FOURNOS_SCHEDULE, key.namespace, name=key.name),
-        "commands": {verb: f"fournos schedule {verb} {words}" for verb in ("suspend", "resume", "preview")},
+        "commands": {verb: f"fournos schedule {verb} {words}" for verb in ("suspend", "trigger")},
         "command": f"fournos schedule get {words}",
     }
 
@@ -73,24 +74,34 @@ PAGE: Final = Page(
 )
 
 
+async def _handle(call: Call) -> AsyncSchedule:
+    return AsyncSchedule(call.viewer.client, await _schedule(call))
+
+
 async def _suspend(call: Call, form: Mapping[str, str]) -> Done:
-    schedule, until = await _schedule(call), form.get("until", "").strip()
-    end = moment_of(until, schedules.plan(schedule).zone, call.now) if until else None
-    change = suspend_change(schedule, reason=form.get("reason", "").strip(), until=end, now=call.now)
-    return await _changed(call, change, "is suspended: it creates no jobs. What runs goes on.")
+    schedule, until = await _handle(call), form.get("until", "").strip()
+    end = moment_of(until, schedules.plan(schedule.raw).zone, call.now) if until else None
+    await schedule.suspend(form.get("reason", "").strip(), until=end)
+    return _done(call, "is suspended: it creates no jobs. What runs goes on.")
 
 
 async def _resume(call: Call, _: Mapping[str, str]) -> Done:
-    return await _changed(call, resume_change(await _schedule(call)), "goes on.")
+    await (await _handle(call)).resume()
+    return _done(call, "goes on.")
 
 
-async def _changed(call: Call, change: Obj, notice: str) -> Done:
-    key = _key(call)
-    await call.viewer.client.api.patch(FOURNOS_SCHEDULE, key, change)
-    return Done(f"/schedules/{key.name}", f"{key.name} {notice}")
+async def _trigger(call: Call, _: Mapping[str, str]) -> Done:
+    await (await _handle(call)).trigger(timeout=0)
+    return _done(call, "is asked for its jobs: they are listed here in a moment.")
+
+
+def _done(call: Call, notice: str) -> Done:
+    name = call.path["name"]
+    return Done(f"/schedules/{name}", f"{name} {notice}")
 
 
 ACTIONS: Final = (
     Action(name="suspend schedule", path="/schedules/{name}/suspend", act=_suspend),
     Action(name="resume schedule", path="/schedules/{name}/resume", act=_resume),
+    Action(name="trigger schedule", path="/schedules/{name}/trigger", act=_trigger),
 )

@@ -9,7 +9,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.engine.kube.errors import NoSuchResourceError
 from fournos.insight import schedule_board
-from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL
+from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL, TRIGGER_ANNOTATION
 from fournos.web.pages import schedule as schedule_page
 from fournos.web.pages import schedules
 from tests.unit.cli.api import Api
@@ -79,7 +79,7 @@ async def test_its_buttons(name: str, spec: Any, form: Any, pause: Any) -> None:
     (action,) = (action for action in schedule_page.ACTIONS if action.name == name)
     done = await action.act(call(api, path=PATH), form)
     assert done.location == "/schedules/nightly"
-    assert api.writes[-1][-1] == {"spec": {"suspend": pause}}
+    assert api.writes[-1][-1]["spec"] == {"suspend": pause}
 
 
 def test_an_ended_fire_has_the_worst_of_its_ends() -> None:
@@ -87,3 +87,11 @@ def test_an_ended_fire_has_the_worst_of_its_ends() -> None:
     assert [mark.phase for mark in schedule_board.marks(jobs)] == ["Stopped", "Succeeded"]
     board = schedule_board.board([schedule()], jobs, NOW)
     assert len(board.week) == schedule_board.DAYS
+
+
+async def test_run_now_asks_for_a_fire() -> None:
+    api = Api(schedule())
+    (action,) = (action for action in schedule_page.ACTIONS if action.name == "trigger schedule")
+    done = await action.act(call(api, path=PATH), {})
+    assert "nightly is asked for its jobs" in done.notice
+    assert list(api.writes[-1][-1]["metadata"]["annotations"]) == [TRIGGER_ANNOTATION]
