@@ -45,8 +45,8 @@ PICTURES: Final = (
     Picture("benchmarks", "/benchmarks", 560),
     Picture("trends", f"/trends/{NS}/{NIGHTLY}", 780),
     Picture("kpis", "/kpis?kpi=throughput", 780),
-    Picture("schedules", "/schedules", 620),
     Picture("submit", f"/submit?from={NS}/{NIGHTLY}", 800),
+    Picture("schedules", "/schedules", 620),
 )
 
 
