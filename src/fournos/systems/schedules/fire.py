@@ -53,15 +53,14 @@ def fire(ctx: Context, plan: Plan) -> Decision:
 
 def _take_up(ctx: Context, verdict: Due, time: datetime, jobs: Sequence[Obj]) -> Decision:
     draft, policy = ctx.draft, ctx.spec.concurrency_policy
-    behind = running(jobs)
-    if policy is ConcurrencyPolicy.ALLOW and len(draft.active) < MAX_ACTIVE:
-        behind = []
+    full = len(draft.active) >= MAX_ACTIVE
+    behind = [] if policy is ConcurrencyPolicy.ALLOW and not full else running(jobs)
     if behind and policy is ConcurrencyPolicy.QUEUE:
         draft.overlapping(f"The fire of {names.stamp(time)} waits for {_named(behind)}")
         moments = [moment for moment in (verdict.next, verdict.deadline) if moment is not None]
         return ctx.decision(wake_at=min(moments, default=None))
     draft.times(lastScheduleTime=time)
-    if behind and policy is not ConcurrencyPolicy.REPLACE:
+    if behind and (full or policy is not ConcurrencyPolicy.REPLACE):
         draft.overlapping(f"The fire of {names.stamp(time)} was skipped, because of {_named(behind)}")
         return _skipped(ctx, verdict, time, MissedReason.OVERLAP)
     draft.overlapping("")

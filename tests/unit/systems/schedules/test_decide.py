@@ -237,6 +237,16 @@ def test_waiting_jobs_are_active_and_so_are_reruns(phase: str) -> None:
     assert wrote(found)["missed"]["reason"] == "Overlap" and len(wrote(found)["active"]) == 1
 
 
+@pytest.mark.parametrize("policy", ["Allow", "Replace"])
+@pytest.mark.parametrize(("fires", "begins"), [(9, True), (10, False)])
+def test_the_number_of_active_fires_is_bounded(policy: str, fires: int, begins: bool) -> None:
+    times = [f"2030-01-01T{hour:02}:00:00Z" for hour in range(3, 3 + fires)]
+    active = [{**CLAIM, "time": time, "created": True} for time in times]
+    jobs = [job("Running", time=f"20300101{hour:02}00") for hour in range(3, 3 + fires)]
+    found = wrote(look({**RAN, "active": active}, *jobs, concurrencyPolicy=policy))
+    assert len(found["active"]) == 10 and ("missed" not in found) == begins
+
+
 def test_an_older_fire_that_ends_later_does_not_hide_the_newer_one() -> None:
     older = {**CLAIM, "time": LAST_NIGHT, "created": True}
     status = {**CLAIMED, "active": [older], "lastFire": {"time": TONIGHT, "outcome": "Failed"}}
