@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from fournos.api.fournosschedule import (
     MAX_ACTIVE,
@@ -28,6 +29,9 @@ from fournos.systems.schedules.context import Context, phase, running, time_of
 from fournos.systems.schedules.due import Due, Plan, due
 from fournos.systems.schedules.plan import floor, suspended
 
+_LOOK_AGAIN: Final = timedelta(days=1)
+"""When to look again at a schedule whose next time is beyond what `due` looks at: after many excluded days."""
+
 
 def fire(ctx: Context, plan: Plan) -> Decision:
     """Looks at the clock, and takes up what is due."""
@@ -44,7 +48,7 @@ def fire(ctx: Context, plan: Plan) -> Decision:
     if verdict.time is None:
         if verdict.dealt_with is not None:
             draft.times(lastScheduleTime=verdict.dealt_with).add_missed(verdict.missed, verdict.dealt_with)
-        return ctx.decision(wake_at=verdict.next)
+        return ctx.decision(wake_at=verdict.next or ctx.now + _LOOK_AGAIN)
     jobs = ctx.live_jobs()
     if jobs is None:
         return Decision(retry=True)

@@ -141,6 +141,20 @@ def test_at_rest_nothing_is_asked_and_nothing_is_written() -> None:
     assert found.wake_at == datetime(2030, 1, 2, 2, tzinfo=UTC)
 
 
+def test_after_many_excluded_days_the_schedule_goes_on() -> None:
+    """More excluded times than one pass looks at: then it looks again on the next day."""
+    dates = [f"2030-01-{day:02}" for day in range(1, 8)]
+    spec = {"schedules": ["* * * * *"], "exclusions": {"dates": dates}}
+    status, now = RAN, NOW
+    for _ in range(10):
+        found = look(status, now=now, **spec)
+        if "active" in wrote(found):
+            break
+        assert found.wake_at is not None
+        status, now = wrote(found), found.wake_at
+    assert wrote(found)["active"][0]["time"] == "2030-01-08T00:00:00Z" and "missed" not in wrote(found)
+
+
 def test_a_spec_that_cannot_work_is_said_once_and_waits_for_a_change() -> None:
     found = look(timeZone="Europe/Bonn")
     (condition,) = wrote(found)["conditions"]
