@@ -30,7 +30,7 @@ from fournos.systems.schedules.due import Due, Plan, due
 from fournos.systems.schedules.plan import floor, suspended
 
 _LOOK_AGAIN: Final = timedelta(days=1)
-"""When to look again at a schedule whose next time is beyond what `due` looks at: after many excluded days."""
+"""When to look again at a schedule whose next time is beyond what `due` looks at, behind excluded days."""
 
 
 def fire(ctx: Context, plan: Plan) -> Decision:
