@@ -16,7 +16,7 @@ from fournos.engine.api.model import Model, StatusCondition, described
 MAX_JOBS: Final = 64
 """Maximum number of jobs of one fire."""
 MAX_ACTIVE: Final = 10
-"""Maximum number of fires that are active at once, with the policy Allow."""
+"""Maximum number of fires that are active at once, with the policies Allow and Replace."""
 
 MAX_TRIGGER: Final = 16384
 """Maximum number of characters of a trigger."""

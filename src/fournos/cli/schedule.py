@@ -6,7 +6,7 @@ The commands that write are in `schedule_create` and `schedule_change`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import typer
@@ -245,7 +245,7 @@ def _data(time: ScheduledTime) -> dict[str, str | None]:
 
 def times_table(times: Sequence[ScheduledTime], *, width: int | None) -> list[Text]:
     """Returns the times; when their jobs start only if jitter makes that another time."""
-    jitter = any(time.starts and time.starts != time.clock for time in times)
+    jitter = any(time.starts and time.starts != time.clock.astimezone(UTC) for time in times)
     rows: list[list[str | Text]] = []
     for time in times:
         row: list[str | Text] = [clock_text(time.clock), Text(time.note, style="yellow")]

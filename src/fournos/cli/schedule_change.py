@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -16,6 +17,7 @@ from fournos.client.asynchronous import AsyncClient
 from fournos.client.handles import PATIENCE
 from fournos.client.schedules import AsyncSchedule
 from fournos.engine.api.times import format_time
+from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.schedule_changes import moment_of, resume_change, suspend_change
 from fournos.insight.schedule_preview import clock_text
@@ -153,5 +155,6 @@ async def delete(
             return
         # Listed again: the operator may have created jobs since.
         for job in await jobs_of(session.api, schedule):
-            await session.api.delete(FOURNOS_JOB, key_of(job), uid=uid_of(job))
+            with suppress(NotFoundError):  # it has gone since
+                await session.api.delete(FOURNOS_JOB, key_of(job), uid=uid_of(job))
             cli.output.say(f"{name_of(job)} deleted")

@@ -48,7 +48,8 @@ class Pause:
     """None: no end is set."""
 
     def covers(self, moment: datetime) -> bool:
-        return self.until is None or moment < self.until
+        """True for a time that has no jobs: after the end only later times have."""
+        return self.until is None or moment <= self.until
 
 
 def preview(
@@ -83,13 +84,21 @@ def next_starts(
     plan: Plan, begin: datetime, number: int, *, last_start: datetime | None, pause: Pause | None
 ) -> list[datetime]:
     """Returns when the next jobs are created, in the schedule's time zone: at most `number` times."""
+    # A time that has come may be one whose jobs start later, by jitter.
+    after = begin - plan.jitter - _SECOND
     if pause is not None:
         if pause.until is None:
             return []
-        begin = max(begin, pause.until)
-    rows = preview(plan, begin, MOST_TIMES, last_start=last_start)
-    starts = (row.starts for row in rows if row.starts is not None)
-    return [start.astimezone(plan.zone) for start in islice(starts, number)]
+        after = max(after, pause.until)
+    starts: list[datetime] = []
+    for moment in islice(times(plan.expressions, plan.zone, after), MOST_TIMES):
+        if len(starts) == number:
+            break
+        start = moment + plan.jitter
+        if start >= begin and not _obstacle(plan, moment, last_start, None):
+            starts.append(start.astimezone(plan.zone))
+            last_start = moment
+    return starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +174,7 @@ def _obstacle(plan: Plan, moment: datetime, last_start: datetime | None, pause: 
         return "suspended"
     if excluded := _exclusion(plan, moment, starts):
         return f"excluded: {excluded}"
-    if last_start is not None and moment - last_start < plan.minimum_interval:
+    if last_start is not None and last_start <= moment < last_start + plan.minimum_interval:
         return "sooner than spec.minimumInterval"
     return ""
 

@@ -71,8 +71,8 @@ def pause_of(schedule: Obj, now: datetime) -> Pause | None:
     pause = spec_of(schedule).get("suspend")
     if pause is None:
         return None
-    found = Pause(moment(pause.get("until")))
-    return found if found.covers(now) else None
+    until = moment(pause.get("until"))
+    return Pause(until) if until is None or now < until else None
 
 
 def plan(schedule: Obj) -> Plan:

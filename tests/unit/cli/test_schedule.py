@@ -294,6 +294,13 @@ def test_a_preview_has_jitter_exclusions_and_data() -> None:
     assert lines[1].split()[3].endswith(first["starts"][16:19])
 
 
+def test_without_jitter_the_start_has_no_column_of_its_own() -> None:
+    api = Api(schedule(schedules=["30 2 * * *"]))
+    lines = Program(api)("schedule", "preview", "nightly", "--from", "2026-10-25").stdout.splitlines()
+    assert lines[0].split() == ["TIME", "NOTE"]
+    assert lines[1] == "Sun 2026-10-25 02:30+02:00  twice on the clock: only the first counts"
+
+
 @pytest.mark.parametrize("words", [(), ("nightly", "-f", "schedule.yaml")])
 def test_a_preview_is_of_a_name_or_of_a_file(words: tuple[str, ...]) -> None:
     result = Program(Api(schedule()))("schedule", "preview", *words)

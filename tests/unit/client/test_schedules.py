@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +23,12 @@ from fournos.engine.kube.resource import Key
 from fournos.insight.schedules import ScheduleState
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TRIGGER_ANNOTATION
 from fournos.systems.schedules.trigger import trigger_of
+from tests.documents import sections
 from tests.unit.client.kinds import started, status
 from tests.unit.client.world import NS, SPEC, Api
 
 KEY = Key(NS, "nightly")
+PAGE = Path(__file__).parents[3] / "docs" / "client-kinds.md"
 DAILY = {"time_zone": "Europe/Berlin"}
 
 
@@ -175,6 +178,15 @@ async def test_jobs_stay_unless_they_are_deleted_too(client: AsyncClient, api: A
     child(api, "nightly-2", again.uid)
     await again.delete(cascade=True)
     assert {job.name for job in await client.jobs()} == {"other", "nightly-1"}
+
+
+def test_the_page_is_true(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    with Client(api=api, namespace=NS) as client:
+        for block in sections(PAGE)["Schedules"]:
+            exec(compile(block, str(PAGE), "exec"), {"client": client})
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 5 and all(":00+0" in time for time in out[:3])
+    assert out[3:] == ["Suspended the cluster gets new GPUs", "Queue"]
 
 
 def test_the_phases_are_those_that_are_known() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fournos.insight.clock_changes import clock_changes
 from fournos.insight.schedule_preview import Pause, ScheduledTime, clock_text, next_starts, preview
-from fournos.systems.schedules.due import Plan
+from fournos.systems.schedules.due import Plan, due
 from fournos.systems.schedules.exclusions import ExcludedTimes
 
 UTC_ZONE = ZoneInfo("Etc/UTC")
@@ -214,12 +214,37 @@ def test_times_that_come_too_soon_are_marked() -> None:
     assert rows[0].note == "sooner than spec.minimumInterval"
 
 
+def test_a_last_start_after_what_is_asked_for_holds_nothing_back() -> None:
+    nightly = plan("0 2 * * *", minimum_interval=timedelta(days=2))
+    rows = preview(nightly, DECEMBER, 1, last_start=DECEMBER + timedelta(days=300))
+    assert rows[0].starts is not None
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo"])
+@pytest.mark.parametrize("expression", ["30 2 * * *", "0 0 * * *", "15 1,2 * * 0", "45 */7 * * *"])
+def test_the_next_start_is_the_operator_s(zone: str, expression: str) -> None:
+    """Around all changes of a year's clock, with what the operator notes as `status.nextTime`."""
+    excluded = ExcludedTimes(windows=((time(1, 10), time(1, 20)),))
+    nightly = plan(expression, zone=zone, jitter=timedelta(minutes=9), excluded=excluded)
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    changes = list(clock_changes(nightly.zone, begin, begin + timedelta(days=365)))
+    assert len(changes) == 2
+    for change in changes:
+        for hours in range(-30, 30):
+            now = change.moment + timedelta(hours=hours, minutes=7, seconds=1)
+            expected = due(nightly, floor=now - timedelta(hours=1), last_start=None, now=now).next
+            (start,) = next_starts(nightly, now, 1, last_start=None, pause=None)
+            assert start.astimezone(UTC) == expected
+
+
 def test_a_suspension_is_marked_until_its_end() -> None:
-    pause = Pause(datetime(2026, 12, 24, tzinfo=UTC))
-    rows = preview(plan("0 2 * * *"), DECEMBER, 2, pause=pause)
-    assert [row.note for row in rows] == ["suspended", ""]
+    pause = Pause(datetime(2026, 12, 24, 2, tzinfo=UTC))
+    rows = preview(plan("0 2 * * *"), DECEMBER, 3, pause=pause)
+    assert [row.note for row in rows] == ["suspended", "suspended", ""], (
+        "a time at the end is not made up for"
+    )
     starts = next_starts(plan("0 2 * * *"), DECEMBER, 1, last_start=None, pause=pause)
-    assert starts == [datetime(2026, 12, 24, 2, tzinfo=UTC)]
+    assert starts == [datetime(2026, 12, 25, 2, tzinfo=UTC)]
     assert next_starts(plan("0 2 * * *"), DECEMBER, 1, last_start=None, pause=Pause()) == []
 
 

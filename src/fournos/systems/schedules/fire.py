@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from fournos.api.fournosschedule import (
     MAX_ACTIVE,
@@ -28,6 +29,9 @@ from fournos.systems.schedules.context import Context, phase, running, time_of
 from fournos.systems.schedules.due import Due, Plan, due
 from fournos.systems.schedules.plan import floor, suspended
 
+_LOOK_AGAIN: Final = timedelta(days=1)
+"""When to look again at a schedule whose next time is beyond what `due` looks at, behind excluded days."""
+
 
 def fire(ctx: Context, plan: Plan) -> Decision:
     """Looks at the clock, and takes up what is due."""
@@ -44,7 +48,7 @@ def fire(ctx: Context, plan: Plan) -> Decision:
     if verdict.time is None:
         if verdict.dealt_with is not None:
             draft.times(lastScheduleTime=verdict.dealt_with).add_missed(verdict.missed, verdict.dealt_with)
-        return ctx.decision(wake_at=verdict.next)
+        return ctx.decision(wake_at=verdict.next or ctx.now + _LOOK_AGAIN)
     jobs = ctx.live_jobs()
     if jobs is None:
         return Decision(retry=True)
@@ -53,15 +57,14 @@ def fire(ctx: Context, plan: Plan) -> Decision:
 
 def _take_up(ctx: Context, verdict: Due, time: datetime, jobs: Sequence[Obj]) -> Decision:
     draft, policy = ctx.draft, ctx.spec.concurrency_policy
-    behind = running(jobs)
-    if policy is ConcurrencyPolicy.ALLOW and len(draft.active) < MAX_ACTIVE:
-        behind = []
+    full = len(draft.active) >= MAX_ACTIVE
+    behind = [] if policy is ConcurrencyPolicy.ALLOW and not full else running(jobs)
     if behind and policy is ConcurrencyPolicy.QUEUE:
         draft.overlapping(f"The fire of {names.stamp(time)} waits for {_named(behind)}")
         moments = [moment for moment in (verdict.next, verdict.deadline) if moment is not None]
         return ctx.decision(wake_at=min(moments, default=None))
     draft.times(lastScheduleTime=time)
-    if behind and policy is not ConcurrencyPolicy.REPLACE:
+    if behind and (full or policy is not ConcurrencyPolicy.REPLACE):
         draft.overlapping(f"The fire of {names.stamp(time)} was skipped, because of {_named(behind)}")
         return _skipped(ctx, verdict, time, MissedReason.OVERLAP)
     draft.overlapping("")

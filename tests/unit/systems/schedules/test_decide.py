@@ -141,6 +141,20 @@ def test_at_rest_nothing_is_asked_and_nothing_is_written() -> None:
     assert found.wake_at == datetime(2030, 1, 2, 2, tzinfo=UTC)
 
 
+def test_after_many_excluded_days_the_schedule_goes_on() -> None:
+    """More excluded times than one pass looks at: then it looks again on the next day."""
+    dates = [f"2030-01-{day:02}" for day in range(1, 8)]
+    spec = {"schedules": ["* * * * *"], "exclusions": {"dates": dates}}
+    status, now = RAN, NOW
+    for _ in range(10):
+        found = look(status, now=now, **spec)
+        if "active" in wrote(found):
+            break
+        assert found.wake_at is not None
+        status, now = wrote(found), found.wake_at
+    assert wrote(found)["active"][0]["time"] == "2030-01-08T00:00:00Z" and "missed" not in wrote(found)
+
+
 def test_a_spec_that_cannot_work_is_said_once_and_waits_for_a_change() -> None:
     found = look(timeZone="Europe/Bonn")
     (condition,) = wrote(found)["conditions"]
@@ -235,6 +249,16 @@ def test_waiting_jobs_are_active_and_so_are_reruns(phase: str) -> None:
     rerun = job(phase, name="nightly-203001010200-confirm1-abc")
     found = look(status, job("Succeeded"), rerun)
     assert wrote(found)["missed"]["reason"] == "Overlap" and len(wrote(found)["active"]) == 1
+
+
+@pytest.mark.parametrize("policy", ["Allow", "Replace"])
+@pytest.mark.parametrize(("fires", "begins"), [(9, True), (10, False)])
+def test_the_number_of_active_fires_is_bounded(policy: str, fires: int, begins: bool) -> None:
+    times = [f"2030-01-01T{hour:02}:00:00Z" for hour in range(3, 3 + fires)]
+    active = [{**CLAIM, "time": time, "created": True} for time in times]
+    jobs = [job("Running", time=f"20300101{hour:02}00") for hour in range(3, 3 + fires)]
+    found = wrote(look({**RAN, "active": active}, *jobs, concurrencyPolicy=policy))
+    assert len(found["active"]) == 10 and ("missed" not in found) == begins
 
 
 def test_an_older_fire_that_ends_later_does_not_hide_the_newer_one() -> None:
