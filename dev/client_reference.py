@@ -32,6 +32,7 @@ _CLASSES: Final = (
     ("AsyncJob", "Job"),
     ("AsyncCluster", "Cluster"),
     ("AsyncQueue", "Queue"),
+    ("AsyncSchedule", "Schedule"),
     ("AsyncAppWrapper", "AppWrapper"),
     ("AsyncMiniCluster", "MiniCluster"),
     ("AsyncDispatch", "Dispatch"),

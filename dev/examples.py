@@ -8,7 +8,7 @@ from typing import Final
 from dev.release_install import Document
 from devcluster import manifests
 
-SAMPLES: Final = ("first-job", "fournoscluster", "appwrapper", "minicluster")
+SAMPLES: Final = ("first-job", "schedule", "fournoscluster", "appwrapper", "minicluster")
 """Files with one object of a kind of ours each, and what it needs."""
 
 

@@ -39,6 +39,7 @@ Fournos queues benchmark jobs, finds them a cluster, runs them there and reports
 | kind | what |
 |---|---|
 | FournosJob | a benchmark job |
+| FournosSchedule | a benchmark that comes back every night |
 | FournosCluster | a cluster that jobs run on |
 | AppWrapper | resources of any kind, queued as one |
 | MiniCluster | a Flux cluster |
@@ -67,6 +68,7 @@ class Kind:
 
 KINDS: Final = (
     Kind("fournosjobs.fournos.dev", (("Workload", "v1beta2"), ("PipelineRun", "v1"), ("Job", "v1"))),
+    Kind("fournosschedules.fournos.dev", (("FournosJob", "v1"),)),
     Kind("fournosclusters.fournos.dev", (("ResourceFlavor", "v1beta2"), ("ClusterQueue", "v1beta2"))),
     Kind("appwrappers.workload.codeflare.dev", (("Workload", "v1beta2"), ("Pod", "v1"), ("Job", "v1"))),
     Kind("miniclusters.flux-framework.org", (("Job", "v1"), ("ConfigMap", "v1"), ("Service", "v1"))),

@@ -16,11 +16,14 @@ import yaml
 from dev import resources
 from devcluster import manifests
 from devcluster.existing import kubectl_program
-from fournos.engine.kube.kinds import VALIDATING_WEBHOOKS
+from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.webhook.registration import Service, configurations
+from fournos.engine.runtime.webhook.types import Webhook
 from fournos.history.settings import HistorySettings
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.schedules.settings import ScheduleSettings
+from fournos.systems.schedules.webhooks import schedule_webhooks
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,16 +87,10 @@ def _works_in(found: Mapping[tuple[str, str], Any], operator: str, jobs: str, se
     assert place["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
     service = Service(operator, str(values["FOURNOS_WEBHOOK_SERVICE"]))
     assert ("Service", service.name) in found
-    wanted = configurations(job_webhooks(settings), service, owner=operator)
-    configured = {key: item for key, item in found.items() if key[0] == VALIDATING_WEBHOOKS.kind}
-    assert list(configured.values()) == list(wanted.values())
-    ((_, name),) = configured
-    (rule,) = (
-        rule
-        for rule in found["ClusterRole", f"fournos-job-webhooks-{jobs}"]["rules"]
-        if "resourceNames" in rule
-    )
-    assert rule["resourceNames"] == [name]
+    wanted = configurations(_webhooks(settings), service, owner=operator)
+    for (resource, name), body in wanted.items():
+        assert found[resource.kind, name] == body
+    assert _named(found["ClusterRole", f"fournos-job-webhooks-{jobs}"]) == [name for _, name in wanted]
 
 
 @pytest.mark.usefixtures("kubeconfig")
@@ -117,19 +114,24 @@ def test_the_webhook_of_an_operator_in_one_namespace(tmp_path: Path) -> None:
     ).stdout
     found = {(item["kind"], item["metadata"]["name"]): item for item in manifests.parse(text)}
     wanted = configurations(
-        job_webhooks(JobSettings(namespace="ovens")), Service("ovens", "fournos-webhooks"), owner="ovens"
+        _webhooks(JobSettings(namespace="ovens")), Service("ovens", "fournos-webhooks"), owner="ovens"
     )
     for (resource, name), body in wanted.items():
         assert found.pop((resource.kind, name)) == body
     for item in found.values():
         assert item["metadata"].get("namespace", "ovens") == "ovens"
         assert {subject["namespace"] for subject in item.get("subjects", ())} <= {"ovens"}
-    (rule,) = (
-        rule
-        for rule in found["ClusterRole", "fournos-job-webhooks-ovens"]["rules"]
-        if "resourceNames" in rule
-    )
-    assert rule["resourceNames"] == [name for _, name in wanted]
+    assert _named(found["ClusterRole", "fournos-job-webhooks-ovens"]) == [name for _, name in wanted]
+
+
+def _webhooks(settings: JobSettings) -> tuple[Webhook, ...]:
+    """The webhooks of both parts that run in the Deployment of the jobs."""
+    return (*job_webhooks(settings), *schedule_webhooks(ScheduleSettings(namespace=settings.namespace)))
+
+
+def _named(role: Obj) -> list[str]:
+    """The objects that the rules of a role name, in their order."""
+    return [name for rule in role["rules"] for name in rule.get("resourceNames", ())]
 
 
 @pytest.mark.usefixtures("kubeconfig")

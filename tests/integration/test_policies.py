@@ -251,6 +251,24 @@ async def test_only_the_operator_makes_reruns_and_their_labels_are_immutable(who
     await who.may("user", "DELETE", path, {})
 
 
+async def test_only_the_operator_makes_the_jobs_of_schedules(who: As) -> None:
+    """A job that counts as a schedule's holds the next ones back, and the schedule may stop and delete it."""
+    uid = {"metadata": {"labels": {"fournos.dev/schedule-uid": "uid-of-a-schedule"}}}
+
+    def child(name: str) -> dict[str, Any]:
+        made = job(name)
+        return {**made, "metadata": {**made["metadata"], **uid["metadata"]}}
+
+    label = "label fournos.dev/schedule-uid"
+    await who.may_not("user", "POST", who.jobs, child("forged"), label)
+    await who.may("user", "POST", who.jobs, job("own"))
+    await who.may_not("user", "PATCH", f"{who.jobs}/own", uid, label)
+    await who.may("fournos", "POST", who.jobs, child("real"))
+    await who.may_not("user", "PATCH", f"{who.jobs}/real", {"metadata": {"labels": None}}, label)
+    await who.may("user", "PATCH", f"{who.jobs}/real", {"spec": {"shutdown": "Stop"}})
+    await who.may("user", "DELETE", f"{who.jobs}/real", {})
+
+
 async def test_a_resolver_fills_in_hardware_and_secrets_and_nothing_else(who: As) -> None:
     await who.may("user", "POST", who.jobs, job("victim", exclusive=False, cluster=None, owner="o"))
     path = f"{who.jobs}/victim"

@@ -43,7 +43,7 @@ def test_cells_run_with_a_running_loop_and_show_their_last_expression() -> None:
 def test_every_section_of_the_pages_is_found() -> None:
     assert {"", "A matrix", "With an event loop"} <= sections(ROOT / "docs" / "client.md").keys()
     kinds = sections(ROOT / "docs" / "client-kinds.md")
-    assert set(kinds) == {"AppWrappers", "MiniClusters", "Any other kind"}
+    assert set(kinds) == {"Schedules", "AppWrappers", "MiniClusters", "Any other kind"}
 
 
 def test_the_reference_has_every_public_name() -> None:

@@ -132,6 +132,10 @@ class FournosJobSpec(Model):
         "queued again later.",
         False,
     )
+    scheduled_start_time: datetime | None = described(
+        "Time before which the job is not queued, such as 2026-11-28T02:00:00Z; spec.timeouts.pending counts "
+        "from then on. No effect once the job is admitted."
+    )
     managed_by: str | None = described(
         "Controller that runs the job, such as kueue.x-k8s.io/multikueue; absent: Fournos. Never changes.",
         maxLength=1024,

@@ -11,10 +11,12 @@ from fournos.systems.appwrappers.metrics import METRICS as APPWRAPPERS
 from fournos.systems.clusters.metrics import METRICS as CLUSTERS
 from fournos.systems.jobs.metrics import METRICS as JOBS
 from fournos.systems.miniclusters.metrics import METRICS as MINICLUSTERS
+from fournos.systems.schedules.metrics import METRICS as SCHEDULES
 
 TABLE: Final[tuple[Metric, ...]] = (
     *RUNTIME,
     *JOBS,
+    *SCHEDULES,
     *CLUSTERS,
     *APPWRAPPERS,
     *MINICLUSTERS,

@@ -12,6 +12,7 @@ from fournos.engine.runtime.part import Part
 
 PACKAGES: Final = {
     "jobs": "fournos.systems.jobs",
+    "schedules": "fournos.systems.schedules",
     "clusters": "fournos.systems.clusters",
     "appwrappers": "fournos.systems.appwrappers",
     "frameworks": "fournos.systems.frameworks",

@@ -74,6 +74,7 @@ COMMANDS: Final = (
         "Open the page of a job's run in the Tekton Dashboard; without a terminal only its address is"
         " printed.",
     ),
+    CommandEntry("schedule:app", ("schedule",), "Schedules: jobs at certain times, such as every night."),
     CommandEntry(
         "queue:queue",
         ("queue",),

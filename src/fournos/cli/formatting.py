@@ -21,6 +21,10 @@ _STYLES: Final = {
     "Waiting": "yellow",
     "Ready": "green",
     "Finished": "dim",
+    # of schedules; Suspended as of AppWrappers
+    "Invalid": "bold red",
+    "Overlapping": "magenta",
+    "Active": "blue",
 }
 
 

@@ -42,7 +42,7 @@ async def stop(
         jobs = await _found(cli, session, names)
         if now or len(jobs) > 1:
             what = "terminate, without finally tasks," if now else "stop"
-            _ask(cli, f"Really {what} {_list(jobs)}?", yes)
+            ask(cli, f"Really {what} {_list(jobs)}?", yes)
         worst = Exit.OK
         for job in jobs:
             verdict = decide_stop(job, now=now, clock=cli.world.now())
@@ -68,7 +68,7 @@ async def hold(cli: Cli, names: NamesArgument, yes: YesOption = False) -> int:
     async with cli.session() as session:
         jobs = await _found(cli, session, names)
         if live := [job for job in jobs if phase_of(job) in HOLDING and not spec_of(job).get("suspend")]:
-            _ask(cli, f"Really stop {_list(live)} until released?", yes)
+            ask(cli, f"Really stop {_list(live)} until released?", yes)
         return await _suspend(cli, session, jobs, decide_hold)
 
 
@@ -107,7 +107,7 @@ async def delete(cli: Cli, names: NamesArgument, yes: YesOption = False) -> None
         jobs = await _found(cli, session, names)
         live = [job for job in jobs if phase_of(job) in HOLDING]
         extra = f" ({count(len(live), 'run')} under way will be stopped)" if live else ""
-        _ask(cli, f"Really delete {_list(jobs)}{extra}?", yes)
+        ask(cli, f"Really delete {_list(jobs)}{extra}?", yes)
         for job in jobs:
             # The UID is a precondition: a new job that took the name since the question is not deleted.
             await session.api.delete(FOURNOS_JOB, key_of(job), uid=uid_of(job))
@@ -126,7 +126,7 @@ def _list(jobs: list[Obj]) -> str:
     return ", ".join(names) if len(names) <= 5 else f"{', '.join(names[:5])} and {len(names) - 5} more"
 
 
-def _ask(cli: Cli, question: str, yes: bool) -> None:
+def ask(cli: Cli, question: str, yes: bool) -> None:
     """Asks for confirmation, but only on a terminal: a script must not block."""
     if not yes and cli.output.interactive and not typer.confirm(question, err=True):
         raise Fail("nothing was done", fix="answer y, or use --yes", code=Exit.USAGE)

@@ -201,9 +201,7 @@ def prepare(
         m.rename(manifest, name=name, generate_name=generate_name)
         if repeat > 1:
             manifest = m.with_generated_name(manifest)
-        spec = manifest.get("spec")
-        if owner and isinstance(spec, dict) and not spec.get("owner"):
-            spec["owner"] = owner
+        m.with_owner(manifest, owner)
         if violations := m.check(manifest):
             failures.append(m.refused(manifest, violations, source))
         result += [copy.deepcopy(manifest) for _ in range(repeat)]

@@ -35,6 +35,7 @@ from fournos.client.logs import LogLine as LogLine
 from fournos.client.miniclusters import AsyncMiniCluster as AsyncMiniCluster
 from fournos.client.objects import AsyncObject as AsyncObject
 from fournos.client.queues import AsyncQueue as AsyncQueue
+from fournos.client.schedules import AsyncSchedule as AsyncSchedule
 from fournos.client.synchronous import AppWrapper as AppWrapper
 from fournos.client.synchronous import Client as Client
 from fournos.client.synchronous import Cluster as Cluster
@@ -43,6 +44,7 @@ from fournos.client.synchronous import Job as Job
 from fournos.client.synchronous import MiniCluster as MiniCluster
 from fournos.client.synchronous import Object as Object
 from fournos.client.synchronous import Queue as Queue
+from fournos.client.synchronous import Schedule as Schedule
 from fournos.insight.failure import Category as Category
 from fournos.insight.failure import Failure as Failure
 

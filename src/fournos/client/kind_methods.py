@@ -1,4 +1,4 @@
-"""The client's methods for clusters, queues, AppWrappers, MiniClusters, dispatched jobs and any other kind.
+"""The client's methods for clusters, queues, schedules, AppWrappers, MiniClusters and any other kind.
 
 Modules that only some methods need are imported inside of them: they take most of the import time.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, MINICLUSTER
+from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_SCHEDULE, MINICLUSTER
 from fournos.client.appwrappers import AsyncAppWrapper
 from fournos.client.clusters import AsyncCluster
 from fournos.client.connection import ClientConnection, by_phase
@@ -20,13 +20,14 @@ from fournos.client.frames import Handles
 from fournos.client.miniclusters import AsyncMiniCluster
 from fournos.client.objects import AsyncObject
 from fournos.client.queues import AsyncQueue
+from fournos.client.schedules import AsyncSchedule
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
 from fournos.insight.environment import clusters_namespace
 from fournos.insight.selection import newest_first
 from fournos.insight.values import name_of
 
 if TYPE_CHECKING:
-    from fournos.client.submission import Manifest
+    from fournos.client.submission import JobSpec, Manifest
     from fournos.engine.kube.resource import Resource
     from fournos.insight.queues import QueueEntry
     from fournos.systems.frameworks.kind_spec import Framework
@@ -74,6 +75,44 @@ class KindMethods(ClientConnection):
 
         found = await gather_queue(self.api, self.namespace, name or self.queue_name)
         return entries(found, datetime.now(UTC))
+
+    # --- schedules -----------------------------------------------------------------------------------------
+
+    @typed
+    async def schedules(self, *, selector: str = "", everywhere: bool = False) -> Handles[AsyncSchedule]:
+        """Returns the schedules of the namespace, sorted by name; `everywhere` means all namespaces."""
+        found = await self._listed(FOURNOS_SCHEDULE, selector=selector, everywhere=everywhere)
+        return Handles(AsyncSchedule(self, one) for one in sorted(found, key=name_of))
+
+    @typed
+    async def schedule(self, name: str) -> AsyncSchedule:
+        """Returns the schedule of this name.  Raises MissingError."""
+        found = await self._found(FOURNOS_SCHEDULE, name, noun="schedule", command="fournos schedule")
+        return AsyncSchedule(self, found)
+
+    @typed
+    async def create_schedule(
+        self,
+        /,
+        name: str,
+        job: JobSpec,
+        times: str | Sequence[str],
+        *,
+        time_zone: str,
+        matrix: Mapping[str, Sequence[Any]] | None = None,
+        **options: Any,
+    ) -> AsyncSchedule:
+        """Creates a schedule of a job and returns its handle.
+
+        `times` are cron expressions of five fields, or @daily and the like, in the IANA `time_zone`.  Each
+        time there is one job for each combination of the values of `matrix`, path → values.  `options` are
+        further fields of a FournosSchedule's spec, such as concurrency_policy="Queue" or jitter_seconds=300.
+        Times and jobs are checked first: raises FournosError and ManifestError.
+        """
+        from fournos.client.schedule_submission import schedule
+
+        body = schedule(name, job, times, time_zone, owner=self.owner, matrix=matrix or {}, options=options)
+        return AsyncSchedule(self, await self.api.create(FOURNOS_SCHEDULE, self._placed(body)))
 
     # --- AppWrappers ---------------------------------------------------------------------------------------
 

@@ -8,16 +8,21 @@ from typing import Any, Final
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.client.submission import changed
+from fournos.engine.api.model import Model
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import skeleton
 from fournos.insight.values import name_of, spec_of
 from fournos.systems.jobs.names import CONFIRMS_LABEL
+from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL
 
 RETRY_OF_ANNOTATION: Final = "fournos.dev/retry-of"
 NOT_REPEATED: Final = frozenset({"shutdown", "suspend", "managedBy"})
 """Fields that are not copied: shutdown and suspend stopped or held the earlier job, and the receiver of the
 new job decides again where it runs."""
+NOT_COPIED: Final = frozenset({CONFIRMS_LABEL, SCHEDULE_UID_LABEL, TIME_LABEL})
+"""Labels that are not copied: a job that a person submits again confirms no regression and is no fire of a
+schedule, and only the operator sets them."""
 _NAME_ROOM: Final = 44
 """Characters kept of the earlier name; the hyphen and the API server's five-character suffix make 50."""
 
@@ -43,8 +48,7 @@ def repeat(job: Obj, changes: Mapping[str, Any]) -> tuple[dict[str, Any], Repeat
     made["metadata"] = {
         "generateName": f"{name[:_NAME_ROOM].rstrip('-.')}-",
         "namespace": meta["namespace"],
-        # A job that a person submits again confirms no regression: only the operator sets this label.
-        "labels": {name: one for name, one in (meta.get("labels") or {}).items() if name != CONFIRMS_LABEL},
+        "labels": {name: one for name, one in (meta.get("labels") or {}).items() if name not in NOT_COPIED},
         "annotations": {RETRY_OF_ANNOTATION: f"{name}/{meta['uid']}"},
     }
     made["spec"] = spec
@@ -63,15 +67,17 @@ def found_anew(spec: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(resolved)
 
 
-def fields(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns JSON field name → value for keyword arguments in Python or JSON names.
+def fields(
+    changes: Mapping[str, Any], model: type[Model] = FournosJobSpec, noun: str = "job"
+) -> dict[str, Any]:
+    """Returns JSON field name → value for keyword arguments in Python or JSON names of fields of a spec.
 
     Raises ManifestError for an unknown field.
     """
-    names = {name: field.alias or name for name, field in FournosJobSpec.model_fields.items()}
+    names = {name: field.alias or name for name, field in model.model_fields.items()}
     json_names = {**names, **{alias: alias for alias in names.values()}}
     if unknown := [name for name in changes if name not in json_names]:
         raise ManifestError(
-            f"no field of a job's spec: {', '.join(unknown)}", fix=f"known are {', '.join(names)}"
+            f"no field of a {noun}'s spec: {', '.join(unknown)}", fix=f"known are {', '.join(names)}"
         )
     return {json_names[name]: value for name, value in changes.items()}

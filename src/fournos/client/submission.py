@@ -29,6 +29,7 @@ from fournos.insight.manifests import (
     skeleton,
     value_at,
     with_generated_name,
+    with_owner,
 )
 from fournos.insight.miniclusters import accepted as accepted_minicluster
 from fournos.insight.values import name_of, spec_of
@@ -70,9 +71,7 @@ def manifest(what: JobSpec, *, owner: str, name: str | None, key: str | None) ->
     in annotations.
     """
     made = _document(what)
-    spec = made.get("spec")
-    if owner and isinstance(spec, dict) and not spec.get("owner"):
-        spec["owner"] = owner
+    spec = with_owner(made, owner).get("spec")
     if key is not None:
         if name or (made.get("metadata") or {}).get("name"):
             raise ManifestError("a job with a key gets its name from it", fix="leave the name or the key out")

@@ -16,6 +16,7 @@ from fournos.client.jobs import AsyncJob
 from fournos.client.miniclusters import AsyncMiniCluster, MiniClusterView
 from fournos.client.objects import AsyncObject, ObjectView
 from fournos.client.queues import AsyncQueue, QueueView
+from fournos.client.schedules import AsyncSchedule, ScheduleView
 from fournos.client.views import JobView, View
 from fournos.engine.kube.resource import Obj
 
@@ -93,6 +94,19 @@ class Queue(Handle, QueueView):
 
     watch = iterating(AsyncHandle.watch)
     waiting = blocking(AsyncQueue.waiting)
+
+
+class Schedule(Work, ScheduleView):
+    """See `AsyncSchedule`."""
+
+    _async: AsyncSchedule
+
+    watch = iterating(AsyncHandle.watch)
+    suspend = blocking(AsyncSchedule.suspend)
+    resume = blocking(AsyncSchedule.resume)
+    trigger = many_of(AsyncSchedule.trigger, Job)
+    jobs = many_of(AsyncSchedule.jobs, Job)
+    delete = blocking(AsyncSchedule.delete)
 
 
 class AppWrapper(Work, AppWrapperView):
@@ -183,6 +197,9 @@ class Client:
     cluster = one_of(AsyncClient.cluster, Cluster)
     queues = many_of(AsyncClient.queues, Queue)
     queue = blocking(AsyncClient.queue)
+    schedules = many_of(AsyncClient.schedules, Schedule)
+    schedule = one_of(AsyncClient.schedule, Schedule)
+    create_schedule = one_of(AsyncClient.create_schedule, Schedule)
     appwrappers = many_of(AsyncClient.appwrappers, AppWrapper)
     appwrapper = one_of(AsyncClient.appwrapper, AppWrapper)
     submit_appwrapper = one_of(AsyncClient.submit_appwrapper, AppWrapper)

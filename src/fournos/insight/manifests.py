@@ -139,6 +139,14 @@ def rename(manifest: dict[str, Any], *, name: str | None, generate_name: str | N
         meta["generateName"] = f"{pipeline or DEFAULT_PIPELINE}-"
 
 
+def with_owner(manifest: dict[str, Any], owner: str | None) -> dict[str, Any]:
+    """Returns the manifest, whose owner is set where it names none."""
+    spec = manifest.get("spec")
+    if owner and isinstance(spec, dict) and not spec.get("owner"):
+        spec["owner"] = owner
+    return manifest
+
+
 def with_generated_name(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the manifest for one of several jobs: its name is the prefix of a generated one."""
     meta = dict(manifest.get("metadata") or {})

@@ -200,6 +200,14 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
     if spec_of(job).get("suspend"):
         text = f"{name} is held by its own spec.suspend."
         return Explanation(text, advice=(f"queue it: fournos release {name}",), cause=Cause.SUSPENDED)
+    start_at = moment(spec_of(job).get("scheduledStartTime"))
+    if start_at and start_at > now:
+        wait = between(now.isoformat(), start_at.isoformat(), now)
+        return Explanation(
+            f"{name} is not queued before {format_time(start_at)} (spec.scheduledStartTime), in {wait}.",
+            cause=Cause.SUSPENDED,
+            ageless=f"{name} is not queued before {format_time(start_at)} (spec.scheduledStartTime).",
+        )
     retry_at = moment(status_of(job).get("retryAt"))
     if retry_at and retry_at > now:
         wait = between(now.isoformat(), retry_at.isoformat(), now)

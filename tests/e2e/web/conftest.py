@@ -32,6 +32,7 @@ DONE, BROKEN, RUNS, WAITS = "web-done", "web-broken", "web-runs", "web-waits"
 """The jobs that every test finds; a test that changes a job submits its own."""
 
 CLUSTER = "cluster-2"
+SCHEDULE = "web-nightly"
 CLUSTERS = "hearth"
 """A FournosCluster that no operator looks at, and its namespace."""
 
@@ -72,6 +73,18 @@ def world(hub: Hub, history: None, operator_image_tag: str) -> Hub:  # noqa: F81
             "spec": {"kubeconfigSecret": f"kubeconfig-{CLUSTER}"},
         },
         namespace=CLUSTERS,
+    )
+    hub.apply(
+        {
+            "apiVersion": "fournos.dev/v1",
+            "kind": "FournosSchedule",
+            "metadata": {"name": SCHEDULE},
+            "spec": {
+                "schedules": ["0 2 * * *"],
+                "timeZone": "Europe/Berlin",
+                "jobTemplate": {"spec": {"pipeline": "measuring", "executionEngine": {"none": {}}}},
+            },
+        }
     )
     hub.submit(RUNS, pipeline="web-sleeps", cluster="cluster-2", exclusive=True, owner="ann")
     hub.submit(DONE, pipeline="measuring", owner="ann")

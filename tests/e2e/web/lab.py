@@ -6,7 +6,7 @@ import random
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.times import format_time, parse_time
 from fournos.engine.kube.kinds import EVENT, POD
 from fournos.engine.kube.resource import Key, Obj
@@ -16,6 +16,8 @@ from fournos.history.records import Document, Ending, Identity, Interval, Record
 from fournos.history.results.check import check
 from fournos.history.store.results import Results
 from fournos.insight.causes import Cause
+from fournos.insight.schedules import next_times
+from fournos.systems.schedules.names import SCHEDULE_LABEL, SCHEDULE_UID_LABEL, TIME_LABEL
 from tests.e2e.web.staged import CLUSTERS, NOW, NS, Stage, ago
 from tests.unit.cli.objects import child, cluster_queue, local_queue
 
@@ -37,8 +39,29 @@ async def lab(stage: Stage) -> None:
     _running(stage)
     _waiting(stage)
     _failed(stage)
+    _schedules(stage)
     for number in range(1, NIGHTS + 1):
         await _night(stage, number)
+
+
+def _schedules(stage: Stage) -> None:
+    """Two schedules; the jobs of the first are the nights."""
+    for name, times, phase in (
+        ("nightly-70b", "0 2 * * *", "Succeeded"),
+        ("weekly-matrix", "30 6 * * 6", "Failed"),
+    ):
+        uid = f"uid-{name}"
+        meta = {"name": name, "namespace": NS, "uid": uid, "generation": 1, "creationTimestamp": ago(days=40)}
+        spec = {"schedules": [times], "timeZone": "Europe/Berlin", "jobTemplate": {"spec": {"owner": "ann"}}}
+        body = {"apiVersion": "fournos.dev/v1", "kind": "FournosSchedule", "metadata": meta, "spec": spec}
+        status = {"nextTime": format_time(next_times(body, 1, NOW)[0])}
+        stage.objects.put(FOURNOS_SCHEDULE, {**body, "status": status})
+        for fire in range(1, 9):
+            began = {"Running": 60 * 24 * (9 - fire)}
+            night = f"{NOW - timedelta(days=9 - fire):%Y%m%d}0000"
+            labels = {SCHEDULE_LABEL: name, SCHEDULE_UID_LABEL: uid, TIME_LABEL: night}
+            end = "Failed" if phase == "Failed" and fire in (3, 7) else "Succeeded"
+            job(stage, f"{name}-{night}", end, began, labels=labels)
 
 
 # --- objects --------------------------------------------------------------------------------------

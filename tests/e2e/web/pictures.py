@@ -46,6 +46,7 @@ PICTURES: Final = (
     Picture("trends", f"/trends/{NS}/{NIGHTLY}", 780),
     Picture("kpis", "/kpis?kpi=throughput", 780),
     Picture("submit", f"/submit?from={NS}/{NIGHTLY}", 800),
+    Picture("schedules", "/schedules", 620),
 )
 
 

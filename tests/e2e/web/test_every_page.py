@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 
 from fournos.web.pages.all_pages import PAGES
 from tests.e2e.hub import Hub
-from tests.e2e.web.conftest import BROKEN, CLUSTER, DONE, OpenTab
+from tests.e2e.web.conftest import BROKEN, CLUSTER, DONE, SCHEDULE, OpenTab
 from tests.e2e.web.served import Served
 from tests.e2e.web.tab import Tab
 
@@ -27,6 +27,8 @@ def path_of(name: str, hub: Hub) -> str:
     values = {"namespace": hub.namespace, "name": DONE}
     if name == "cluster":
         values["name"] = CLUSTER
+    if name == "schedule":
+        values["name"] = SCHEDULE
     if name == "kind":
         values |= {"kind": "PipelineRun", "name": hub.status(DONE)["pipelineRun"]}
     return page.path.format_map({key: quote(value) for key, value in values.items()}) + QUERIES.get(name, "")

@@ -175,7 +175,8 @@ def test_the_job_is_addressed_as_it_is_defined() -> None:
 
 
 def test_names_and_columns_of_the_job() -> None:
-    resource, _ = manifests.parse(files()["manifests/crd.yaml"])
+    resource, *others = manifests.parse(files()["manifests/crd.yaml"])
+    assert [other["spec"]["names"]["kind"] for other in others] == ["FournosSchedule", "FournosCluster"]
     assert resource["metadata"] == {"name": "fournosjobs.fournos.dev"}, (
         "no namespace: applies with and without -n"
     )

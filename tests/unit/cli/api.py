@@ -9,7 +9,15 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN, TASK_RUN
+from fournos.api.kinds import (
+    APPWRAPPER,
+    FOURNOS_CLUSTER,
+    FOURNOS_JOB,
+    FOURNOS_SCHEDULE,
+    MINICLUSTER,
+    PIPELINE_RUN,
+    TASK_RUN,
+)
 from fournos.cli.app import build
 from fournos.cli.connect import CliConnection, World
 from fournos.cli.options import Root
@@ -25,6 +33,7 @@ KINDS = {
     "AppWrapper": APPWRAPPER,
     "FournosCluster": FOURNOS_CLUSTER,
     "FournosJob": FOURNOS_JOB,
+    "FournosSchedule": FOURNOS_SCHEDULE,
     "MiniCluster": MINICLUSTER,
     "Workload": WORKLOAD,
     "Job": JOB,

@@ -18,6 +18,7 @@ _LIMITS = {
     "minimum": lambda value, limit: value >= limit,
     "maximum": lambda value, limit: value <= limit,
     "maxLength": lambda value, limit: len(value) <= limit,
+    "minItems": lambda value, limit: len(value) >= limit,
     "maxItems": lambda value, limit: len(value) <= limit,
     "maxProperties": lambda value, limit: len(value) <= limit,
     "pattern": lambda value, limit: re.search(limit, value) is not None,

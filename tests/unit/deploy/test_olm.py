@@ -20,6 +20,7 @@ from dev.olm_csv import FEATURES, words
 from dev.olm_objects import NAMESPACE
 from fournos.systems.jobs.rules import check_manifest as check_job
 from fournos.systems.miniclusters.rules import check_manifest as check_minicluster
+from fournos.systems.schedules.rules import check_manifest as check_schedule
 from tests.unit.deploy.crd_schema import violations
 from tests.unit.deploy.olm_bundle import (
     BUNDLE,
@@ -107,6 +108,9 @@ def test_install_modes() -> None:
     assert [mode for mode, supported in modes.items() if supported] == ["AllNamespaces"]
 
 
+KINDS = ("FournosJob", "FournosSchedule", "FournosCluster", "AppWrapper", "MiniCluster")
+
+
 # --- kinds and examples -----------------------------------------------------------------------------------
 
 
@@ -118,10 +122,10 @@ def test_each_owned_kind_has_its_crd_and_no_crd_is_left_over() -> None:
         for version in item["spec"]["versions"]
     }
     assert {(kind["name"], kind["version"], kind["kind"]) for kind in owned} == served
-    assert len(owned) == len(served) == 4
+    assert {kind["kind"] for kind in owned} == set(KINDS) and len(owned) == len(KINDS)
 
 
-@pytest.mark.parametrize("kind", ["FournosJob", "FournosCluster", "AppWrapper", "MiniCluster"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_owned_kind_is_described(kind: str) -> None:
     (owned,) = (item for item in spec()["customresourcedefinitions"]["owned"] if item["kind"] == kind)
     assert owned["displayName"] and len(owned["description"]) > 20 and owned["resources"]
@@ -142,13 +146,17 @@ def test_each_owned_kind_has_one_example() -> None:
     assert [item for item in examples() if "namespace" in item["metadata"]] == []
 
 
-@pytest.mark.parametrize("kind", ["FournosJob", "FournosCluster", "AppWrapper", "MiniCluster"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_example_is_valid(kind: str) -> None:
     (example,) = (item for item in examples() if item["kind"] == kind)
     (version,) = crd_of(kind)["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]
     assert list(violations(example, schema)) == []
-    rules = {"FournosJob": check_job, "MiniCluster": check_minicluster}.get(kind)
+    rules = {
+        "FournosJob": check_job,
+        "FournosSchedule": check_schedule,
+        "MiniCluster": check_minicluster,
+    }.get(kind)
     assert rules is None or rules(example) == []
     assert example["metadata"]["name"] and example["spec"]
 
@@ -158,6 +166,7 @@ def test_an_example_is_valid(kind: str) -> None:
     [
         ("FournosJob", {"pipelines": "hello"}, ".spec.pipelines is unknown"),
         ("FournosJob", {"exclusive": "no"}, ".spec.exclusive: 'no' is no boolean"),
+        ("FournosSchedule", {"timeZone": None}, ".spec.timeZone: None is no string"),
         ("FournosCluster", {"kubeconfigSecret": None}, ".spec.kubeconfigSecret: None is no string"),
         ("AppWrapper", {"components": [{}]}, ".spec.components[0].template is required"),
         ("MiniCluster", {"size": True}, ".spec.size: True is no integer"),

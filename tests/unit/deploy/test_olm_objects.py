@@ -75,7 +75,7 @@ def test_webhooks_lead_to_the_services_of_the_bundle() -> None:
     assert "webhookdefinitions" not in spec()
     services = {item["metadata"]["name"]: item["spec"]["ports"] for item in of("Service")}
     configurations = [item for item in prerequisites() if item["kind"].endswith("WebhookConfiguration")]
-    assert len(configurations) == 4
+    assert len(configurations) == 5
     for item in configurations:
         assert item["metadata"]["labels"] == {LABEL: NAMESPACE}, "its operator looks for it by this"
         for webhook in item["webhooks"]:

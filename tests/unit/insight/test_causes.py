@@ -63,6 +63,11 @@ CASES = {
         "one is resolving its requirements.",
     ),
     "suspended": (world(pending(spec={"suspend": True})), Cause.SUSPENDED, "spec.suspend"),
+    "start time": (
+        world(pending(spec={"scheduledStartTime": "2030-01-02T12:00:00Z"})),
+        Cause.SUSPENDED,
+        "one is not queued before 2030-01-02T12:00:00Z (spec.scheduledStartTime).",
+    ),
     "retry": (
         world(pending(status={"retryAt": "2030-01-01T12:00:20Z"})),
         Cause.RETRY,

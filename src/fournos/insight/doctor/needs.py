@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Resource
@@ -61,6 +61,10 @@ NEEDS: Final = (
     NeededRights("explain, queue", LOCAL_QUEUE, ("get", "list")),
     NeededRights("explain, queue", CLUSTER_QUEUE, ("get",)),
     NeededRights("explain", RESOURCE_FLAVOR, ("list",)),
+    NeededRights("schedule list, get, preview", FOURNOS_SCHEDULE, ("get", "list", "watch")),
+    NeededRights(
+        "schedule create, suspend, trigger, delete", FOURNOS_SCHEDULE, ("create", "patch", "delete")
+    ),
     NeededRights("cluster list, get, top", FOURNOS_CLUSTER, ("get", "list", "watch")),
     NeededRights("cluster lock, unlock, drain, discover", FOURNOS_CLUSTER, ("patch",)),
 )

@@ -34,6 +34,9 @@ def queue_only(ctx: Context) -> Decision:
     if ctx.workload is None:
         if ctx.spec.suspend or ctx.spec.shutdown:
             return Decision()
+        start_at = ctx.spec.scheduled_start_time
+        if start_at is not None and ctx.now < start_at:
+            return Decision(wake_at=start_at)
         if ctx.spec.clusterless:
             text = "a job without quota (clusterless) has no Workload to dispatch: run it where it is made"
             return Decision(events=(EventRecord("Warning", "CannotDispatch", text),))

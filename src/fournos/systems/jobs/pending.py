@@ -6,6 +6,7 @@ from datetime import datetime
 
 from fournos.api.fournosjob import Waiting
 from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import Key, Obj, controller_of, controls, uid_of
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
 from fournos.engine.queueing.inputs import Ancestor, Verdict
@@ -19,7 +20,7 @@ from fournos.systems.jobs.context import Context
 from fournos.systems.jobs.finish import fail, release
 from fournos.systems.jobs.queued import class_question, name_is_taken, queue
 from fournos.systems.jobs.quota import own_cluster, shared_cluster
-from fournos.systems.jobs.waiting import admission, cause_by_kueue, wait, wait_if_curable
+from fournos.systems.jobs.waiting import NOT_BEFORE, admission, cause_by_kueue, wait, wait_if_curable
 
 QUEUED = "Workload created, waiting for Kueue admission"
 
@@ -27,8 +28,8 @@ QUEUED = "Workload created, waiting for Kueue admission"
 def pending(ctx: Context) -> Decision:
     """The policy of the Pending phase.
 
-    Waits while the job is suspended or its retry backoff lasts, fails it at the deadline of
-    `spec.timeouts.pending`, and otherwise keeps it in the queue.
+    Waits while the job is suspended, until its start time and while its retry backoff lasts, fails it at the
+    deadline of `spec.timeouts.pending`, and otherwise keeps it in the queue.
     """
     failure = ctx.facts.failure
     if failure and isinstance(failure.step, Create) and not name_is_taken(ctx):
@@ -47,6 +48,12 @@ def pending(ctx: Context) -> Decision:
         return ctx.decision(ctx.finalizer(on=False))
     if ctx.draft.reason_of("Suspended") == "Suspended":
         ctx.draft.condition("Suspended", "False", "Resumed", "")
+    start_at = ctx.spec.scheduled_start_time
+    if start_at is not None and ctx.now < start_at:
+        message = f"Not queued before {format_time(start_at)} (spec.scheduledStartTime)"
+        ctx.draft.enter("Pending", message).set_message(message)
+        ctx.draft.condition("WorkloadAdmitted", "False", NOT_BEFORE, message)
+        return ctx.decision(release(ctx), wake_at=start_at)
     deadline = _pending_deadline(ctx)
     if deadline and ctx.now >= deadline:
         assert ctx.spec.timeouts is not None
@@ -225,4 +232,5 @@ def _pending_deadline(ctx: Context) -> datetime | None:
     limit = ctx.spec.timeouts and ctx.spec.timeouts.pending
     if not limit:
         return None
-    return (ctx.draft.phase_times.pending or ctx.now) + parse_duration(limit)
+    began = ctx.draft.phase_times.pending or ctx.now
+    return max(began, ctx.spec.scheduled_start_time or began) + parse_duration(limit)

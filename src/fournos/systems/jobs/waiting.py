@@ -21,6 +21,8 @@ NAMING_AT_MOST = 50
 When that job ends, the operator writes the status of each of them again.
 """
 LOCK, QUOTA = "Lock", "Quota"
+NOT_BEFORE = "NotBefore"
+"""The reason of a job that waits for `spec.scheduledStartTime`."""
 CAUSE_OF_REASON: Final[Mapping[str, str]] = {
     "TopologyPlacementFailed": "Scheduling",
     "PendingDelayedTopologyRequests": "Scheduling",
@@ -29,6 +31,7 @@ CAUSE_OF_REASON: Final[Mapping[str, str]] = {
     "Misconfigured": "QueueStopped",
     "Suspended": "QueueStopped",
     "KueueNotInstalled": "QueueStopped",
+    NOT_BEFORE: "Suspended",
 }
 """Reasons of the condition WorkloadAdmitted, Kueue's and ours, that are not about quota."""
 

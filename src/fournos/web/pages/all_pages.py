@@ -18,6 +18,8 @@ from fournos.web.pages import (
     kpis,
     logs,
     queue,
+    schedule,
+    schedules,
     submit,
     trends,
     usage,
@@ -36,6 +38,8 @@ PAGES: Final[tuple[Page, ...]] = (
     kpis.PAGE,
     trends.PAGE,
     submit.PAGE,
+    schedules.PAGE,
+    schedule.PAGE,
     usage.PAGE,
     kinds.PAGE,
     kinds.OBJECT,
@@ -46,6 +50,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     *job_actions.ACTIONS,
     *trends.ACTIONS,
     *submit.ACTIONS,
+    *schedule.ACTIONS,
 )
 STREAMS: Final[tuple[Stream, ...]] = (*logs.STREAMS, *artifacts.STREAMS)
 WATCHED: Final = tuple(dict.fromkeys(watched for page in PAGES for watched in page.watched))

@@ -53,6 +53,19 @@ def test_a_failed_attempt_is_not_queued_before_its_time() -> None:
     assert pending(status={"retryAt": ago(0)}).steps
 
 
+def test_a_job_is_not_queued_before_its_start_time() -> None:
+    at = NOW + timedelta(hours=5)
+    spec = {"scheduledStartTime": at.strftime("%Y-%m-%dT%H:%M:%SZ"), "timeouts": {"pending": "1h"}}
+    text = f"Not queued before {spec['scheduledStartTime']} (spec.scheduledStartTime)"
+    early = pending(**spec)
+    assert early.steps == () and early.wake_at == at
+    assert written(early, "phase", "message") == ("Pending", text)
+    assert condition_of(early, "WorkloadAdmitted") == ("False", "NotBefore", text)
+    assert pending(queued(), **spec).steps == (GONE,), "the time was set while it waited"
+    due = {**spec, "scheduledStartTime": ago(0)}
+    assert pending(**due).steps and pending(queued(), **due).wake_at == NOW + timedelta(hours=1)
+
+
 def test_the_finalizer_of_the_attempt_before_goes_first() -> None:
     (step,) = pending(meta={"finalizers": [names.FINALIZER]}).steps
     assert isinstance(step, Patch) and step.resource == FOURNOS_JOB

@@ -1,0 +1,1 @@
+"""The FournosSchedule system: FournosJobs at certain times."""

@@ -1,0 +1,167 @@
+"""The jobs of one fire: the template, once for each combination of the matrix.  Pure."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import product
+from math import prod
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from fournos.api.fournosschedule import MAX_JOBS, FournosScheduleSpec
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.api.durations import format_duration
+from fournos.engine.api.times import format_time
+from fournos.engine.kube.resource import Obj, key_of, uid_of
+from fournos.engine.runtime.steps import Create, NameTaken
+from fournos.systems.schedules import names
+
+_RESERVED: Final = frozenset({names.CONFIRMS_LABEL})
+"""Labels that only the operator may set, for another purpose: a template must not borrow that right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """One time of a schedule, and how long it is until the next one."""
+
+    time: datetime
+    zone: ZoneInfo
+    period: timedelta | None
+    trigger: str = ""
+    """Id of the trigger that asked for it; "": its time came."""
+
+
+def matrix_problem(spec: FournosScheduleSpec) -> str:
+    """Returns why the matrix cannot be used; "" if it can."""
+    if not 1 <= count(spec) <= MAX_JOBS:
+        return f"spec.matrix has {count(spec)} combinations: write 1 to {MAX_JOBS}"
+    for path in spec.matrix:
+        if not all(path.split(".")):
+            return f"spec.matrix: {path!r:.80} is no path of a field: write one such as params.model"
+    return ""
+
+
+def count(spec: FournosScheduleSpec) -> int:
+    """Returns how many jobs a fire has."""
+    return prod(map(len, spec.matrix.values()))
+
+
+def digest(schedule: Obj) -> str:
+    """Returns a digest of what skipUnchanged compares: params and matrix, as the schedule has them."""
+    spec = schedule["spec"]
+    params = (spec["jobTemplate"].get("spec") or {}).get("params")
+    return names.digest(json.dumps([params, spec.get("matrix")], sort_keys=True))
+
+
+def children(schedule: Obj, spec: FournosScheduleSpec, fire: Fire) -> list[Obj]:
+    """Returns the jobs of a fire, in the order of the matrix."""
+    meta = schedule["metadata"]
+    job_names = names.job_names(meta["name"], uid_of(schedule), fire.time, count(spec))
+    template = schedule["spec"]["jobTemplate"]
+    jobs: list[Obj] = []
+    for name, values in zip(job_names, product(*spec.matrix.values()), strict=True):
+        job_spec = copy.deepcopy(dict(template.get("spec") or {}))
+        for path, value in zip(spec.matrix, values, strict=True):
+            _assign(job_spec, path.split("."), value)
+        _complete(job_spec, fire)
+        jobs.append(
+            {
+                "apiVersion": FOURNOS_JOB.api_version,
+                "kind": FOURNOS_JOB.kind,
+                "metadata": {**_metadata(schedule, fire), "name": name, "namespace": meta["namespace"]},
+                "spec": job_spec,
+            }
+        )
+    return jobs
+
+
+def _metadata(schedule: Obj, fire: Fire) -> dict[str, Any]:
+    """Returns the template's labels and annotations, and the provenance."""
+    meta = schedule["metadata"]
+    given: Mapping[str, Any] = schedule["spec"]["jobTemplate"].get("metadata") or {}
+    labels = {name: text for name, text in (given.get("labels") or {}).items() if name not in _RESERVED}
+    provenance = {
+        names.SCHEDULE_LABEL: meta["name"],
+        names.SCHEDULE_UID_LABEL: uid_of(schedule),
+        names.TIME_LABEL: names.stamp(fire.time),
+    }
+    annotations = {
+        names.GENERATION_ANNOTATION: str(meta.get("generation", "")),
+        names.TIME_ANNOTATION: format_time(fire.time),
+        **({names.TRIGGER_ANNOTATION: fire.trigger} if fire.trigger else {}),
+    }
+    return {
+        "labels": labels | provenance,
+        "annotations": dict(given.get("annotations") or {}) | annotations,
+    }
+
+
+def changed(
+    schedule: Obj, spec: FournosScheduleSpec, changes: Mapping[str, Any]
+) -> tuple[Obj, FournosScheduleSpec]:
+    """Returns the schedule and its spec with fields of the job set by path; None removes a field.
+
+    A field that is set is no axis of the matrix any more.
+    """
+    if not changes:
+        return schedule, spec
+    template = copy.deepcopy(dict(schedule["spec"]["jobTemplate"]))
+    job_spec = template.setdefault("spec", {})
+    for path, value in changes.items():
+        _assign(job_spec, path.split("."), value)
+    matrix = {path: values for path, values in spec.matrix.items() if path not in changes}
+    set_spec = {**schedule["spec"], "jobTemplate": template}
+    return {**schedule, "spec": set_spec}, spec.model_copy(update={"matrix": matrix})
+
+
+def _assign(spec: dict[str, Any], path: list[str], value: Any) -> None:
+    for part in path[:-1]:
+        inner = spec.get(part)
+        # What is no object is replaced: the API server refuses a job that this makes wrong.
+        spec[part] = inner if isinstance(inner, dict) else {}
+        spec = spec[part]
+    if value is None:
+        spec.pop(path[-1], None)
+    else:
+        spec[path[-1]] = copy.deepcopy(value)
+
+
+def _complete(spec: dict[str, Any], fire: Fire) -> None:
+    """Fills in the time, and the limit of the wait: one period, unless the template has a limit."""
+    texts = {
+        "{{time}}": format_time(fire.time),
+        "{{date}}": fire.time.astimezone(fire.zone).strftime("%Y-%m-%d"),
+    }
+    if spec.get("params"):
+        spec["params"] = {name: _filled(value, texts) for name, value in spec["params"].items()}
+    if fire.period is not None and not (spec.get("timeouts") or {}).get("pending"):
+        spec["timeouts"] = {**(spec.get("timeouts") or {}), "pending": format_duration(fire.period)}
+
+
+def _filled(value: Any, texts: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_filled(item, texts) for item in value]
+    if isinstance(value, str):
+        for placeholder, text in texts.items():
+            value = value.replace(placeholder, text)
+    return value
+
+
+def creation(job: Obj) -> Create:
+    """Returns the step that creates a job, once."""
+    return Create(FOURNOS_JOB, job, name_taken=name_taken)
+
+
+def name_taken(step: Create, live: Obj) -> NameTaken | None:
+    """Returns None if the job with this name is of the same schedule.
+
+    It may be terminating: then somebody deletes it, and it is not created again.
+    """
+    owner = (live["metadata"].get("labels") or {}).get(names.SCHEDULE_UID_LABEL)
+    if owner == step.body["metadata"]["labels"][names.SCHEDULE_UID_LABEL]:
+        return None
+    return NameTaken(f"FournosJob {key_of(live)} exists already and is not of this schedule")

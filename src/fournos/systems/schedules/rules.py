@@ -1,0 +1,59 @@
+"""Validation rules of a FournosSchedule: CEL for the API server, and the same checks in Python.
+
+The API server checks the syntax. That a day, a time zone and the combinations exist is checked by
+`plan.problem`, which the operator and its webhook apply.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fournos.api.fournosschedule import DEFINITION
+from fournos.engine.api.rules import Json, Rule, Violation, full_match, text_rule, violations
+from fournos.engine.api.validate import schema_violations
+from fournos.systems.schedules.dialect import DIALECT, PATTERN
+from fournos.systems.schedules.names import MAX_NAME
+
+_TTL: Final = r"[0-9]{1,6}(m|h|d)"
+_ZONE: Final = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        id="name-length",
+        at="",
+        when="create",
+        field="metadata.name",
+        message=f"use a name of at most {MAX_NAME} characters: it becomes a label of the jobs",
+        cel=f"self.metadata.name.size() <= {MAX_NAME}",
+        holds=lambda new, _: len((new.get("metadata") or {}).get("name") or "") <= MAX_NAME,
+    ),
+    Rule(
+        id="schedules-dialect",
+        field="spec.schedules",
+        message=DIALECT,
+        cel=f"self.schedules.all(s, s.matches('^{PATTERN}$'))",
+        holds=lambda new, _: all(full_match(PATTERN, text) for text in new.get("schedules") or ()),
+    ),
+    text_rule(
+        "timeZone",
+        "write a time zone of the IANA database, such as Europe/Berlin or Etc/UTC",
+        pattern=_ZONE,
+        longest=64,
+    ),
+    text_rule(
+        "minimumInterval",
+        "write a whole number and m, h or d, such as 30m, 12h or 7d, or leave it out",
+        pattern=_TTL,
+        longest=7,
+    ),
+)
+
+
+def check(new: Json, old: Json | None = None) -> list[Violation]:
+    """Returns the violations for which the API server refuses this write. The objects must fit the schema."""
+    return violations(RULES, new, old)
+
+
+def check_manifest(new: Json, old: Json | None = None) -> list[Violation]:
+    """Like `check`, for an object that is not validated yet: its schema is checked first."""
+    return schema_violations(DEFINITION, new) or check(new, old)

@@ -1,0 +1,41 @@
+"""Settings of the schedules, read from FOURNOS_SCHEDULES_… environment variables."""
+
+from __future__ import annotations
+
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from fournos.engine.runtime.settings_types import LogLevel
+
+
+class ScheduleSettings(BaseSettings):
+    """Every field is one variable: `FOURNOS_SCHEDULES_` + the field's name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="FOURNOS_SCHEDULES_", extra="ignore", populate_by_name=True)
+
+    namespace: str = Field(
+        min_length=1,
+        validation_alias=AliasChoices(
+            "FOURNOS_SCHEDULES_NAMESPACE", "FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE"
+        ),
+        description="Namespace of schedules and jobs; without it, FOURNOS_NAMESPACE counts",
+    )
+    controller_namespace: str = Field(
+        "",
+        validation_alias=AliasChoices(
+            "FOURNOS_SCHEDULES_CONTROLLER_NAMESPACE", "FOURNOS_CONTROLLER_NAMESPACE"
+        ),
+        description="Namespace of the operator itself; without it, FOURNOS_CONTROLLER_NAMESPACE counts",
+    )
+    log_level: LogLevel = "INFO"
+    authors_required: bool = Field(
+        False,
+        description="Whether a schedule creates jobs only for an author that the webhook has stored: true "
+        "where the webhook is served",
+    )
+    archived_first: bool = Field(
+        False,
+        validation_alias=AliasChoices("FOURNOS_SCHEDULES_ARCHIVED_FIRST", "FOURNOS_HISTORY_ENABLED"),
+        description="Whether spec.historyLimits deletes only jobs that the history has recorded; without it, "
+        "FOURNOS_HISTORY_ENABLED counts",
+    )

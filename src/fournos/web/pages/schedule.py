@@ -1,0 +1,107 @@
+"""One schedule: its times, its fires and its jobs; trigger, suspend and resume."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fournos.api.kinds import FOURNOS_SCHEDULE
+from fournos.client.schedules import AsyncSchedule
+from fournos.engine.kube.resource import Key, Obj
+from fournos.insight import schedule_board, schedules
+from fournos.insight.errors import FournosError
+from fournos.insight.schedule_changes import moment_of
+from fournos.insight.schedule_preview import ScheduledTime, clock_text
+from fournos.insight.selection import cluster_of
+from fournos.insight.values import created, name_of, phase_of
+from fournos.web.routes import Action, Call, Done, Page
+
+TIMES: Final = 10
+JOBS: Final = 20
+
+
+def _key(call: Call) -> Key:
+    return Key(call.site.jobs_namespace or call.viewer.client.namespace, call.path["name"])
+
+
+async def _schedule(call: Call) -> Obj:
+    return await call.viewer.client.api.get(FOURNOS_SCHEDULE, _key(call))
+
+
+async def gather(call: Call) -> Mapping[str, Any]:
+    schedule, key = await _schedule(call), _key(call)
+    jobs = await schedules.jobs_of(call.viewer.client.api, schedule)
+    words = f"-n {key.namespace} {shlex.quote(key.name)}"
+    return {
+        "line": schedule_board.line(schedule, jobs, call.now),
+        "facts": schedules.facts(schedule),
+        "times": _times(schedule, call),
+        "jobs": [
+            {
+                "name": name_of(job),
+                "phase": phase_of(job),
+                "cluster": cluster_of(job),
+                "created": created(job),
+            }
+            for job in jobs[:JOBS]
+        ],
+        "number": len(jobs),
+        "namespace": key.namespace,
+        "suspended": schedules.pause_of(schedule, call.now) is not None,
+        "may": await call.viewer.rights.may("patch", FOURNOS_SCHEDULE, key.namespace, name=key.name),
+        "commands": {verb: f"fournos schedule {verb} {words}" for verb in ("suspend", "trigger")},
+        "command": f"fournos schedule get {words}",
+    }
+
+
+def _times(schedule: Obj, call: Call) -> list[tuple[str, ScheduledTime]]:
+    """Returns the next times with their texts; none of a schedule whose state says that it has none."""
+    try:
+        rows = schedules.preview_of(schedule, call.now, TIMES, call.now)
+    except FournosError:
+        return []
+    return [(clock_text(row.clock), row) for row in rows]
+
+
+PAGE: Final = Page(
+    name="schedule",
+    title="Schedule",
+    path="/schedules/{name}",
+    gather=gather,
+    in_nav=False,
+    shared=False,
+)
+
+
+async def _handle(call: Call) -> AsyncSchedule:
+    return AsyncSchedule(call.viewer.client, await _schedule(call))
+
+
+async def _suspend(call: Call, form: Mapping[str, str]) -> Done:
+    schedule, until = await _handle(call), form.get("until", "").strip()
+    end = moment_of(until, schedules.plan(schedule.raw).zone, call.now) if until else None
+    await schedule.suspend(form.get("reason", "").strip(), until=end)
+    return _done(call, "is suspended: it creates no jobs. What runs goes on.")
+
+
+async def _resume(call: Call, _: Mapping[str, str]) -> Done:
+    await (await _handle(call)).resume()
+    return _done(call, "goes on.")
+
+
+async def _trigger(call: Call, _: Mapping[str, str]) -> Done:
+    await (await _handle(call)).trigger(timeout=0)
+    return _done(call, "is asked for its jobs: they are listed here in a moment.")
+
+
+def _done(call: Call, notice: str) -> Done:
+    name = call.path["name"]
+    return Done(f"/schedules/{name}", f"{name} {notice}")
+
+
+ACTIONS: Final = (
+    Action(name="suspend schedule", path="/schedules/{name}/suspend", act=_suspend),
+    Action(name="resume schedule", path="/schedules/{name}/resume", act=_resume),
+    Action(name="trigger schedule", path="/schedules/{name}/trigger", act=_trigger),
+)

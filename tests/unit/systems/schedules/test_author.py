@@ -1,0 +1,95 @@
+"""Whose jobs a schedule creates: the webhook that stores the author, and the review at each fire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.decision import Facts, MayCreate, Present, Unknown, User
+from fournos.engine.runtime.webhook.types import Request, Review
+from fournos.systems.schedules.author import author_of, stored
+from fournos.systems.schedules.names import AUTHOR_ANNOTATION
+from fournos.systems.schedules.webhooks import review
+from tests.unit.systems.schedules.actors import NS, schedule
+
+ANN = User("ann", "u1", ("dev", "system:authenticated"), (("scopes", ("a", "b")),))
+BOB = User("bob")
+
+
+def ask(new: Any, old: Any = None, *, user: User = ANN, may: Any = True) -> Review:
+    answer = may if isinstance(may, Unknown) else Present(may)
+    request = Request("CREATE" if old is None else "UPDATE", user, Key(NS, "nightly"), new, old)
+    return review(request, Facts({MayCreate(user, FOURNOS_JOB, NS): answer}))
+
+
+def of(user: User, **spec: Any) -> dict[str, Any]:
+    return schedule(annotations={AUTHOR_ANNOTATION: stored(user)}, **spec)
+
+
+def patched(found: Review) -> Any:
+    return (found.patch.get("metadata") or {}).get("annotations")
+
+
+def test_an_author_is_stored_whole() -> None:
+    assert author_of(of(ANN)) == ANN and author_of(of(BOB)) == BOB
+    assert patched(ask(schedule())) == {AUTHOR_ANNOTATION: stored(ANN)}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", '"ann"', "{}", '{"name": "a", "groups": 3}', '{"name": "a", "extra": [1]}']
+)
+def test_what_is_no_author_is_none(text: str) -> None:
+    assert author_of(schedule(annotations={AUTHOR_ANNOTATION: text})) is None
+
+
+def test_an_author_cannot_be_forged() -> None:
+    assert patched(ask(of(BOB))) == {AUTHOR_ANNOTATION: stored(ANN)}, "at creation"
+    assert patched(ask(of(BOB), of(ANN))) == {AUTHOR_ANNOTATION: stored(ANN)}, "by a change of the annotation"
+    assert patched(ask(schedule(), of(ANN), user=BOB)) == {AUTHOR_ANNOTATION: stored(ANN)}, "by its removal"
+
+
+def test_who_may_not_create_jobs_gets_no_schedule() -> None:
+    (refused,) = ask(schedule(), may=False).problems
+    assert refused.message == f"ann may not create FournosJobs in namespace {NS}, so no schedule"
+    (refused,) = ask(of(ANN, timeZone="Asia/Tokyo"), of(ANN), user=BOB, may=False).problems
+    assert "bob may not" in refused.message
+
+
+def test_without_an_answer_it_is_refused_for_now() -> None:
+    found = ask(schedule(), may=Unknown("no answer in time"))
+    assert found.transient and "no answer in time" in found.problems[0].message
+
+
+def test_a_change_of_the_work_changes_the_author() -> None:
+    assert patched(ask(of(ANN, timeZone="Asia/Tokyo"), of(ANN), user=BOB)) == {AUTHOR_ANNOTATION: stored(BOB)}
+
+
+def test_a_pause_and_its_end_change_no_author_and_need_no_right_to_jobs() -> None:
+    """Also that of the operator, which suspends a schedule of an author without the right."""
+    paused = of(ANN, suspend={"reason": "a lost right"})
+    for new, old in ((paused, of(ANN)), (of(ANN), paused)):
+        assert ask(new, old, user=BOB, may=False) == Review()
+
+
+def test_a_schedule_from_before_the_webhook_gets_its_author_at_the_next_write() -> None:
+    assert patched(ask(schedule(suspend={}), schedule())) == {AUTHOR_ANNOTATION: stored(ANN)}
+
+
+@pytest.mark.parametrize("spec", [{"schedules": ["0 0 31 2 *"]}, {"timeZone": "Europe/Bonn"}])
+def test_times_that_do_not_exist_are_refused(spec: Any) -> None:
+    (refused,) = ask(schedule(**spec)).problems
+    assert refused.rule == "schedule"
+    stored_before = of(ANN, **spec)
+    assert (
+        ask({**stored_before, "metadata": {**stored_before["metadata"], "labels": {}}}, stored_before)
+        == Review()
+    )
+
+
+def test_a_schedule_on_its_way_out_is_let_through() -> None:
+    dying = schedule()
+    dying["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    assert ask(dying, schedule(), user=BOB, may=False) == Review()

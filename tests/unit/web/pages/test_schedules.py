@@ -1,0 +1,97 @@
+"""The pages of schedules: what they show, and what their buttons write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.api.kinds import FOURNOS_SCHEDULE
+from fournos.engine.kube.errors import NoSuchResourceError
+from fournos.insight import schedule_board
+from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL, TRIGGER_ANNOTATION
+from fournos.web.pages import schedule as schedule_page
+from fournos.web.pages import schedules
+from tests.unit.cli.api import Api
+from tests.unit.cli.objects import NOW, job
+from tests.unit.cli.test_schedule import schedule
+from tests.unit.web.calls import READ_ONLY, call, shown, text
+
+PATH = {"name": "nightly"}
+
+
+def child(name: str, phase: str, time: str) -> dict[str, Any]:
+    return job(name, phase, labels={SCHEDULE_UID_LABEL: "uid-nightly", TIME_LABEL: time})
+
+
+async def test_a_schedule_has_its_last_fires_and_its_times_of_the_week() -> None:
+    jobs = (
+        child("nightly-1-0", "Succeeded", "202912310100"),
+        child("nightly-1-1", "Failed", "202912310100"),
+        child("nightly-2", "Running", "203001010100"),
+    )
+    html = await shown(schedules.PAGE, call(Api(schedule(), *jobs)))
+    assert 'href="/schedules/nightly"' in html
+    first, second = html.index("202912310100 UTC: Failed, 2 jobs"), html.index("203001010100 UTC: Running")
+    assert first < second, "the newest mark is the last"
+    # Today's has passed.
+    assert html.count("02:00 <a") == schedule_board.DAYS - 1, "each night, by the clock in Berlin"
+
+
+async def test_a_schedule_of_every_minute_is_one_line_a_day() -> None:
+    shown_text = text(await shown(schedules.PAGE, call(Api(schedule(schedules=["*/5 * * * *"])))))
+    assert "nightly and 287 more" in shown_text or "nightly and 286 more" in shown_text
+
+
+async def test_without_schedules_the_page_says_how_to_make_one() -> None:
+    assert "fournos schedule create nightly" in await shown(schedules.PAGE, call(Api()))
+
+
+async def test_an_older_installation_has_none() -> None:
+    api = Api()
+    api.fails["list", FOURNOS_SCHEDULE] = NoSuchResourceError("no such kind")
+    assert "Schedules are not installed" in await shown(schedules.PAGE, call(api))
+
+
+async def test_one_schedule_has_its_facts_times_and_jobs() -> None:
+    api = Api(schedule(), child("nightly-2", "Running", "203001010100"))
+    html = await shown(schedule_page.PAGE, call(api, path=PATH))
+    assert html.count("02:00+01:00") == schedule_page.TIMES
+    assert 'href="/jobs/bench/nightly-2"' in html and "Europe/Berlin" in html
+    assert "fournos schedule suspend -n bench nightly" in html
+    assert "may not change" in await shown(schedule_page.PAGE, call(api, path=PATH, rights=READ_ONLY))
+
+
+async def test_one_that_has_no_times_says_so() -> None:
+    html = await shown(schedule_page.PAGE, call(Api(schedule(timeZone="Mars/Base")), path=PATH))
+    assert "It has no times" in html
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "form", "pause"),
+    [
+        ("suspend schedule", {}, {"reason": "new GPUs"}, {"reason": "new GPUs", "until": None}),
+        ("resume schedule", {"suspend": {"reason": "x"}}, {}, None),
+    ],
+)
+async def test_its_buttons(name: str, spec: Any, form: Any, pause: Any) -> None:
+    api = Api(schedule(**spec))
+    (action,) = (action for action in schedule_page.ACTIONS if action.name == name)
+    done = await action.act(call(api, path=PATH), form)
+    assert done.location == "/schedules/nightly"
+    assert api.writes[-1][-1]["spec"] == {"suspend": pause}
+
+
+def test_an_ended_fire_has_the_worst_of_its_ends() -> None:
+    jobs = [child("a", "Succeeded", "1"), child("b", "Stopped", "1"), child("c", "Succeeded", "2")]
+    assert [mark.phase for mark in schedule_board.marks(jobs)] == ["Stopped", "Succeeded"]
+    board = schedule_board.board([schedule()], jobs, NOW)
+    assert len(board.week) == schedule_board.DAYS
+
+
+async def test_run_now_asks_for_a_fire() -> None:
+    api = Api(schedule())
+    (action,) = (action for action in schedule_page.ACTIONS if action.name == "trigger schedule")
+    done = await action.act(call(api, path=PATH), {})
+    assert "nightly is asked for its jobs" in done.notice
+    assert list(api.writes[-1][-1]["metadata"]["annotations"]) == [TRIGGER_ANNOTATION]
