@@ -93,6 +93,14 @@ class Cluster:
             raise DevclusterError(f"{component} is not a process of cluster {self.name}")
         namespaces.start(self.record, component, self.record.commands[component])
 
+    def start_ended(self) -> None:
+        """Starts the components of a native cluster that have ended, as a kubelet would; does not wait."""
+        for component in self.record.commands:
+            try:
+                self.pid(component)
+            except DevclusterError:
+                self.start_component(component)
+
     def _require_native(self, what: str) -> None:
         if self.record.spec.provider != "native":
             raise DevclusterError(f"{what} is known of native clusters only")
