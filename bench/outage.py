@@ -1,7 +1,8 @@
-"""Measures an outage of the API server under a load of short jobs: its sockets hang, or it is gone.
+"""Measures an outage of the API server under a load of short jobs.
 
-While it is away no run ends and no job is submitted.  A replica that ends meanwhile, because it cannot keep
-its Lease, is started again, and so is a component of the cluster.
+Its sockets hang (`stopped`), it is gone (`killed`), or it has one seat for the operator (`throttled`).  While
+it is away no run ends and no job is submitted; a throttled one is under load.  A replica that ends meanwhile,
+because it cannot keep its Lease, is started again, and so is a component of the cluster.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal, TypeAlias
 
+from bench import throttle
 from bench.operator import Usage
 from bench.replicas import Replicas, replicas
 from bench.rig import Rig, rig
 from bench.stream import Record, Stream
 from fournos.engine.kube.errors import KubeError
 
-How: TypeAlias = Literal["stopped", "killed"]
-HOWS: Final[tuple[How, ...]] = ("stopped", "killed")
-WINDOW: Final = 10.0
-"""Seconds in which requests are counted, before and after."""
+How: TypeAlias = Literal["stopped", "killed", "throttled"]
+HOWS: Final[tuple[How, ...]] = ("stopped", "killed", "throttled")
 STEADY: Final = 3
 """After so many jobs in a row that are admitted as fast as before, the load is steady."""
 _LIVE_PER_SLOT: Final = 2
@@ -44,13 +45,16 @@ class Outage:
     how: How
     seconds: float
     requests_before: int
-    """Requests of the operator in WINDOW seconds of load, without Lease and watches."""
+    """Requests of the operator in the window of load before, without Lease and watches."""
+    requests_meanwhile: float
+    """The same while it is away, for as long a window, of processes that still live; refused ones count."""
     requests_after: int
-    """The same from the first answer on."""
+    """The same in as long a window from the first answer on."""
     first_write: float
     steady: float
     """Until STEADY jobs in a row are admitted as fast as before.  Kueue's watches are part of it."""
     restarts: int
+    """Replicas that ended by themselves."""
 
     @property
     def requests_ratio(self) -> float:
@@ -68,43 +72,57 @@ class Outages:
 
     def ratios(self) -> dict[str, float]:
         """Returns requests after each outage over those before, and how often something went wrong."""
-        counted = {f"{each.how}.requests": each.requests_ratio for each in self.outages}
-        return {**counted, "doubles": float(len(self.doubles)), "failed": float(len(self.failed))}
+        after = {f"{each.how}.requests": each.requests_ratio for each in self.outages}
+        return {**after, "doubles": float(len(self.doubles)), "failed": float(len(self.failed))}
 
 
 async def measure(
-    name: str, *, seconds: float, hows: Sequence[How], slots: int, rate: float, directory: Path, keep: bool
+    name: str,
+    *,
+    seconds: float,
+    hows: Sequence[How],
+    slots: int,
+    rate: float,
+    window: float,
+    directory: Path,
+    keep: bool,
 ) -> Outages:
     """Takes the API server of a new cluster `name` away for `seconds`, once in each way.
 
+    `window` is for how many seconds requests are counted before and after.
+
     Raises TimeoutError if the load does not become steady again.
     """
-    async with (
-        rig(name, quotas={"bench-1": slots}, keep=keep) as found,
-        replicas(found.cluster.kubeconfig_path, directory, 1) as group,
-    ):
+    async with AsyncExitStack() as stack:
+        private = Path(stack.enter_context(TemporaryDirectory()))
+        found = await stack.enter_async_context(rig(name, quotas={"bench-1": slots}, keep=keep))
+        kubeconfig = await asyncio.to_thread(throttle.kubeconfig, found.cluster, private)
+        group = await stack.enter_async_context(replicas(kubeconfig, directory, 1))
         stream = Stream(found.client, live=slots * _LIVE_PER_SLOT, ends_per_second=rate)
         keeper = asyncio.create_task(group.kept())
         try:
             async with stream.flowing(slots):
-                outages = [await _outage(found, group, stream, how, seconds) for how in hows]
+                outages = [await _outage(found, group, stream, how, seconds, window) for how in hows]
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
     return Outages(outages, stream.record.doubles, stream.record.failed)
 
 
-async def _outage(found: Rig, group: Replicas, stream: Stream, how: How, seconds: float) -> Outage:
+async def _outage(
+    found: Rig, group: Replicas, stream: Stream, how: How, seconds: float, window: float
+) -> Outage:
     before = await group.usages()
     start = time.perf_counter()
-    await asyncio.sleep(WINDOW)
+    await asyncio.sleep(window)
     normal = await group.usages()
     usual = median(wait for at, wait in stream.record.waits if at > start)
     restarts = group.restarts
-    stream.paused = True
+    stream.paused = how != "throttled"
     await asyncio.to_thread(_take_away, found, how)
     try:
         await asyncio.sleep(seconds)
+        meanwhile = await group.usages()
     finally:
         await asyncio.to_thread(_give_back, found, how)
     back = await _answers(found)
@@ -112,12 +130,13 @@ async def _outage(found: Rig, group: Replicas, stream: Stream, how: How, seconds
     stream.paused = False
     async with asyncio.TaskGroup() as tasks:
         steady = tasks.create_task(_steady(found, stream.record, back, usual))
-        await asyncio.sleep(back + WINDOW - time.perf_counter())
+        await asyncio.sleep(back + window - time.perf_counter())
         after = await group.usages()
     return Outage(
         how,
         seconds,
         calls_between(before, normal),
+        calls_between(normal, meanwhile) * window / seconds,
         calls_between(at_return, after),
         next(at for at in stream.record.writes if at > back) - back,
         steady.result(),
@@ -168,12 +187,16 @@ async def _answers(found: Rig) -> float:
 def _take_away(found: Rig, how: How) -> None:
     if how == "stopped":
         os.kill(found.cluster.pid(_SERVER), signal.SIGSTOP)
-    else:
+    elif how == "killed":
         found.cluster.stop_component(_SERVER)
+    else:
+        throttle.begin(found.cluster)
 
 
 def _give_back(found: Rig, how: How) -> None:
     if how == "stopped":
         os.kill(found.cluster.pid(_SERVER), signal.SIGCONT)
-    else:
+    elif how == "killed":
         found.cluster.start_component(_SERVER)
+    else:
+        throttle.end(found.cluster)

@@ -24,19 +24,20 @@ def _table(title: str, *headings: str) -> Table:
 def show_ceiling(measured: Ceiling, console: Console) -> None:
     shape = measured.shape
     title = f"{shape.classes} classes over {shape.queues} queues, executors instant"
-    table = _table(title, "", "objects", "per s", "req each", "CPU each", "CPU by process", "others")
+    table = _table(title, "", "objects", "per s", "req each", "CPU each", "others")
     for each in measured.turns:
-        processes = ", ".join(f"{name} {ms:.0f}" for name, ms in each.cpu_ms.items())
         table.add_row(
             each.system,
             str(each.objects),
             f"{each.rate:.1f}",
             f"{each.requests:.1f}",
             f"{each.cpu:.0f} ms",
-            processes,
             f"{each.others:.0%}",
         )
     console.print(table)
+    for each in measured.turns:
+        processes = ", ".join(f"{name} {ms:.0f}" for name, ms in each.cpu_ms.items())
+        console.print(f"CPU ms each, {each.system}: {processes}.")
     beside = _table("Times Kueue alone, medians", "", "")
     for ratio, value in ratios(measured.turns).items():
         beside.add_row(ratio, f"{value:.2f}")
@@ -64,13 +65,14 @@ def show_start(measured: Started, console: Console) -> None:
 def show_outages(measured: Outages, console: Console) -> None:
     table = _table(
         "The API server away",
-        *("", "for", "requests in 10 s before", "after", "first write", "steady", "operator restarted"),
+        *("", "for", "requests before", "meanwhile", "after", "first write", "steady", "operator restarted"),
     )
     for each in measured.outages:
         table.add_row(
             each.how,
             f"{each.seconds:g} s",
             str(each.requests_before),
+            f"{each.requests_meanwhile:.0f}",
             f"{each.requests_after} ({each.requests_ratio:.2f} ×)",
             f"{each.first_write:.1f} s",
             f"{each.steady:.1f} s",

@@ -103,8 +103,11 @@ def _start(options: argparse.Namespace, directory: Path, console: Console) -> di
 
 
 def _outage_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=20.0, metavar="20", help="how long it is away (20)")
-    parser.add_argument("--how", nargs="+", default=outage.HOWS, choices=outage.HOWS, help="default: both")
+    parser.add_argument("--seconds", type=float, default=20.0, metavar="20", help="how long each lasts (20)")
+    parser.add_argument("--how", nargs="+", default=outage.HOWS, choices=outage.HOWS, help="default: all")
+    parser.add_argument(
+        "--window", type=float, default=10.0, metavar="10", help="seconds in which requests are counted (10)"
+    )
     _load_options(parser, slots=10, rate=4.0)
 
 
@@ -116,6 +119,7 @@ def _outage(options: argparse.Namespace, directory: Path, console: Console) -> d
             hows=options.how,
             slots=options.slots,
             rate=options.rate,
+            window=options.window,
             directory=directory,
             keep=options.keep,
         )
@@ -165,6 +169,6 @@ PARTS: Final = {
     "ceiling": Part("Kueue alone, and each system beside it", _ceiling_options, _ceiling),
     "failover": Part("leaders that are killed or end as told, under load", _failover_options, _failover),
     "start": Part("the start of an operator beside many live jobs", _start_options, _start),
-    "outage": Part("the API server hangs or is gone, under load", _outage_options, _outage),
+    "outage": Part("the API server hangs, is gone or refuses, under load", _outage_options, _outage),
     "soak": Part("short jobs without a pause, sampled, with a report", _soak_options, _soak),
 }

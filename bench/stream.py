@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from bench.executors import Executors, completed_job, succeeded_run
@@ -91,6 +92,7 @@ class Stream(Executors):
             finally:
                 flow.cancel()
                 await asyncio.gather(flow, return_exceptions=True)
+            await self._drain()
 
     def _queued(self) -> int:
         return sum(phase == "Pending" for phase in self.phases.values())
@@ -103,12 +105,29 @@ class Stream(Executors):
                 self.begin(f"end {run['metadata']['name']}", self._end(run))
 
     async def _end(self, run: Obj) -> None:
-        body = {"status": succeeded_run()}
-        await _tried(lambda: self._client.patch(PIPELINE_RUN, key_of(run), body, subresource="status"))
+        await self._succeed(run)
         self.record.ends += 1
         self._room.append(time.perf_counter())
-        self.note(self._job_of(run), "run ended")
         await self._submit()
+
+    async def _succeed(self, run: Obj) -> None:
+        body = {"status": succeeded_run()}
+        await _tried(lambda: self._client.patch(PIPELINE_RUN, key_of(run), body, subresource="status"))
+        self.note(self._job_of(run), "run ended")
+
+    async def _drain(self) -> None:
+        """Deletes what waits and what has ended, and ends what runs, until no job is left.
+
+        Raises TimeoutError: an operator that works leaves none.
+        """
+        async with asyncio.timeout(_FULL_WITHIN + self._live / _SUBMITTED_A_SECOND):
+            while jobs := await self._all(FOURNOS_JOB):
+                while self._running:
+                    await self._succeed(self._running.popleft())
+                for each in jobs:
+                    if (each.get("status") or {}).get("phase") in ("Pending", *self._terminal):
+                        await _tried(partial(self._client.delete, FOURNOS_JOB, key_of(each)))
+                await asyncio.sleep(0.5)
 
     async def _submit(self) -> None:
         self._submitted += 1

@@ -75,7 +75,7 @@ def test_a_load_is_steady_after_three_usual_waits_in_a_row() -> None:
 
 
 def test_requests_after_an_outage_count_beside_those_before() -> None:
-    outages = Outages([Outage("killed", 60, 200, 300, 1.0, 5.0, 0)], [], ["job-1 is Failed"])
+    outages = Outages([Outage("killed", 60, 200, 0.0, 300, 1.0, 5.0, 0)], [], ["job-1 is Failed"])
     assert outages.ratios() == {"killed.requests": 1.5, "doubles": 0.0, "failed": 1.0}
 
 
