@@ -7,7 +7,6 @@ import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -82,14 +81,16 @@ async def measure(
 
     Raises TimeoutError if no other replica writes.
     """
-    kill, as_told = repeat[How]("kill", kills), repeat[How]("graceful", graceful)
+    ends: tuple[tuple[How, int], ...] = (("kill", kills), ("graceful", graceful))
     async with (
         rig(name, quotas={"bench-1": slots}, keep=keep) as found,
         replicas(found.cluster.kubeconfig_path, directory, REPLICAS) as group,
     ):
         stream = Stream(found.client, live=slots * LIVE_PER_SLOT, ends_per_second=rate)
         async with stream.flowing(slots):
-            handovers = [await hand_over(group, stream.record, how) for how in chain(kill, as_told)]
+            handovers = [
+                await hand_over(group, stream.record, how) for how, number in ends for _ in range(number)
+            ]
             await asyncio.sleep(_FLOWS)
         record = stream.record
     return Failover(handovers, record.ends, record.doubles, record.failed, record.late)

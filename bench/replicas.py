@@ -56,10 +56,10 @@ class Replicas:
             await asyncio.sleep(_LOOK)
 
     async def usages(self) -> dict[int, Usage]:
-        """Returns PID → usage of the replicas that answer: one that has just been started does not yet."""
+        """Returns PID → usage of the replicas that answer: one that has just started or ended does not."""
         usages = {}
         for each in self.running:
-            with suppress(aiohttp.ClientError):
+            with suppress(aiohttp.ClientError, OSError, KeyError):
                 usages[each.pid] = await each.usage()
         return usages
 
