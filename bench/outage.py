@@ -8,8 +8,6 @@ because it cannot keep its Lease, is started again, and so is a component of the
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -186,7 +184,7 @@ async def _answers(found: Rig) -> float:
 
 def _take_away(found: Rig, how: How) -> None:
     if how == "stopped":
-        os.kill(found.cluster.pid(_SERVER), signal.SIGSTOP)
+        found.cluster.pause_component(_SERVER)
     elif how == "killed":
         found.cluster.stop_component(_SERVER)
     else:
@@ -195,7 +193,7 @@ def _take_away(found: Rig, how: How) -> None:
 
 def _give_back(found: Rig, how: How) -> None:
     if how == "stopped":
-        os.kill(found.cluster.pid(_SERVER), signal.SIGCONT)
+        found.cluster.resume_component(_SERVER)
     elif how == "killed":
         found.cluster.start_component(_SERVER)
     else:
