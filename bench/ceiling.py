@@ -79,6 +79,11 @@ class Cost:
     """The share of the machine's CPU, 0 to 1, used by processes outside of the benchmark."""
 
     @property
+    def rate_alone(self) -> float:
+        """An estimate of the rate on a machine without other processes: they differ from turn to turn."""
+        return self.rate / (1 - self.others) if self.others < 1 else 0.0
+
+    @property
     def cpu(self) -> float:
         """CPU milliseconds an object of all processes but the benchmark."""
         return sum(ms for name, ms in self.cpu_ms.items() if name != _PLAYED)
@@ -94,7 +99,9 @@ class Ceiling:
     def to_json(self) -> dict[str, Any]:
         return {
             "shape": asdict(self.shape),
-            "turns": [{**asdict(each), "cpu": each.cpu} for each in self.turns],
+            "turns": [
+                {**asdict(each), "rate_alone": each.rate_alone, "cpu": each.cpu} for each in self.turns
+            ],
             "ratios": ratios(self.turns),
         }
 
@@ -102,7 +109,7 @@ class Ceiling:
 def ratios(turns: Sequence[Cost]) -> dict[str, float]:
     """Returns `SYSTEM.rate`, `SYSTEM.requests` and `SYSTEM.cpu`, each over Kueue's: medians of the turns."""
     read: dict[str, Callable[[Cost], float]] = {
-        "rate": lambda each: each.rate,
+        "rate": lambda each: each.rate_alone,
         "requests": lambda each: each.requests,
         "cpu": lambda each: each.cpu,
     }

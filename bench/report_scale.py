@@ -24,12 +24,13 @@ def _table(title: str, *headings: str) -> Table:
 def show_ceiling(measured: Ceiling, console: Console) -> None:
     shape = measured.shape
     title = f"{shape.classes} classes over {shape.queues} queues, executors instant"
-    table = _table(title, "", "objects", "per s", "req each", "CPU each", "others")
+    table = _table(title, "", "objects", "per s", "alone", "req each", "CPU each", "others")
     for each in measured.turns:
         table.add_row(
             each.system,
             str(each.objects),
             f"{each.rate:.1f}",
+            f"{each.rate_alone:.1f}",
             f"{each.requests:.1f}",
             f"{each.cpu:.0f} ms",
             f"{each.others:.0%}",

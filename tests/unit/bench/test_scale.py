@@ -15,13 +15,18 @@ from bench.soak import Sample, Soak, growth, p99
 from bench.soak_page import page
 
 
-def cost(system: str, rate: float, cpu: float) -> Cost:
-    return Cost(system, 10, rate, cpu / 10, {"kube-apiserver": cpu, "benchmark": 1000.0}, 0.0)
+def cost(system: str, rate: float, cpu: float, others: float = 0.0) -> Cost:
+    return Cost(system, 10, rate, cpu / 10, {"kube-apiserver": cpu, "benchmark": 1000.0}, others)
 
 
 def test_ratios_are_medians_over_kueue_s_without_the_benchmark_s_cpu() -> None:
     turns = [cost("kueue", 40, 20), cost("kueue", 60, 20), cost("kueue", 50, 20), cost("fournosjobs", 20, 80)]
     assert ratios(turns) == {"fournosjobs.rate": 0.4, "fournosjobs.requests": 4.0, "fournosjobs.cpu": 4.0}
+
+
+def test_a_machine_that_others_used_meanwhile_does_not_change_the_ratio_of_rates() -> None:
+    turns = [cost("kueue", 50, 20), cost("fournosjobs", 10, 80, others=0.5)]
+    assert ratios(turns)["fournosjobs.rate"] == 0.4
 
 
 def test_classes_have_their_shares_of_each_hundred() -> None:
