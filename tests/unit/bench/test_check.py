@@ -67,6 +67,12 @@ def test_a_file_is_compared_with_the_committed_ranges(
     assert capsys.readouterr().err == "failover: doubles is 1, its range is at most 0.\n"
 
 
+def test_the_published_runs_are_within_the_committed_ranges(capsys: pytest.CaptureFixture[str]) -> None:
+    published = sorted((RANGES.parent / "published").glob("*.json"))
+    assert [file.name.partition("-")[0] for file in published] == ["ceiling", "failover", "outage", "soak"]
+    assert main(published) == 0, capsys.readouterr().err
+
+
 def test_a_file_without_ratios_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "idle.json"
     file.write_text(json.dumps({"idle": {}}))
