@@ -17,9 +17,8 @@ JOBS, TABS = 5, 20
 PARTS: dict[str, dict[str, Any]] = {
     "lifecycle": {"jobs": JOBS},
     "failover": {"kills": 0, "graceful": 1},
-    "outage": {"seconds": 3, "window": 3, "how": ("stopped", "throttled")},
-    "soak": {"minutes": 0.15, "live": 20, "every": 1},
-    "ceiling": {"jobs": JOBS, "systems": "fournosjobs"},
+    "outage": {"seconds": 2, "window": 2, "how": ("stopped", "throttled")},
+    "soak": {"minutes": 0.1, "live": 20, "every": 0.5},
     "web": {"jobs": 200, "reads": 2, "loads": 1, "tabs": TABS, "seconds": 1},
     "client": {"jobs": 40, "turns": 1},
 }
@@ -103,15 +102,6 @@ def test_the_client_takes_turns_with_plain_requests(numbers: dict[str, Any]) -> 
 
 
 # --- scale and faults -------------------------------------------------------------------------------------
-
-
-def test_the_ceiling_is_kueue_alone_beside_jobs_of_the_same_shape(numbers: dict[str, Any]) -> None:
-    kueue, jobs = numbers["ceiling"]["turns"]
-    assert (kueue["system"], jobs["system"]) == ("kueue", "fournosjobs")
-    # Kueue reserves quota, admits, and counts what its queues hold; a job needs all of that and its own.
-    assert 1 < kueue["requests"] < jobs["requests"]
-    ratios = numbers["ceiling"]["ratios"]
-    assert ratios["fournosjobs.rate"] < 1 < ratios["fournosjobs.cpu"]
 
 
 def test_a_leader_that_ends_as_told_hands_over_at_once_and_nothing_happens_twice(
