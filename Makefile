@@ -16,6 +16,9 @@ export PATH := $(PATH):/usr/sbin:/sbin
 # Minutes of `make fuzz`.
 FUZZ_MINUTES ?= 60
 
+# Minutes of the load in `make soak`.
+SOAK_MINUTES ?= 30
+
 # yes: clusters that tests bring up stay for the next run.  no: none of this checkout's stays.
 KEEP_CLUSTERS ?= yes
 AROUND = $(PYTHON) -m devcluster around --keep=$(KEEP_CLUSTERS)
@@ -42,7 +45,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit store integration e2e test-setup test-clusters test-versions vm teardown lint format verify docs manifests lock release chart bundle bench flakes fuzz mutants oracle screenshots \
+.PHONY: help demo test programs unit store integration e2e test-setup test-clusters test-versions vm teardown lint format verify docs manifests lock release chart bundle bench bench-check soak flakes fuzz mutants oracle screenshots \
         dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -59,7 +62,7 @@ help: ## Show this text
 	@echo "           DEV_ARGS (demo, dev-setup; --help lists them: --provider, --kubeconfig of an existing cluster, ...),"
 	@echo "           KEEP_CLUSTERS=no (test, test-setup, integration, e2e: leave no cluster of this checkout, whatever their end),"
 	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark),"
-	@echo "           FUZZ_MINUTES (fuzz; default 60),"
+	@echo "           FUZZ_MINUTES (fuzz; default 60), SOAK_MINUTES (soak; default 30),"
 	@echo "           RELEASE_ARGS (release: --image, --images, --out, --sign-key), FLAKES_ARGS (flakes: --help lists them)."
 
 ##@ Use it
@@ -186,6 +189,18 @@ oracle: ## Ask Apache Otava again for the change points in tests/data, in a virt
 	@python3 -m venv .venv-oracle
 	@.venv-oracle/bin/pip install --quiet --disable-pip-version-check -r tests/oracle/requirements.txt
 	@.venv-oracle/bin/python tests/oracle/change_points.py tests/data/otava.json
+
+bench-check: $(STAMP) ## Measure the ceiling and failovers, and compare their ratios with bench/ranges.yaml (10 min)
+	@$(PYTHON) -m bench ceiling --json bench/results/ceiling.json
+	@$(PYTHON) -m bench failover --json bench/results/failover.json
+	@$(PYTHON) -m bench check bench/results/ceiling.json bench/results/failover.json
+
+soak: $(STAMP) ## Short jobs without a pause, leaders killed, then failovers, outages, a start; a report (SOAK_MINUTES: default 30)
+	@$(PYTHON) -m bench soak --minutes $(SOAK_MINUTES) --kill-every 10 --json bench/results/soak.json
+	@$(PYTHON) -m bench failover --kills 20 --graceful 20 --json bench/results/failover.json
+	@$(PYTHON) -m bench outage --seconds 60 --json bench/results/outage.json
+	@$(PYTHON) -m bench start --jobs 2000 --json bench/results/start.json
+	@$(PYTHON) -m bench check bench/results/soak.json bench/results/failover.json bench/results/outage.json
 
 bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/results/*.json
 	@$(PYTHON) -m bench $(BENCH_ARGS)

@@ -1,4 +1,7 @@
-"""`python -m bench` with the name of a part, such as lifecycle or client; without a name all parts."""
+"""`python -m bench` with the name of a part, such as lifecycle or client.
+
+Without a name all parts run but those of scale and faults, which take longer.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from rich.console import Console
 
 from bench import (
     appwrappers,
+    check,
     client,
     comparison,
     dispatch,
@@ -21,11 +25,13 @@ from bench import (
     lifecycle,
     miniclusters,
     report,
+    scale,
     web,
 )
 from devcluster import DevclusterError
 
 EVERYTHING = ("lifecycle", "idle", "appwrappers", "miniclusters", "dispatch", "client", "history", "web")
+_PARTS = (*EVERYTHING, *scale.PARTS, "check")
 _RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -43,7 +49,7 @@ def _arguments() -> argparse.ArgumentParser:
     common.add_argument("--cluster", default="bench", help="name of the local cluster that is made (bench)")
     common.add_argument("--keep", action="store_true", help="do not take the cluster down at the end")
     common.add_argument("--profile", type=Path, metavar="FILE", help="run the operator under cProfile")
-    parts = parser.add_subparsers(dest="part", metavar=f"{{{','.join(EVERYTHING)}}}")
+    parts = parser.add_subparsers(dest="part", metavar=f"{{{','.join(_PARTS)}}}")
     life = parts.add_parser("lifecycle", parents=[common], help="jobs from submission to Succeeded")
     life.add_argument(
         "--jobs",
@@ -88,6 +94,10 @@ def _arguments() -> argparse.ArgumentParser:
     )
     page.add_argument("--tabs", type=int, default=web.TABS, metavar="200", help="open tabs (200)")
     page.add_argument("--seconds", type=float, default=web.SECONDS, help="how long jobs change (10)")
+    for name, part in scale.PARTS.items():
+        part.add(parts.add_parser(name, parents=[common], help=part.help))
+    committed = parts.add_parser("check", help="compare the ratios of a result with bench/ranges.yaml")
+    committed.add_argument("file", type=Path, metavar="FILE", nargs="+", help="what a part wrote with --json")
     return parser
 
 
@@ -98,7 +108,9 @@ def main(arguments: list[str] | None = None) -> int:
     for words in parts:
         options = parser.parse_args(words)
         if options.part is None:
-            parser.error(f"say one of {', '.join(EVERYTHING)}")
+            parser.error(f"say one of {', '.join(_PARTS)}")
+        if options.part == "check":
+            return check.main(options.file)
         try:
             _measure(options)
         except DevclusterError as error:
@@ -143,6 +155,8 @@ def _measure(options: argparse.Namespace) -> None:
         rounds = asyncio.run(miniclusters.measure(options.cluster, options.jobs, **common))
         report.show_miniclusters(rounds, console)
         numbers = {"miniclusters": [each.to_json() for each in rounds]}
+    elif options.part in scale.PARTS:
+        numbers = {options.part: scale.PARTS[options.part].run(options, directory, console)}
     elif options.part == "history":
         filled = asyncio.run(history.measure(options.jobs))
         report.show_history(filled, console)

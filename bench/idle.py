@@ -36,7 +36,7 @@ _PHASE_LIMIT = 60.0
 _QUIET = 5.0
 _QUIET_WITHIN = 300.0
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink")
-_RUNNING, _PENDING = "running-0", "pending-0"
+_RUNNING, PENDING = "running-0", "pending-0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ async def measure(
     """Measures `jobs` jobs on a new cluster `name`, for `seconds` of idle time."""
     running = max(1, jobs // RUNNING_SHARE)
     async with rig(name, quotas={_CLUSTER: 1}, keep=keep) as found:
-        await _seed(found, jobs, running, directory)
+        await seed(found, jobs, running, directory)
         kubeconfig = found.cluster.kubeconfig_path
         started = time.perf_counter()
         async with operator(kubeconfig, directory / "operator.log", profile=profile) as observed:
@@ -114,20 +114,20 @@ async def _quiet(observed: Operator, started: float) -> float:
 # --- the idle jobs --------------------------------------------------------------------------------------
 
 
-async def _seed(found: Rig, jobs: int, running: int, directory: Path) -> None:
+async def seed(found: Rig, jobs: int, running: int, directory: Path) -> None:
     client = found.client
     async with (
         operator(found.cluster.kubeconfig_path, directory / "seed.log"),
         Executors(client, finish_runs=False).watching() as executors,
     ):
-        for name, phase in ((_RUNNING, "Running"), (_PENDING, "Pending")):
+        for name, phase in ((_RUNNING, "Running"), (PENDING, "Pending")):
             await client.create(FOURNOS_JOB, job(name))
             await _reaches(executors, name, phase)
         await asyncio.sleep(3.0)  # until Kueue's message is in the status of the pending job
     live = await _everything(client, _RUNNING, run=True)
-    waiting = await _everything(client, _PENDING, run=False)
+    waiting = await _everything(client, PENDING, run=False)
     await _raise_quota(client, running)
-    await _admitted(client, _PENDING)  # first in the queue; the operator will start it
+    await _admitted(client, PENDING)  # first in the queue; the operator will start it
     await _copies(client, live, [f"running-{n}" for n in range(1, running - 1)])
     await _copies(client, waiting, [f"pending-{n}" for n in range(1, jobs - running + 1)])
     await _caught_up(client)

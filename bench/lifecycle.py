@@ -26,7 +26,7 @@ ALONE = 20
 """The number of jobs of a round that submits one job at a time."""
 _WARM_UP = 90.0
 """Seconds after which the first round starts at the latest."""
-_JOB_LIMIT = 300.0
+JOB_LIMIT = 300.0
 _QUIET = 1.0
 
 HOPS: tuple[tuple[str, str, str, str], ...] = (
@@ -148,8 +148,8 @@ async def _warm_up(
     started, number = time.perf_counter(), 0
     while number < 2 or time.perf_counter() - started < _WARM_UP:
         own, all_, before = found.sent.copy(), await answered(found.client), await running.usage()
-        await _one(found, executors, subject, f"{prefix}warm-{number}")
-        await _settle(found, running)
+        await submit_and_wait(found, executors, subject, f"{prefix}warm-{number}")
+        await settle(found, running)
         gets = (await answered(found.client) - all_)["GET", subject.resource.plural]
         gets -= ((await running.usage()).requests - before.requests)["local", *wanted]
         gets -= found.sent.get(wanted, 0) - own.get(wanted, 0)
@@ -163,19 +163,19 @@ async def _round(
 ) -> Round:
     together = size > 1
     jobs = [f"{prefix}-{number}" for number in range(size if together else ALONE)]
-    await _settle(found, running)
+    await settle(found, running)
     own, all_, before = Counter(found.sent), await answered(found.client), await running.usage()
     processes = {"operator": running.pid, **found.processes()}
     load_before = load(processes)
     started = time.perf_counter()
     if together:
-        await asyncio.gather(*(_one(found, executors, subject, job) for job in jobs))
+        await asyncio.gather(*(submit_and_wait(found, executors, subject, job) for job in jobs))
     else:
         for job in jobs:
-            await _one(found, executors, subject, job)
+            await submit_and_wait(found, executors, subject, job)
     used = load(processes).since(load_before)
     seconds = max(executors.times[job][TERMINAL] for job in jobs) - started
-    await _settle(found, running)
+    await settle(found, running)
     own_after, all_after, after = Counter(found.sent), await answered(found.client), await running.usage()
     wrong = [job for job in jobs if executors.phases[job] != "Succeeded"]
     if wrong:
@@ -200,18 +200,21 @@ async def _round(
     )
 
 
-async def _one(found: Rig, executors: Onlooker, subject: Subject, name: str) -> None:
+async def submit_and_wait(found: Rig, executors: Onlooker, subject: Subject, name: str) -> None:
     executors.note(name, "submitted")
     await found.client.create(subject.resource, subject.body(name))
-    await executors.ended(name, limit=_JOB_LIMIT)
+    await executors.ended(name, limit=JOB_LIMIT)
 
 
-async def _settle(found: Rig, running: Operator) -> None:
-    """Waits for the last writes of finalizers, Events and quotas: until no client sends a request."""
+async def settle(found: Rig, running: Operator | None) -> None:
+    """Waits for the last writes of finalizers, Events and quotas: until no client sends a request.
+
+    `running` is None where Kueue is measured without an operator.
+    """
     last = None
     while True:
         seen = sum((await answered(found.client)).values()) - sum(found.sent.values())
-        if seen == last and not await running.busy():
+        if seen == last and not (running and await running.busy()):
             return
         last = seen + 1  # the client counts the request of `answered`; the server does not
         await asyncio.sleep(_QUIET)

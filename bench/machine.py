@@ -61,3 +61,8 @@ def memory(pid: int) -> tuple[int, int]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     found = {line.split()[0]: int(line.split()[1]) * 1024 for line in lines if line.startswith("Vm")}
     return found["VmRSS:"], found["VmHWM:"]
+
+
+def open_files(pid: int) -> int:
+    """Returns how many files and sockets a process has open."""
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())

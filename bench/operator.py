@@ -94,6 +94,15 @@ class Operator:
             value for name, _, value in samples if name in ("fournos_queue_ready", "fournos_queue_processing")
         )
 
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def kill(self) -> None:
+        """kill -9: its Lease stays and must expire."""
+        self._process.kill()
+        self._process.wait()
+
     def stop(self) -> None:
         """Stops the process gracefully, so that a profile is written; kills it after a timeout."""
         self._process.terminate()
@@ -131,6 +140,27 @@ async def operator(
     `profile` is a file for the output of cProfile, which `python -m pstats` reads; profiling makes the
     operator about twice as slow.
     """
+    started = time.perf_counter()
+    running = await launch(
+        kubeconfig, log, enable=enable, settings=settings, profile=profile, checkout=checkout
+    )
+    try:
+        await running.await_ready(started)
+        yield running
+    finally:
+        await asyncio.to_thread(running.stop)
+
+
+async def launch(
+    kubeconfig: Path,
+    log: Path,
+    *,
+    enable: str = "jobs",
+    settings: Mapping[str, str] | None = None,
+    profile: Path | None = None,
+    checkout: Path = ROOT,
+) -> Operator:
+    """Starts the process of `operator` and returns at once.  The caller stops it."""
     port = free_port()
     environment = {
         **os.environ,
@@ -154,14 +184,8 @@ async def operator(
         "--health-port",
         str(port),
     ]
-    started = time.perf_counter()
     process = await asyncio.to_thread(_start, command, environment, log, checkout)
-    running = Operator(process, port, log)
-    try:
-        await running.await_ready(started)
-        yield running
-    finally:
-        await asyncio.to_thread(running.stop)
+    return Operator(process, port, log)
 
 
 def samples(text: str) -> list[tuple[str, dict[str, str], float]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,6 +94,24 @@ class Cluster:
         if component not in self.record.commands:
             raise DevclusterError(f"{component} is not a process of cluster {self.name}")
         namespaces.start(self.record, component, self.record.commands[component])
+
+    def pause_component(self, component: str) -> None:
+        """Stops a component of a native cluster without ending it (SIGSTOP): its sockets hang."""
+        os.kill(self.pid(component), signal.SIGSTOP)
+
+    def resume_component(self, component: str) -> None:
+        """Lets a paused component go on."""
+        os.kill(self.pid(component), signal.SIGCONT)
+        # nsenter stops itself together with its child, and would never notice the child's end.
+        os.kill(self.record.processes[component].pid, signal.SIGCONT)
+
+    def start_ended(self) -> None:
+        """Starts the components of a native cluster that have ended, as a kubelet would; does not wait."""
+        for component in self.record.commands:
+            try:
+                self.pid(component)
+            except DevclusterError:
+                self.start_component(component)
 
     def _require_native(self, what: str) -> None:
         if self.record.spec.provider != "native":

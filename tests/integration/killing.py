@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Protocol
 
-from devcluster import Cluster, DevclusterError
+from devcluster import Cluster
 from devcluster.install import await_webhook
 from devcluster.kubectl import Kubectl, wait_until
 from tests.faults.proxy import FaultProxy
@@ -98,11 +98,7 @@ async def revived(cluster: Cluster) -> None:
     As a kubelet does, it starts what has given up meanwhile.  An API server answers some reads before its
     admission is ready, and Kueue's webhook comes back later.
     """
-    for component in cluster.record.commands:
-        try:
-            cluster.pid(component)
-        except DevclusterError:
-            cluster.start_component(component)
+    cluster.start_ended()
     kubectl = Kubectl(cluster.kubectl_words(), cluster.kubeconfig_path)
     ready = partial(wait_until, "the API server ready", lambda: kubectl.answers("/readyz"), limit=LIMIT)
     await asyncio.to_thread(ready)

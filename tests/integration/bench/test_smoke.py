@@ -14,8 +14,11 @@ from bench.lifecycle import HOPS
 
 CLUSTER = "fournos-test-bench"
 JOBS, TABS = 5, 20
-PARTS = {
+PARTS: dict[str, dict[str, Any]] = {
     "lifecycle": {"jobs": JOBS},
+    "failover": {"kills": 0, "graceful": 1},
+    "outage": {"seconds": 2, "window": 2, "how": ("stopped", "throttled")},
+    "soak": {"minutes": 0.1, "live": 20, "every": 0.5},
     "web": {"jobs": 200, "reads": 2, "loads": 1, "tabs": TABS, "seconds": 1},
     "client": {"jobs": 40, "turns": 1},
 }
@@ -24,6 +27,10 @@ PARTS = {
 
 def _ensured(name: str, *, recreate: bool, **shape: Any) -> devcluster.Cluster:
     return devcluster.ensure(name, **shape)
+
+
+def _words(size: Any) -> list[str]:
+    return [str(each) for each in size] if isinstance(size, tuple) else [str(size)]
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +42,13 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         patched.setattr(devcluster, "up", _ensured)
         for part, sizes in PARTS.items():
             file: Path = tmp_path_factory.mktemp(part) / "numbers.json"
-            words = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
+            words = [word for name, size in sizes.items() for word in (f"--{name}", *_words(size))]
+            if part == "soak":
+                words += ["--html", str(file.with_suffix(".html"))]
             assert main([part, *words, "--cluster", CLUSTER, "--keep", "--json", str(file)]) == 0
             found[part] = json.loads(file.read_text())[part]
+            if part == "soak":
+                found[part]["html"] = file.with_suffix(".html").read_text()
     devcluster.down(CLUSTER)
     return found
 
@@ -88,3 +99,32 @@ def test_the_client_takes_turns_with_plain_requests(numbers: dict[str, Any]) -> 
     assert (found["jobs"], len(found["plain"]), len(found["matrix"]), len(found["waits"])) == (40, 1, 1, 20)
     assert min(found["plain"] + found["matrix"]) > 0
     assert max(found["waits"]) < 30
+
+
+# --- scale and faults -------------------------------------------------------------------------------------
+
+
+def test_a_leader_that_ends_as_told_hands_over_at_once_and_nothing_happens_twice(
+    numbers: dict[str, Any],
+) -> None:
+    found = numbers["failover"]
+    (handover,) = found["handovers"]
+    assert (handover["how"], found["ends"] > 0) == ("graceful", True)
+    # Without the Lease given back it would be 15 s.
+    assert 0 <= handover["gap"] < 10
+    assert (found["doubles"], found["failed"]) == ([], [])
+
+
+def test_an_api_server_that_hangs_or_refuses_loses_and_doubles_no_job(numbers: dict[str, Any]) -> None:
+    found = numbers["outage"]
+    assert [each["how"] for each in found["outages"]] == ["stopped", "throttled"]
+    assert all(each["requests_before"] > 0 and each["steady"] > 0 for each in found["outages"])
+    assert (found["doubles"], found["failed"]) == ([], [])
+
+
+def test_a_soak_samples_what_must_stay_flat_and_writes_a_report(numbers: dict[str, Any]) -> None:
+    found = numbers["soak"]
+    assert len(found["samples"]) >= 3
+    assert all(sample["files"] > 0 and sample["rss"] > 0 for sample in found["samples"])
+    assert (found["doubles"], found["failed"], found["orphans"]) == ([], [], [])
+    assert "<svg" in found["html"]

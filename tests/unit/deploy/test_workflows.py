@@ -177,6 +177,15 @@ def test_every_night_a_machine_with_its_own_kernel_is_set_up_and_its_log_is_kept
     assert job["steps"][-1]["with"]["path"] == "build/vm/*.log"
 
 
+def test_every_night_faults_are_measured_under_load_and_the_numbers_are_kept() -> None:
+    job = read("nightly.yml")["jobs"]["soak"]
+    (make,) = [step["run"] for step in job["steps"] if step.get("run", "").startswith("make")]
+    assert make.split()[:3] == ["make", "programs", "soak"]
+    kept = job["steps"][-1]
+    assert kept["if"] == "always()"
+    assert kept["with"]["path"].split() == ["bench/results/*.json", "bench/results/soak/report.html"]
+
+
 def test_the_documented_identity_is_that_of_our_workflow_for_a_tag_and_no_other() -> None:
     page = (ROOT / "docs" / "install.md").read_text()
     (pattern,) = re.findall(r"--certificate-identity-regexp '([^']+)'", page)

@@ -1,0 +1,234 @@
+"""Measures the ceiling, Kueue alone with Workloads that the benchmark makes, and each system beside it.
+
+Kueue alone admits each Workload and the benchmark finishes it at once: a system that writes nothing of its
+own could not be faster.  FournosJobs and AppWrappers are measured to their end, MiniClusters until their Job
+exists, as `bench miniclusters` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from bench.appwrappers import Node
+from bench.counts import answered
+from bench.executors import TERMINAL, Executors, Onlooker
+from bench.lifecycle import Round, Subject, measured, settle, submit_and_wait
+from bench.machine import load
+from bench.miniclusters import Onlookers
+from bench.operator import operator
+from bench.rig import NAMESPACE, Rig, rig
+from bench.shape import FLAVOR, SLOTS, Shape
+from dev import resources
+from fournos.engine.api.conditions import is_true
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.errors import ConflictError, NotFoundError
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.report import finish_patch
+
+KUEUE: Final = "kueue"
+_FINISHED: Final = "Finished"
+_WARM_UP: Final = 10
+_PLAYED: Final = "benchmark"
+"""The process whose CPU is no cost of a system."""
+_CONFIG: Final[dict[str, Any]] = {
+    "integrations": {
+        "frameworks": ["batch/job"],
+        "externalFrameworks": [
+            "AppWrapper.v1beta2.workload.codeflare.dev",
+            "MiniCluster.v1alpha2.flux-framework.org",
+        ],
+    }
+}
+_ONLOOKERS: Final[dict[str, Callable[[Client], Onlooker]]] = {
+    "fournosjobs": Executors,
+    "appwrappers": Node,
+    "miniclusters": Onlookers,
+}
+_PARTS: Final = {"fournosjobs": "jobs", "appwrappers": "appwrappers", "miniclusters": "miniclusters"}
+SYSTEMS: Final = tuple(_PARTS)
+_SETTINGS: Final = {
+    "FOURNOS_APPWRAPPER_WORKLOADS": "own",
+    "FOURNOS_APPWRAPPER_NAMESPACE": NAMESPACE,
+    "FOURNOS_MINICLUSTER_NAMESPACE": NAMESPACE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one turn of one system cost."""
+
+    system: str
+    """`kueue`, or one of SYSTEMS."""
+    objects: int
+    rate: float
+    """Objects a second, from the first submission to the last end."""
+    requests: float
+    """API requests an object, all but the benchmark's."""
+    cpu_ms: dict[str, float]
+    """CPU milliseconds an object, by process."""
+    others: float
+    """The share of the machine's CPU, 0 to 1, used by processes outside of the benchmark."""
+
+    @property
+    def rate_alone(self) -> float:
+        """An estimate of the rate on a machine without other processes: they differ from turn to turn."""
+        return self.rate / (1 - self.others) if self.others < 1 else 0.0
+
+    @property
+    def cpu(self) -> float:
+        """CPU milliseconds an object of all processes but the benchmark."""
+        return sum(ms for name, ms in self.cpu_ms.items() if name != _PLAYED)
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """All turns of all systems."""
+
+    shape: Shape
+    turns: list[Cost]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "shape": asdict(self.shape),
+            "turns": [
+                {**asdict(each), "rate_alone": each.rate_alone, "cpu": each.cpu} for each in self.turns
+            ],
+            "ratios": ratios(self.turns),
+        }
+
+
+def ratios(turns: Sequence[Cost]) -> dict[str, float]:
+    """Returns `SYSTEM.rate`, `SYSTEM.requests` and `SYSTEM.cpu`, each over Kueue's: medians of the turns."""
+    read: dict[str, Callable[[Cost], float]] = {
+        "rate": lambda each: each.rate_alone,
+        "requests": lambda each: each.requests,
+        "cpu": lambda each: each.cpu,
+    }
+    middle = {
+        (system, what): median(take(each) for each in turns if each.system == system)
+        for system in {each.system for each in turns}
+        for what, take in read.items()
+    }
+    return {
+        f"{system}.{what}": value / middle[KUEUE, what]
+        for (system, what), value in sorted(middle.items())
+        if system != KUEUE and middle[KUEUE, what]
+    }
+
+
+async def measure(
+    name: str,
+    objects: int,
+    *,
+    shape: Shape,
+    turns: int,
+    systems: Sequence[str],
+    directory: Path,
+    profile: Path | None,
+    keep: bool,
+) -> Ceiling:
+    """Measures Kueue alone and each system with `objects` objects, `turns` times, on a new cluster `name`."""
+    files = ("crd/appwrappers.yaml", "crd/miniclusters.yaml", "minicluster/kueue.yaml")
+    extra = [each for file in files for each in await asyncio.to_thread(resources.load, f"deploy/{file}")]
+    costs: list[Cost] = []
+    async with rig(name, quotas={FLAVOR: SLOTS}, keep=keep, kueue_config=_CONFIG, extra=extra) as found:
+        await asyncio.to_thread(resources.apply, found.cluster, shape.objects(), namespace=NAMESPACE)
+        for turn in range(turns):
+            costs.append(await _kueue_alone(found, shape, objects, prefix=f"{KUEUE}{turn}"))
+            for system in systems:
+                log = directory / f"{system}.log"
+                costs.append(
+                    await _system(found, system, shape, objects, prefix=f"t{turn}", log=log, profile=profile)
+                )
+    return Ceiling(shape, costs)
+
+
+async def _system(
+    found: Rig, system: str, shape: Shape, objects: int, *, prefix: str, log: Path, profile: Path | None
+) -> Cost:
+    subject = shape.subjects()[system]
+    async with (
+        operator(
+            found.cluster.kubeconfig_path, log, enable=_PARTS[system], settings=_SETTINGS, profile=profile
+        ) as running,
+        _ONLOOKERS[system](found.client).watching() as onlooker,
+    ):
+        (done,) = await measured(found, running, onlooker, subject, [objects], prefix=prefix)
+        await _delete_all(found, subject.resource)
+        await settle(found, running)
+    return _cost(system, done)
+
+
+def _cost(system: str, done: Round) -> Cost:
+    return Cost(system, done.jobs, done.rate, done.requests["all"], done.cpu_of, done.others)
+
+
+async def _kueue_alone(found: Rig, shape: Shape, objects: int, *, prefix: str) -> Cost:
+    subject = Subject(WORKLOAD, shape.workload, ())
+    async with Finisher(found.client).watching() as finisher:
+        warm = (f"{prefix}-warm-{number}" for number in range(_WARM_UP))
+        await asyncio.gather(*(submit_and_wait(found, finisher, subject, name) for name in warm))
+        await settle(found, None)
+        sent, served = found.sent.copy(), await answered(found.client)
+        before, started = load(found.processes()), time.perf_counter()
+        names = [f"{prefix}-{number}" for number in range(objects)]
+        await asyncio.gather(*(submit_and_wait(found, finisher, subject, name) for name in names))
+        used = load(found.processes()).since(before)
+        seconds = max(finisher.times[name][TERMINAL] for name in names) - started
+        await settle(found, None)
+        own = _with_resource(found.sent) - _with_resource(sent)
+        whole = (await answered(found.client) - served).total()
+    await _delete_all(found, WORKLOAD)
+    await settle(found, None)
+    spent = {name: used_ms * 1000 / objects for name, used_ms in used.processes.items()}
+    return Cost(KUEUE, objects, objects / seconds, (whole - own) / objects, spent, used.others)
+
+
+def _with_resource(sent: dict[tuple[str, str], int]) -> int:
+    """The server's count leaves out requests without a resource, so the benchmark's must, too."""
+    return sum(number for (_, resource), number in sent.items() if resource)
+
+
+async def _delete_all(found: Rig, resource: Resource) -> None:
+    """Deletes what a turn leaves, so that the next meets the same cluster."""
+    left = await found.client.list(resource, namespace=NAMESPACE)
+
+    async def delete(key: Key) -> None:
+        with suppress(NotFoundError):
+            await found.client.delete(resource, key)
+
+    await asyncio.gather(*(delete(key_of(each)) for each in left.items))
+
+
+class Finisher(Onlooker):
+    """Plays the job of each Workload: it finishes as soon as it is admitted."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, (_FINISHED,))
+
+    def handlers(self) -> dict[Resource, Callable[[Obj], None]]:
+        return {WORKLOAD: self._see}
+
+    def _see(self, workload: Obj) -> None:
+        name = workload["metadata"]["name"]
+        if is_true(workload, _FINISHED):
+            self.see_phase({"metadata": workload["metadata"], "status": {"phase": _FINISHED}})
+        elif is_true(workload, "Admitted"):
+            self.begin(name, self._finish(workload))
+
+    async def _finish(self, workload: Obj) -> None:
+        while True:
+            patch = finish_patch(workload, "Succeeded", "done", datetime.now(UTC))
+            with suppress(ConflictError):
+                await self._client.patch(WORKLOAD, key_of(workload), patch.body, subresource="status")
+                return
+            workload = await self._client.get(WORKLOAD, key_of(workload))

@@ -1,0 +1,200 @@
+"""Measures an outage of the API server under a load of short jobs.
+
+Its sockets hang (`stopped`), it is gone (`killed`), or it has one seat for the operator (`throttled`).  While
+it is away no run ends and no job is submitted; a throttled one is under load.  A replica that ends meanwhile,
+because it cannot keep its Lease, is started again, and so is a component of the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal, TypeAlias
+
+from bench import throttle
+from bench.operator import Usage
+from bench.replicas import Replicas, replicas
+from bench.rig import Rig, rig
+from bench.stream import Record, Stream
+from fournos.engine.kube.errors import KubeError
+
+How: TypeAlias = Literal["stopped", "killed", "throttled"]
+HOWS: Final[tuple[How, ...]] = ("stopped", "killed", "throttled")
+STEADY: Final = 3
+"""After so many jobs in a row that are admitted as fast as before, the load is steady."""
+_LIVE_PER_SLOT: Final = 2
+_SERVER: Final = "kube-apiserver"
+_LIMIT: Final = 180.0
+_TWICE: Final = 2.0
+_LEAST: Final = 1.0
+"""Seconds within which a wait always counts as usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """One outage; times in seconds from the first answer of the API server."""
+
+    how: How
+    seconds: float
+    requests_before: int
+    """Requests of the operator in the window of load before, without Lease and watches."""
+    requests_meanwhile: float
+    """The same while it is away, for as long a window, of processes that still live; refused ones count."""
+    requests_after: int
+    """The same in as long a window from the first answer on."""
+    first_write: float
+    steady: float
+    """Until STEADY jobs in a row are admitted as fast as before.  Kueue's watches are part of it."""
+    restarts: int
+    """Replicas that ended by themselves."""
+
+    @property
+    def requests_ratio(self) -> float:
+        return self.requests_after / self.requests_before if self.requests_before else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Outages:
+    outages: list[Outage]
+    doubles: list[str]
+    failed: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "ratios": self.ratios()}
+
+    def ratios(self) -> dict[str, float]:
+        """Returns requests after each outage over those before, and how often something went wrong."""
+        after = {f"{each.how}.requests": each.requests_ratio for each in self.outages}
+        return {**after, "doubles": float(len(self.doubles)), "failed": float(len(self.failed))}
+
+
+async def measure(
+    name: str,
+    *,
+    seconds: float,
+    hows: Sequence[How],
+    slots: int,
+    rate: float,
+    window: float,
+    directory: Path,
+    keep: bool,
+) -> Outages:
+    """Takes the API server of a new cluster `name` away for `seconds`, once in each way.
+
+    `window` is for how many seconds requests are counted before and after.
+
+    Raises TimeoutError if the load does not become steady again.
+    """
+    async with AsyncExitStack() as stack:
+        private = Path(stack.enter_context(TemporaryDirectory()))
+        found = await stack.enter_async_context(rig(name, quotas={"bench-1": slots}, keep=keep))
+        kubeconfig = await asyncio.to_thread(throttle.kubeconfig, found.cluster, private)
+        group = await stack.enter_async_context(replicas(kubeconfig, directory, 1))
+        stream = Stream(found.client, live=slots * _LIVE_PER_SLOT, ends_per_second=rate)
+        keeper = asyncio.create_task(group.kept())
+        try:
+            async with stream.flowing(slots):
+                outages = [await _outage(found, group, stream, how, seconds, window) for how in hows]
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+    return Outages(outages, stream.record.doubles, stream.record.failed)
+
+
+async def _outage(
+    found: Rig, group: Replicas, stream: Stream, how: How, seconds: float, window: float
+) -> Outage:
+    before = await group.usages()
+    start = time.perf_counter()
+    await asyncio.sleep(window)
+    normal = await group.usages()
+    usual = median(wait for at, wait in stream.record.waits if at > start)
+    restarts = group.restarts
+    stream.paused = how != "throttled"
+    await asyncio.to_thread(_take_away, found, how)
+    try:
+        await asyncio.sleep(seconds)
+        meanwhile = await group.usages()
+    finally:
+        await asyncio.to_thread(_give_back, found, how)
+    back = await _answers(found)
+    at_return = await group.usages()
+    stream.paused = False
+    async with asyncio.TaskGroup() as tasks:
+        steady = tasks.create_task(_steady(found, stream.record, back, usual))
+        await asyncio.sleep(back + window - time.perf_counter())
+        after = await group.usages()
+    return Outage(
+        how,
+        seconds,
+        calls_between(before, normal),
+        calls_between(normal, meanwhile) * window / seconds,
+        calls_between(at_return, after),
+        next(at for at in stream.record.writes if at > back) - back,
+        steady.result(),
+        group.restarts - restarts,
+    )
+
+
+def calls_between(before: Mapping[int, Usage], after: Mapping[int, Usage]) -> int:
+    """Returns the requests between two looks; those of a new process count from its start."""
+    return sum(usage.calls() - (before[pid].calls() if pid in before else 0) for pid, usage in after.items())
+
+
+def settled(waits: Sequence[tuple[float, float]], since: float, usual: float) -> float | None:
+    """Returns when STEADY jobs in a row had been admitted as fast as usual; None if that is still to come.
+
+    `waits` are times of admission and the seconds waited.
+    """
+    limit, row = max(_LEAST, _TWICE * usual), 0
+    for at, wait in waits:
+        if at > since:
+            row = row + 1 if wait <= limit else 0
+            if row == STEADY:
+                return at
+    return None
+
+
+async def _steady(found: Rig, record: Record, back: float, usual: float) -> float:
+    """Returns the seconds from `back` until admissions are as fast as usual.  Raises TimeoutError."""
+    async with asyncio.timeout(_LIMIT):
+        while True:
+            at = settled(record.waits, back, usual)
+            if at is not None:
+                return at - back
+            await asyncio.to_thread(found.cluster.start_ended)
+            await asyncio.sleep(0.2)
+
+
+async def _answers(found: Rig) -> float:
+    """Returns the time of the API server's first answer.  Raises TimeoutError."""
+    async with asyncio.timeout(_LIMIT):
+        while True:
+            with suppress(KubeError):
+                await found.client.raw_get("/readyz")
+                return time.perf_counter()
+            await asyncio.sleep(0.05)
+
+
+def _take_away(found: Rig, how: How) -> None:
+    if how == "stopped":
+        found.cluster.pause_component(_SERVER)
+    elif how == "killed":
+        found.cluster.stop_component(_SERVER)
+    else:
+        throttle.begin(found.cluster)
+
+
+def _give_back(found: Rig, how: How) -> None:
+    if how == "stopped":
+        found.cluster.resume_component(_SERVER)
+    elif how == "killed":
+        found.cluster.start_component(_SERVER)
+    else:
+        throttle.end(found.cluster)

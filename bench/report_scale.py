@@ -1,0 +1,105 @@
+"""Prints the results of the parts that measure scale and faults."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.ceiling import Ceiling, ratios
+from bench.failover import Failover
+from bench.outage import Outages
+from bench.soak import Sample, Soak
+from bench.start import Started
+
+_MB = 1_000_000
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def show_ceiling(measured: Ceiling, console: Console) -> None:
+    shape = measured.shape
+    title = f"{shape.classes} classes over {shape.queues} queues, executors instant"
+    table = _table(title, "", "objects", "per s", "alone", "req each", "CPU each", "others")
+    for each in measured.turns:
+        table.add_row(
+            each.system,
+            str(each.objects),
+            f"{each.rate:.1f}",
+            f"{each.rate_alone:.1f}",
+            f"{each.requests:.1f}",
+            f"{each.cpu:.0f} ms",
+            f"{each.others:.0%}",
+        )
+    console.print(table)
+    for each in measured.turns:
+        processes = ", ".join(f"{name} {ms:.0f}" for name, ms in each.cpu_ms.items())
+        console.print(f"CPU ms each, {each.system}: {processes}.")
+    beside = _table("Times Kueue alone, medians", "", "")
+    for ratio, value in ratios(measured.turns).items():
+        beside.add_row(ratio, f"{value:.2f}")
+    console.print(beside)
+
+
+def show_failover(measured: Failover, console: Console) -> None:
+    table = _table("Ends of the leader", "", "new leader after", "last write → first write")
+    for each in measured.handovers:
+        table.add_row(each.how, f"{each.led:.2f} s", f"{each.gap:.2f} s")
+    console.print(table)
+    console.print(f"{measured.ends} runs ended meanwhile.")
+    _show_wrong(console, doubles=measured.doubles, failed=measured.failed, late=measured.late)
+
+
+def show_start(measured: Started, console: Console) -> None:
+    table = _table(f"Start beside {measured.jobs} live jobs", "", "")
+    table.add_row("start → caches complete", f"{measured.ready_after:.2f} s")
+    table.add_row("start → first decision", f"{measured.decided_after:.2f} s")
+    table.add_row("CPU until then", f"{measured.cpu:.2f} s")
+    table.add_row("memory, at most", f"{measured.peak / _MB:.0f} MB")
+    console.print(table)
+
+
+def show_outages(measured: Outages, console: Console) -> None:
+    table = _table(
+        "The API server away",
+        *("", "for", "requests before", "meanwhile", "after", "first write", "steady", "operator restarted"),
+    )
+    for each in measured.outages:
+        table.add_row(
+            each.how,
+            f"{each.seconds:g} s",
+            str(each.requests_before),
+            f"{each.requests_meanwhile:.0f}",
+            f"{each.requests_after} ({each.requests_ratio:.2f} ×)",
+            f"{each.first_write:.1f} s",
+            f"{each.steady:.1f} s",
+            str(each.restarts),
+        )
+    console.print(table)
+    _show_wrong(console, doubles=measured.doubles, failed=measured.failed)
+
+
+def show_sample(sample: Sample, console: Console) -> None:
+    console.print(
+        f"{sample.at:5.0f} s  {sample.ends:3} ended  end → next admitted {sample.p50:.2f} s, "
+        f"p99 {sample.p99:.2f} s  {sample.requests:.0f} requests/s  CPU {sample.cpu:.0f} %  "
+        f"{sample.rss / _MB:.0f} MB  {sample.files} files  etcd {sample.storage / _MB:.0f} MB"
+    )
+
+
+def show_soak(measured: Soak, console: Console) -> None:
+    table = _table("Last part of the samples over the first; what went wrong", "", "")
+    for ratio, value in measured.ratios().items():
+        table.add_row(ratio, f"{value:.2f}")
+    console.print(table)
+    wrong = {"doubles": measured.doubles, "failed": measured.failed, "late": measured.late}
+    _show_wrong(console, **wrong, orphans=measured.orphans)
+
+
+def _show_wrong(console: Console, **cases: list[str]) -> None:
+    for words, each in cases.items():
+        console.print(f"{words}: {len(each)}{': ' if each else ''}{', '.join(each[:5])}")

@@ -1,0 +1,219 @@
+"""Runs short jobs without a pause and samples what must stay flat; on request it kills leaders meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, median, quantiles
+from typing import Any, Final
+
+from bench.failover import REPLICAS, Handover, hand_over
+from bench.machine import memory, open_files
+from bench.operator import samples
+from bench.replicas import Replicas, replicas
+from bench.rig import Rig, rig
+from bench.stream import Stream
+
+_MINUTE: Final = 60.0
+_COLLECTED_WITHIN: Final = 60.0
+"""Seconds until Kubernetes' garbage collector has deleted what a deleted job owned."""
+_STORAGE: Final = "apiserver_storage_size_bytes"
+_PARTS: Final = 3
+"""The first and the last of so many equal parts of the samples are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look at the leader and the load."""
+
+    at: float
+    """Seconds since the begin of the load."""
+    pid: int
+    rss: int
+    """Resident memory of the leader in bytes."""
+    files: int
+    requests: float
+    """Requests of the leader a second since the sample before, without Lease and watches."""
+    cpu: float
+    """CPU of the leader since the sample before, in percent of a core."""
+    ends: int
+    """Runs that ended since the sample before."""
+    p50: float
+    """End of a run → next job admitted, in seconds, since the sample before; 0 without one."""
+    p99: float
+    storage: int
+    """Size of etcd's database in bytes, as the API server reports it."""
+
+    @property
+    def requests_of_a_job(self) -> float:
+        return self.requests / self.ends if self.ends else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    minutes: float
+    live: int
+    slots: int
+    rate: float
+    samples: list[Sample]
+    handovers: list[Handover]
+    waits: list[float]
+    """End of a run → next job admitted, in seconds, of the whole time without handovers."""
+    ends: int
+    doubles: list[str]
+    failed: list[str]
+    late: list[str]
+    orphans: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        content = asdict(self)
+        del content["waits"]
+        return {**content, "p50": median(self.waits), "p99": p99(self.waits), "ratios": self.ratios()}
+
+    def ratios(self) -> dict[str, float]:
+        """Returns the last part of the samples over the first, and how often something went wrong."""
+        flat: dict[str, Callable[[Sample], float]] = {
+            "rss": lambda each: each.rss,
+            "files": lambda each: each.files,
+            "requests": lambda each: each.requests,
+        }
+        wrong = (self.doubles, self.failed, self.late, self.orphans)
+        names = ("doubles", "failed", "late", "orphans")
+        grown = {name: growth([take(each) for each in self.steady]) for name, take in flat.items()}
+        return {**grown, **{name: float(len(cases)) for name, cases in zip(names, wrong, strict=True)}}
+
+    @property
+    def steady(self) -> list[Sample]:
+        """The samples of the process that led longest."""
+        pids = [each.pid for each in self.samples]
+        longest = max(pids, key=pids.count)
+        return [each for each in self.samples if each.pid == longest]
+
+
+def growth(values: Sequence[float]) -> float:
+    """Returns the mean of the last part of the values over that of the first.
+
+    Raises ValueError if there are too few, or if the first part is 0.
+    """
+    part = len(values) // _PARTS
+    if not part or not any(values[:part]):
+        raise ValueError(f"{len(values)} values do not show whether they grow")
+    return fmean(values[-part:]) / fmean(values[:part])
+
+
+def p99(values: Sequence[float]) -> float:
+    return quantiles(values, n=100, method="inclusive")[-1] if len(values) > 1 else max(values, default=0.0)
+
+
+async def measure(
+    name: str,
+    *,
+    minutes: float,
+    live: int,
+    slots: int,
+    rate: float,
+    every: float,
+    kill_every: float,
+    see: Callable[[Sample], None],
+    directory: Path,
+    keep: bool,
+) -> Soak:
+    """Runs `rate` ends a second beside `live` jobs for `minutes` on a new cluster `name`.
+
+    `every` seconds a sample is taken and shown by `see`.  `kill_every` minutes the leader is killed; 0: not.
+    """
+    number = REPLICAS if kill_every else 1
+    async with AsyncExitStack() as stack:
+        found = await stack.enter_async_context(rig(name, quotas={"bench-1": slots}, keep=keep))
+        group = await stack.enter_async_context(replicas(found.cluster.kubeconfig_path, directory, number))
+        stream = Stream(found.client, live=live, ends_per_second=rate)
+        taken: list[Sample] = []
+        async with stream.flowing(slots):
+            sampler = asyncio.create_task(_sample(found, group, stream, taken, every, see))
+            handovers = await _load(group, stream, minutes * _MINUTE, kill_every * _MINUTE)
+            sampler.cancel()
+            await asyncio.gather(sampler, return_exceptions=True)
+        orphans = await _orphans(stream)
+    record = stream.record
+    return Soak(
+        minutes,
+        live,
+        slots,
+        rate,
+        taken,
+        handovers,
+        [wait for _, wait in record.waits],
+        record.ends,
+        record.doubles,
+        record.failed,
+        record.late,
+        orphans,
+    )
+
+
+async def _load(group: Replicas, stream: Stream, seconds: float, kill_every: float) -> list[Handover]:
+    """Waits until the time is over, and kills leaders meanwhile."""
+    end = time.perf_counter() + seconds
+    handovers: list[Handover] = []
+    while (left := end - time.perf_counter()) > 0:
+        await asyncio.sleep(min(left, kill_every) if kill_every else left)
+        if kill_every and left > kill_every:
+            handovers.append(await hand_over(group, stream.record, "kill"))
+    return handovers
+
+
+async def _sample(
+    found: Rig,
+    group: Replicas,
+    stream: Stream,
+    taken: list[Sample],
+    every: float,
+    see: Callable[[Sample], None],
+) -> None:
+    began = last = time.perf_counter()
+    usages, ends = await group.usages(), stream.record.ends
+    while True:
+        await asyncio.sleep(every)
+        now, usages_now, ends_now = time.perf_counter(), await group.usages(), stream.record.ends
+        try:
+            pid = group.holding(stream.record.leaders[-1][1]).pid
+            rss, _ = memory(pid)
+            files = open_files(pid)
+        except (LookupError, OSError, KeyError):
+            continue  # nobody leads just now
+        waits = [wait for at, wait in stream.record.waits if at > last]
+        before, after = usages.get(pid), usages_now.get(pid)
+        if before and after:
+            sample = Sample(
+                at=now - began,
+                pid=pid,
+                rss=rss,
+                files=files,
+                requests=(after.calls() - before.calls()) / (now - last),
+                cpu=(after.cpu - before.cpu) / (now - last) * 100,
+                ends=ends_now - ends,
+                p50=median(waits) if waits else 0.0,
+                p99=p99(waits),
+                storage=await _storage(found),
+            )
+            taken.append(sample)
+            see(sample)
+        last, usages, ends = now, usages_now, ends_now
+
+
+async def _storage(found: Rig) -> int:
+    text = (await found.client.raw_get("/metrics")).decode()
+    wanted = "\n".join(line for line in text.splitlines() if _STORAGE in line)
+    return sum(int(value) for name, _, value in samples(wanted + "\n") if name == _STORAGE)
+
+
+async def _orphans(stream: Stream) -> list[str]:
+    """Returns what is left of deleted jobs, once the garbage collector had its time."""
+    end = time.perf_counter() + _COLLECTED_WITHIN
+    while (left := await stream.orphans()) and time.perf_counter() < end:  # noqa: ASYNC110
+        await asyncio.sleep(1.0)
+    return left

@@ -1,0 +1,53 @@
+"""Measures the start of an operator beside many live jobs: until its first decision, and its memory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bench.executors import Executors
+from bench.idle import PENDING, RUNNING_SHARE, seed
+from bench.operator import operator
+from bench.rig import rig
+
+_LIMIT: Final = 120.0
+_DECIDED: Final = {"admitted", "run", "running"}
+"""Any of these shows the decision: a short phase may not appear in the watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Times in seconds from the start of the process, memory in bytes."""
+
+    jobs: int
+    ready_after: float
+    """Until the caches are complete."""
+    decided_after: float
+    """Until a job that Kueue admitted meanwhile has its next phase."""
+    cpu: float
+    """CPU seconds until then."""
+    peak: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+async def measure(name: str, jobs: int, *, directory: Path, profile: Path | None, keep: bool) -> Started:
+    """Starts the operator beside `jobs` jobs on a new cluster `name`.  Raises TimeoutError."""
+    async with rig(name, quotas={"bench-1": 1}, keep=keep) as found:
+        await seed(found, jobs, max(1, jobs // RUNNING_SHARE), directory)
+        executors = Executors(found.client, finish_runs=False)
+        async with executors.watching():
+            begun = time.perf_counter()
+            async with operator(
+                found.cluster.kubeconfig_path, directory / "operator.log", profile=profile
+            ) as running:
+                async with asyncio.timeout(_LIMIT):
+                    while not _DECIDED & executors.times.get(PENDING, {}).keys():  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+                usage = await running.usage()
+    decided = min(at for event, at in executors.times[PENDING].items() if event in _DECIDED) - begun
+    return Started(jobs, running.ready_after, decided, usage.cpu, usage.peak)

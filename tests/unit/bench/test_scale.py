@@ -1,0 +1,129 @@
+"""What the parts for scale and faults derive from what they saw."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from bench.ceiling import Cost, ratios
+from bench.failover import Failover, Handover, gap
+from bench.operator import Usage
+from bench.outage import Outage, Outages, calls_between, settled
+from bench.shape import Shape
+from bench.soak import Sample, Soak, growth, p99
+from bench.soak_page import page
+
+
+def cost(system: str, rate: float, cpu: float, others: float = 0.0) -> Cost:
+    return Cost(system, 10, rate, cpu / 10, {"kube-apiserver": cpu, "benchmark": 1000.0}, others)
+
+
+def test_ratios_are_medians_over_kueue_s_without_the_benchmark_s_cpu() -> None:
+    turns = [cost("kueue", 40, 20), cost("kueue", 60, 20), cost("kueue", 50, 20), cost("fournosjobs", 20, 80)]
+    assert ratios(turns) == {"fournosjobs.rate": 0.4, "fournosjobs.requests": 4.0, "fournosjobs.cpu": 4.0}
+
+
+def test_a_machine_that_others_used_meanwhile_does_not_change_the_ratio_of_rates() -> None:
+    turns = [cost("kueue", 50, 20), cost("fournosjobs", 10, 80, others=0.5)]
+    assert ratios(turns)["fournosjobs.rate"] == 0.4
+
+
+def test_classes_have_their_shares_of_each_hundred() -> None:
+    names = [f"job-{number}" for number in range(100, 200)]
+    assert Counter(Shape().class_of(name).name for name in names) == {"small": 70, "medium": 20, "large": 10}
+    assert Counter(Shape(classes=2).class_of(name).name for name in names) == {"small": 70, "medium": 30}
+
+
+def test_objects_are_spread_over_the_queues() -> None:
+    shape = Shape(queues=3)
+    queues = Counter(shape.workload(f"job-{number}")["spec"]["queueName"] for number in range(9))
+    assert queues == {"fournos-queue": 3, "fournos-queue-1": 3, "fournos-queue-2": 3}
+    made = {each["metadata"]["name"] for each in shape.objects() if each["kind"] == "LocalQueue"}
+    assert made == {"fournos-queue-1", "fournos-queue-2"}
+
+
+def test_a_gap_is_between_the_writes_around_the_new_leader() -> None:
+    assert gap([1.0, 2.0, 18.5, 19.0], led=18.0) == 16.5
+
+
+@pytest.mark.parametrize("writes", [[], [1.0], [19.0]])
+def test_a_gap_needs_a_write_on_both_sides(writes: list[float]) -> None:
+    with pytest.raises(ValueError, match="before and after"):
+        gap(writes, led=18.0)
+
+
+def test_the_longest_gap_counts_in_lease_durations() -> None:
+    handovers = [Handover("kill", 14.0, 15.0), Handover("kill", 16.0, 18.0), Handover("graceful", 0.1, 0.3)]
+    found = Failover(handovers, 100, ["a job has a second PipelineRun"], [], [])
+    assert found.ratios() == {
+        "kill.gap": 1.2,
+        "graceful.gap": 0.02,
+        "doubles": 1.0,
+        "failed": 0.0,
+        "late": 0.0,
+    }
+
+
+def usage(calls: int) -> Usage:
+    return Usage(0.0, 0, 0, Counter({("local", "get", "jobs"): calls}), 0)
+
+
+def test_requests_of_a_new_process_count_from_its_start() -> None:
+    assert calls_between({1: usage(10), 2: usage(5)}, {1: usage(14), 3: usage(7)}) == 11
+
+
+def test_a_load_is_steady_after_three_usual_waits_in_a_row() -> None:
+    waits = [(1.0, 0.1), (2.0, 0.1), (3.0, 0.1), (11.0, 0.2), (12.0, 9.0), (13.0, 0.2), (14.0, 1.0)]
+    assert settled(waits, since=10.0, usual=0.1) is None
+    assert settled([*waits, (15.0, 0.3)], since=10.0, usual=0.1) == 15.0
+
+
+def test_requests_after_an_outage_count_beside_those_before() -> None:
+    outages = Outages([Outage("killed", 60, 200, 0.0, 300, 1.0, 5.0, 0)], [], ["job-1 is Failed"])
+    assert outages.ratios() == {"killed.requests": 1.5, "doubles": 0.0, "failed": 1.0}
+
+
+def test_growth_is_the_last_third_over_the_first() -> None:
+    assert growth([100, 100, 500, 500, 110, 110]) == 1.1
+    with pytest.raises(ValueError, match="do not show"):
+        growth([1, 2])
+
+
+def test_p99_of_few_values() -> None:
+    assert p99([]) == 0.0
+    assert p99([3.0]) == 3.0
+    assert p99([float(value) for value in range(101)]) == 99.0
+
+
+def sample(at: float, pid: int, rss: int) -> Sample:
+    return Sample(at, pid, rss, 40, 30.0, 5.0, 20, 0.2, 0.5, 10_000_000)
+
+
+SOAK = Soak(
+    minutes=1,
+    live=30,
+    slots=10,
+    rate=4,
+    samples=[sample(0, 1, 90), sample(5, 2, 100), sample(10, 2, 150), sample(15, 2, 105)],
+    handovers=[Handover("kill", 15.0, 15.4)],
+    waits=[0.2, 0.3],
+    ends=240,
+    doubles=[],
+    failed=["stream-7 is <Failed>"],
+    late=[],
+    orphans=[],
+)
+
+
+def test_a_soak_compares_the_process_that_led_longest_with_itself() -> None:
+    found = SOAK.ratios()
+    assert found["rss"] == 1.05
+    assert (found["failed"], found["doubles"]) == (1.0, 0.0)
+
+
+def test_the_report_has_a_plot_for_each_number_and_says_what_went_wrong() -> None:
+    html = page(SOAK, {"cores": 2})
+    assert html.count("<svg") == 7
+    assert "stream-7 is &lt;Failed&gt;" in html
+    assert "http" not in html.replace("http-equiv", "")
