@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fournos.api.fournosschedule import MissedReason
 from fournos.systems.schedules.dialect import cron, zone
@@ -154,3 +156,27 @@ def test_two_years_of_a_nightly_schedule_run_once_a_night() -> None:
     assert len(days) == 730 and days == [date(2026, 1, 2) + timedelta(days=number) for number in range(730)]
     odd = [night.isoformat() for night in nights if (night.hour, night.minute) != (2, 30)]
     assert odd == ["2026-03-29T03:00:00+02:00", "2027-03-28T03:00:00+02:00"]
+
+
+JUMPS = st.lists(st.sampled_from([-24.0, -1.0, -0.02, 0.02, 0.5, 1.0, 5.0, 24.0, 168.0]), max_size=40)
+
+
+@given(hours=JUMPS, expression=st.sampled_from(["*/20 * * * *", "30 2 * * *", "0 * * * *"]))
+def test_whatever_the_clock_does_times_run_in_order_and_once(hours: list[float], expression: str) -> None:
+    """Each look may be after a restart, a pause or a clock that was set: only the floor is remembered."""
+    the_plan = plan(expression, where="Europe/Berlin")
+    now = floor = at("2026-10-24T12:00")
+    ran: list[datetime] = []
+    for jump in hours:
+        now += timedelta(hours=jump)
+        found = due(the_plan, floor=floor, last_start=None, now=now)
+        if found.dealt_with is not None:
+            assert floor < found.dealt_with <= now
+            floor = found.dealt_with
+        if found.time is not None:
+            assert found.deadline is not None and found.time <= now <= found.deadline
+            ran.append(found.time)
+        assert found.next is None or found.next > max(now, floor)
+        again = due(the_plan, floor=floor, last_start=None, now=now)
+        assert (again.time, again.dealt_with, again.missed) == (None, None, {}), "looked at twice"
+    assert ran == sorted(set(ran))
