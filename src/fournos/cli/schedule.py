@@ -25,6 +25,7 @@ from fournos.cli.plain_help import sub_app
 from fournos.cli.schedule_change import NameArgument, find_schedule
 from fournos.cli.schedule_change import install as install_change
 from fournos.cli.schedule_create import create
+from fournos.cli.schedule_import import import_schedules
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight import schedules
@@ -257,3 +258,4 @@ def times_table(times: Sequence[ScheduledTime], *, width: int | None) -> list[Te
 
 
 install_change(app)
+verb(app, "import")(import_schedules)

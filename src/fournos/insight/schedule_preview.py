@@ -85,7 +85,7 @@ def next_starts(
 ) -> list[datetime]:
     """Returns when the next jobs are created, in the schedule's time zone: at most `number` times."""
     # A time that has come may be one whose jobs start later, by jitter.
-    after = begin - plan.jitter - _SECOND
+    after = begin - plan.jitter
     if pause is not None:
         if pause.until is None:
             return []
@@ -94,9 +94,8 @@ def next_starts(
     for moment in islice(times(plan.expressions, plan.zone, after), MOST_TIMES):
         if len(starts) == number:
             break
-        start = moment + plan.jitter
-        if start >= begin and not _obstacle(plan, moment, last_start, None):
-            starts.append(start.astimezone(plan.zone))
+        if not _obstacle(plan, moment, last_start, None):
+            starts.append((moment + plan.jitter).astimezone(plan.zone))
             last_start = moment
     return starts
 

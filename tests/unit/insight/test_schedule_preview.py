@@ -167,6 +167,11 @@ def test_clock_changes_are_marked(
     assert [row.starts is not None for row in found] == [row.clock.tzinfo is not None for row in found]
 
 
+def test_four_skipped_times_are_all_that_is_said() -> None:
+    rows = preview(plan("*/15 2 * * *", zone="Europe/Berlin"), datetime(2026, 3, 29, tzinfo=UTC), 1)
+    assert [f"{row.clock:%H:%M}" for row in rows] == ["02:00", "02:15", "02:30", "02:45", "02:00"]
+
+
 def test_a_clock_that_is_never_set_has_no_changes() -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     assert list(clock_changes(UTC_ZONE, begin, begin + timedelta(days=400))) == []
@@ -212,6 +217,9 @@ def test_times_that_come_too_soon_are_marked() -> None:
     )
     assert [row.starts is not None for row in rows] == [False, True, False, True]
     assert rows[0].note == "sooner than spec.minimumInterval"
+    six_hourly = plan("0 */6 * * *", minimum_interval=timedelta(hours=12))
+    starts = next_starts(six_hourly, DECEMBER, 2, last_start=DECEMBER - timedelta(hours=6), pause=None)
+    assert [start.hour for start in starts] == [6, 18]
 
 
 def test_a_last_start_after_what_is_asked_for_holds_nothing_back() -> None:
@@ -231,7 +239,7 @@ def test_the_next_start_is_the_operator_s(zone: str, expression: str) -> None:
     assert len(changes) == 2
     for change in changes:
         for hours in range(-30, 30):
-            now = change.moment + timedelta(hours=hours, minutes=7, seconds=1)
+            now = change.moment + timedelta(hours=hours, minutes=9, seconds=hours % 2)
             expected = due(nightly, floor=now - timedelta(hours=1), last_start=None, now=now).next
             (start,) = next_starts(nightly, now, 1, last_start=None, pause=None)
             assert start.astimezone(UTC) == expected
