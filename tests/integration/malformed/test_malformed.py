@@ -30,6 +30,7 @@ from fournos.systems.jobs.decide import MANAGED_BY_US as JOB_OURS
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.miniclusters.names import MANAGED_BY_US as MINICLUSTER_OURS
 from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.schedules.settings import ScheduleSettings
 from tests.integration.conftest import Server
 from tests.integration.malformed.objects import nested, odd
 from tests.waiting import LIMIT, until
@@ -46,6 +47,11 @@ def wrapped(template: Any, **component: Any) -> Any:
 
 SOUND: dict[str, Any] = {
     "FournosJob": {"cluster": "c", "executionEngine": {"forge": {"project": "p"}}},
+    "FournosSchedule": {
+        "schedules": ["0 2 * * *"],
+        "timeZone": "Europe/Berlin",
+        "jobTemplate": {"spec": {"cluster": "c", "executionEngine": {"forge": {"project": "p"}}}},
+    },
     "FournosCluster": {"kubeconfigSecret": "none"},
     "AppWrapper": {**wrapped(JOB), "suspend": True},
     "MiniCluster": {"size": 1, "containers": [{"image": "x", "command": "true"}]},
@@ -54,6 +60,16 @@ MALFORMED: dict[str, list[Any]] = {
     "FournosJob": [{"cluster": "c", "executionEngine": {"forge": nested(depth)}} for depth in (50, 100, 200)]
     + [{"cluster": "c", "executionEngine": {"forge": {"x" * 1000: "y" * 900_000}}}]
     + [{"cluster": "c", "executionEngine": {}, "env": {f"E{n}": "x" * 1000 for n in range(500)}}],
+    "FournosSchedule": [
+        {"schedules": schedules, "timeZone": zone, "jobTemplate": {"spec": {"params": params}}}
+        for schedules, zone, params in (
+            (["0 0 30 2 *"], "Etc/UTC", {}),
+            (["* * * * *"] * 16, "Mars/Base", {}),
+            (["0 2 L * *"], "Europe/Berlin", {}),
+            (["59 23 31 12 7"], "../../etc/passwd", {}),
+            (["@yearly"], "Pacific/Apia", {"{{time}}": "{{date}}" * 1000}),
+        )
+    ],
     "FournosCluster": [{"kubeconfigSecret": "none", "owner": "\x1b[2J" * 9}],
     "AppWrapper": [
         wrapped({**JOB, "spec": {"template": POD, "deep": nested(depth)}}) for depth in (50, 100, 200)
@@ -84,6 +100,7 @@ MALFORMED: dict[str, list[Any]] = {
 
 MANAGED_BY_US: dict[str, frozenset[str | None]] = {
     "FournosJob": JOB_OURS,
+    "FournosSchedule": frozenset({None}),
     "FournosCluster": frozenset({None}),
     "AppWrapper": APPWRAPPER_OURS,
     "MiniCluster": MINICLUSTER_OURS,
@@ -99,6 +116,7 @@ def settings_of(namespace: str) -> dict[str, Any]:
             secrets_namespace=namespace,
             resolve_job_template="dev/mock-resolve/resolve_job.yaml",
         ),
+        "schedules": ScheduleSettings(namespace=namespace),
         "clusters": ClusterSettings(
             namespace=namespace,
             secrets_namespace=namespace,
