@@ -90,7 +90,8 @@ async def logs(
         printer, history = Printer(cli), history_of(session)
         if first_error:
             await _first_error(printer, history, name, selection)
-        elif from_line:
+            return
+        if from_line:
             await show(history.logs(name, first=from_line, follow=follow, **selection), printer)
             return
         stored = partial(history.logs, tail=tail, **selection)

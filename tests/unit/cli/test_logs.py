@@ -166,7 +166,7 @@ def test_from_a_line_on() -> None:
 def test_the_first_error_with_the_lines_before_it() -> None:
     api = with_history("one", "from=1&limit=0&task=bench", "from=1&limit=4&task=bench")
     result = Program(api)("logs", "one", "--first-error", "--task", "bench")
-    assert result.stdout == "[bench] start\n[bench] fatal: no such model\n"
+    assert (result.exit_code, result.stdout) == (0, "[bench] start\n[bench] fatal: no such model\n")
     assert "Line 2: bench ended with exit code 3." in result.stderr
     fine = with_history("one", "from=1&limit=0", failure=False)
     result = Program(fine)("logs", "one", "--first-error")
