@@ -27,7 +27,7 @@ from devcluster import Cluster
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.app.parts import kinds
-from fournos.engine.api.conditions import is_true
+from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.crd import crd
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
@@ -140,8 +140,19 @@ class Site:
         await make(self.client, LOCAL_QUEUE, local)
 
     async def stop_policy(self, policy: str) -> None:
+        """Before a drain the queue is held: what Kueue's scheduler admits meanwhile would not be drained."""
+        if policy == "HoldAndDrain":
+            await self._set_stop_policy("Hold")
+            await until(self._is_stopped, "Kueue does not see that the queue is stopped")
+        await self._set_stop_policy(policy)
+
+    async def _set_stop_policy(self, policy: str) -> None:
         body = {"spec": {"stopPolicy": policy}}
         await self.client.patch(CLUSTER_QUEUE, Key("", self.namespace), body)
+
+    async def _is_stopped(self) -> bool:
+        queue = await self.client.get(CLUSTER_QUEUE, Key("", self.namespace))
+        return (condition(queue, "Active") or {}).get("status") == "False"
 
     async def tear_down(self) -> None:
         """After a restart of the cluster Kueue's conversion webhook comes back a little later."""
