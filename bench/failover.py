@@ -1,4 +1,4 @@
-"""Measures what a failover costs under a load of short jobs: the leader is killed, or ends as told."""
+"""Measures what a failover costs under a load of short jobs: the leader is killed, or ends at a SIGTERM."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def hand_over(group: Replicas, record: Record, how: How) -> Handover:
     await asyncio.to_thread(leader.kill if how == "kill" else leader.stop)
     async with asyncio.timeout(_LIMIT):
         while True:
-            # A leader that ends as told clears the holder first.
+            # A leader that ends at a SIGTERM clears the holder first.
             led = next((at for at, holder in record.leaders[changes:] if holder), None)
             if led is not None and record.writes[-1] > led:
                 break

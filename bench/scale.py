@@ -64,7 +64,9 @@ def _load_options(parser: argparse.ArgumentParser, *, slots: int, rate: float) -
 
 def _failover_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kills", type=int, default=3, metavar="3", help="leaders that are killed (3)")
-    parser.add_argument("--graceful", type=int, default=3, metavar="3", help="leaders that end as told (3)")
+    parser.add_argument(
+        "--graceful", type=int, default=3, metavar="3", help="leaders that end at a SIGTERM (3)"
+    )
     _load_options(parser, slots=10, rate=4.0)
 
 
@@ -167,7 +169,7 @@ def _soak(options: argparse.Namespace, directory: Path, console: Console) -> dic
 
 PARTS: Final = {
     "ceiling": Part("Kueue alone, and each system beside it", _ceiling_options, _ceiling),
-    "failover": Part("leaders that are killed or end as told, under load", _failover_options, _failover),
+    "failover": Part("leaders that are killed or end at a SIGTERM, under load", _failover_options, _failover),
     "start": Part("the start of an operator beside many live jobs", _start_options, _start),
     "outage": Part("the API server hangs, is gone or refuses, under load", _outage_options, _outage),
     "soak": Part("short jobs without a pause, sampled, with a report", _soak_options, _soak),

@@ -29,7 +29,7 @@ def page(soak: Soak, surroundings: Mapping[str, Any]) -> str:
     wrong = {
         "objects made twice": soak.doubles,
         "jobs that did not succeed": soak.failed,
-        "ends told later than 30 s": soak.late,
+        "ends that the job showed later than 30 s": soak.late,
         "objects without their job": soak.orphans,
     }
     body = [

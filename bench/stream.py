@@ -26,9 +26,9 @@ from fournos.systems.jobs import names
 
 TTL: Final = "1m"
 LATE: Final = 30.0
-"""Seconds after the end of a run within which the job must be told."""
+"""Seconds after the end of a run within which the job must show it."""
 _AGAIN: Final = 0.2
-"""Seconds until a step is tried again that an API server in trouble refused."""
+"""Seconds until a step is tried again that a failing API server refused."""
 _FULL_WITHIN: Final = 60.0
 _SUBMITTED_A_SECOND: Final = 3
 """So many jobs a second are queued even on a slow machine."""

@@ -32,7 +32,7 @@ class Signer:
 
     @classmethod
     def by_key(cls, program: Path, key: str) -> Signer:
-        """Raises DevclusterError if the key cannot be read.  It asks nobody for a password."""
+        """Raises DevclusterError if the key cannot be read.  It never asks for a password."""
         if "://" not in key and "COSIGN_PASSWORD" not in os.environ:
             raise DevclusterError(
                 f"The password of the key {key} is not set",
