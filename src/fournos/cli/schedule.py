@@ -71,7 +71,7 @@ def _row(schedule: Obj, now: datetime, wide: bool) -> list[str | Text]:
     last = status.get("lastFire") or {}
     row: list[str | Text] = [
         name_of(schedule),
-        ", ".join(spec.get("schedules") or ()),
+        schedules.times_text(schedule),
         str(spec.get("timeZone") or "-"),
         _ago(status.get("lastStartTime") or last.get("time"), now),
         phase_text(str(last.get("outcome") or "-")),
@@ -165,7 +165,7 @@ def _commands(schedule: Obj, now: datetime) -> list[Text]:
     steps = [
         (f"fournos schedule preview {name}", "more of its times"),
         (f"fournos schedule trigger {name}", "its jobs now"),
-        (f"fournos list -l {schedules.label_of(schedule)}", "all its jobs"),
+        (f"fournos list -l {schedules.jobs_selector(schedule)}", "all its jobs"),
     ]
     if schedules.pause_of(schedule, now) is not None:
         steps.insert(0, (f"fournos schedule resume {name}", "go on"))

@@ -21,7 +21,7 @@ from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.schedule_changes import moment_of, resume_change, suspend_change
 from fournos.insight.schedule_preview import clock_text
-from fournos.insight.schedules import jobs_of, label_of, next_times, plan, under_way
+from fournos.insight.schedules import jobs_of, jobs_selector, next_times, plan, under_way
 from fournos.insight.values import count, name_of
 
 COMMAND = "fournos schedule"
@@ -151,7 +151,7 @@ async def delete(
         if not cascade:
             if jobs:
                 cli.output.say(f"{count(len(jobs), 'job')} stay{'s' if len(jobs) == 1 else ''}{active}")
-                cli.output.hint(f"See them: fournos list -l {label_of(schedule)}")
+                cli.output.hint(f"See them: fournos list -l {jobs_selector(schedule)}")
             return
         # Listed again: the operator may have created jobs since.
         for job in await jobs_of(session.api, schedule):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import groupby
@@ -11,8 +11,9 @@ from typing import Final
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.api.phase import Phase
 from fournos.engine.kube.resource import Obj, uid_of
+from fournos.insight.children import label_of
 from fournos.insight.errors import FournosError
-from fournos.insight.schedules import ScheduleState, message, next_times, state
+from fournos.insight.schedules import ScheduleState, message, next_times, state, times_text
 from fournos.insight.source import Source
 from fournos.insight.values import is_terminal, moment, name_of, phase_of, spec_of, status_of
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL
@@ -82,7 +83,7 @@ async def read(source: Source, namespace: str, now: datetime) -> ScheduleBoard:
 def board(schedules: Iterable[Obj], jobs: Iterable[Obj], now: datetime) -> ScheduleBoard:
     by_schedule: dict[str, list[Obj]] = {}
     for job in jobs:
-        by_schedule.setdefault(_label(job, SCHEDULE_UID_LABEL), []).append(job)
+        by_schedule.setdefault(label_of(job, SCHEDULE_UID_LABEL), []).append(job)
     ordered = sorted(schedules, key=name_of)
     lines = tuple(line(schedule, by_schedule.get(uid_of(schedule), ()), now) for schedule in ordered)
     return ScheduleBoard(lines, week(ordered, now))
@@ -93,7 +94,7 @@ def line(schedule: Obj, jobs: Iterable[Obj], now: datetime) -> ScheduleLine:
     spec, status = spec_of(schedule), status_of(schedule)
     return ScheduleLine(
         name_of(schedule),
-        ", ".join(map(str, spec.get("schedules") or ())),
+        times_text(schedule),
         str(spec.get("timeZone") or ""),
         state(schedule, now),
         message(schedule, now),
@@ -107,7 +108,7 @@ def marks(jobs: Iterable[Obj]) -> tuple[FireMark, ...]:
     """Returns the newest fires, oldest first."""
     fires: dict[str, list[Obj]] = {}
     for job in jobs:
-        fires.setdefault(_label(job, TIME_LABEL), []).append(job)
+        fires.setdefault(label_of(job, TIME_LABEL), []).append(job)
     return tuple(_mark(time, fires[time]) for time in sorted(fires)[-FIRES_SHOWN:])
 
 
@@ -139,8 +140,3 @@ def _times_until(schedule: Obj, now: datetime, end: datetime) -> list[datetime]:
 
 def _clock(entry: DayEntry) -> tuple[str, str]:
     return f"{entry.first:%H:%M}", entry.name
-
-
-def _label(job: Obj, label: str) -> str:
-    labels: Mapping[str, str] = job["metadata"].get("labels") or {}
-    return labels.get(label, "")

@@ -103,13 +103,17 @@ def next_times(schedule: Obj, number: int, now: datetime) -> list[datetime]:
     return next_starts(plan(schedule), now, number, last_start=last_start, pause=pause_of(schedule, now))
 
 
+def times_text(schedule: Obj) -> str:
+    return ", ".join(map(str, spec_of(schedule).get("schedules") or ()))
+
+
 def facts(schedule: Obj) -> list[tuple[str, str]]:
     """Returns the facts of a schedule with their names; empty texts are of what it does not have."""
     spec, status = spec_of(schedule), status_of(schedule)
     axes = [f"{path} ({len(values)})" for path, values in (spec.get("matrix") or {}).items()]
     last, missed = status.get("lastFire") or {}, status.get("missed") or {}
     return [
-        ("Times", ", ".join(spec.get("schedules") or ())),
+        ("Times", times_text(schedule)),
         ("Time zone", str(spec.get("timeZone") or "")),
         ("Matrix", " x ".join(axes)),
         ("Concurrency", str(spec.get("concurrencyPolicy") or "")),
@@ -127,7 +131,7 @@ def author_name(schedule: Obj) -> str:
     return author.name if author else ""
 
 
-def label_of(schedule: Obj) -> str:
+def jobs_selector(schedule: Obj) -> str:
     """Returns the selector of its jobs."""
     return f"{SCHEDULE_UID_LABEL}={uid_of(schedule)}"
 
@@ -135,7 +139,7 @@ def label_of(schedule: Obj) -> str:
 async def jobs_of(source: Source, schedule: Obj) -> list[Obj]:
     """Returns the jobs of a schedule, newest first."""
     namespace = key_of(schedule).namespace
-    listed = await source.list(FOURNOS_JOB, namespace=namespace, selector=label_of(schedule))
+    listed = await source.list(FOURNOS_JOB, namespace=namespace, selector=jobs_selector(schedule))
     return newest_first(listed.items)
 
 

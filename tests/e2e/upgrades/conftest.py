@@ -21,7 +21,7 @@ from dev.release import CHART, Source, installs
 from dev.release_chart import pack
 from dev.rollout import await_rollout
 from dev.setup import Where, prepare
-from devcluster import manifests
+from devcluster import manifests, system
 from devcluster.progress import Progress
 from fournos import __version__
 from tests.e2e.hub import CLUSTER, Hub
@@ -82,7 +82,6 @@ def before() -> Release:
     """The release before, by an image of the commit that it was made from."""
     tree = BUILD / BEFORE.name
     if not (tree / "pyproject.toml").is_file():
-        tree.mkdir(parents=True, exist_ok=True)
         _unpack((BEFORE / "COMMIT").read_text().strip(), tree)
     done = subprocess.run(
         [sys.executable, "-m", "dev.image"],
@@ -100,12 +99,17 @@ def before() -> Release:
 
 
 def _unpack(commit: str, tree: Path) -> None:
+    system.ensure_packages([system.RELEASE_PACKAGES], Progress())
     archive = ["git", "archive", "--format=tar", commit]
     done = subprocess.run(archive, cwd=ROOT, capture_output=True, check=False, timeout=60)
     if done.returncode:
         pytest.skip(f"this checkout has no commit {commit[:12]} of the release before: git fetch --unshallow")
+    # One that was interrupted is no tree.
+    unfinished = tree.with_name(f"{tree.name}.new")
+    shutil.rmtree(unfinished, ignore_errors=True)
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
-        tar.extractall(tree, filter="data")
+        tar.extractall(unfinished, filter="data")
+    unfinished.replace(tree)
 
 
 @pytest.fixture(scope="package")
