@@ -21,7 +21,7 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NotFoundError
 from fournos.engine.kube.kinds import JOB, LEASE
-from fournos.engine.kube.resource import Obj, Resource, key_of, uid_of
+from fournos.engine.kube.resource import Obj, Resource, controller_of, key_of, uid_of
 from fournos.systems.jobs import names
 
 TTL: Final = "1m"
@@ -62,6 +62,7 @@ class Stream(Executors):
         self._pause = 1 / ends_per_second
         self._submitted = 0
         self._uids: dict[tuple[str, str], set[str]] = {}
+        """By kind and the UID of the job."""
         self._admitted: set[str] = set()
         self._running: deque[Obj] = deque()
         self._room: deque[float] = deque()
@@ -173,7 +174,9 @@ class Stream(Executors):
         super()._see_run(run)
 
     def _see_made(self, kind: str, obj: Obj) -> None:
-        uids = self._uids.setdefault((kind, self._job_of(obj)), set())
+        # Not the job's name: the garbage collector may not have deleted yet what a benchmark before left.
+        owner = str((controller_of(obj) or {}).get("uid"))
+        uids = self._uids.setdefault((kind, owner), set())
         if uid_of(obj) in uids:
             return
         uids.add(uid_of(obj))

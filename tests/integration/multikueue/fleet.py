@@ -140,11 +140,15 @@ class Site:
         await make(self.client, LOCAL_QUEUE, local)
 
     async def stop_policy(self, policy: str) -> None:
-        """Before a drain the queue is held: what Kueue's scheduler admits meanwhile would not be drained."""
-        if policy == "HoldAndDrain":
+        """Returns when Kueue has seen it: its scheduler would still admit jobs meanwhile.
+
+        Before a drain the queue is held, because what is admitted meanwhile would not be drained.
+        """
+        if policy != "None":
             await self._set_stop_policy("Hold")
             await until(self._is_stopped, "Kueue does not see that the queue is stopped")
-        await self._set_stop_policy(policy)
+        if policy != "Hold":
+            await self._set_stop_policy(policy)
 
     async def _set_stop_policy(self, policy: str) -> None:
         body = {"spec": {"stopPolicy": policy}}

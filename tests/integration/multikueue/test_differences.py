@@ -238,7 +238,11 @@ async def test_kueue_leaves_what_others_made(built_in: Fleet) -> None:
         async def admitted() -> bool:
             return is_true(await twin(built_in.workers["w1"], submitted) or {}, "Admitted")
 
+        async def taken() -> bool:
+            return await twin(built_in.workers["w2"], submitted) is None
+
         await built_in.until(admitted, "w1 does not admit it")
+        await built_in.until(taken, "the manager does not see that w1 admits it")
         await built_in.workers["w2"].stop_policy("None")
         await asyncio.sleep(5)
         assert not await winner(built_in, submitted)

@@ -28,8 +28,14 @@ def job(name: str, phase: str) -> Obj:
     return {"metadata": {"name": name}, "status": {"phase": phase}}
 
 
-def run(name: str, uid: str) -> dict[str, Any]:
-    metadata = {"name": name, "uid": uid, "labels": {names.JOB_NAME_LABEL: name}}
+def run(name: str, uid: str, *, of: str = "uid-of-job") -> dict[str, Any]:
+    owner = {"kind": "FournosJob", "name": name, "uid": of, "controller": True}
+    metadata = {
+        "name": name,
+        "uid": uid,
+        "labels": {names.JOB_NAME_LABEL: name},
+        "ownerReferences": [owner],
+    }
     return {"metadata": metadata, "status": succeeded_run()}
 
 
@@ -46,9 +52,10 @@ def test_a_life_of_a_job_is_no_fault_and_each_phase_a_write(stream: Stream) -> N
 
 def test_a_second_object_of_a_job_is_a_double_and_an_event_of_the_first_is_not(stream: Stream) -> None:
     see = stream.handlers()[next(each for each in stream.handlers() if each.kind == "PipelineRun")]
+    see(run("a", "0", of="a job of that name before"))
     see(run("a", "1"))
     see(run("a", "1"))
-    assert (len(stream.record.writes), stream.record.doubles) == (1, [])
+    assert (len(stream.record.writes), stream.record.doubles) == (2, [])
     see(run("a", "2"))
     assert stream.record.doubles == ["a has a second PipelineRun"]
 
