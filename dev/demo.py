@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from dev import demo_jobs, endings, history, operator, page
+from dev import demo_jobs, demo_schedule, endings, history, operator, page
 from dev.demo_jobs import Ran
 from dev.endings import evidence
 from dev.image import Image, operator_image
@@ -54,6 +54,7 @@ def run(where: Where, progress: Progress, *, pushed: str = "") -> int:
     progress.print("5/5  The page, on this machine")
     with progress.step("It answers", usual="5 s"):
         address = page.deploy(cluster, where.namespace)
+    demo_schedule.deploy(cluster, where.namespace)
     print("\n" + "\n".join(f"{job['metadata']['name']}: {job['status']['phase']}" for job in jobs))
     print(_next_steps(cluster, where, ran, address))
     return 0 if all(job["status"]["phase"] == "Succeeded" for job in jobs) else 1
@@ -68,6 +69,10 @@ def _next_steps(cluster: Cluster, where: Where, ran: Ran, address: str) -> str:
         (f"{fournos} compare {name} {again} {ran.slow}", "three beside each other"),
         (f"{fournos} trend {name}", "its KPIs over all comparable runs"),
         (f"{fournos} explain demo-waiting", "why a job waits"),
+        (
+            f"{fournos} schedule get {demo_schedule.NAME}",
+            "a benchmark each hour, next in seconds",
+        ),
         (f"{fournos} submit -f dev/sample-job.yaml", "another one; from ten on, changes are judged"),
         (f"kubectl get fournosjobs,workloads,pipelineruns -n {where.namespace}", "what Kubernetes sees"),
         ("make test", "lint, and all tests of the product"),

@@ -87,6 +87,12 @@ def kill_at(step: str, variables: dict[str, str]) -> None:
     raise AssertionError(f"it has not begun {step!r}\n{''.join(shown)}")
 
 
+def next_run(hub: Hub) -> str | None:
+    """When the operator runs the schedule next."""
+    (schedule,) = hub.list("fournosschedules")
+    return schedule.get("status", {}).get("nextTime")
+
+
 def test_it_goes_on_from_each_step_at_which_it_was_killed(
     demonstration: tuple[Hub, dict[str, str]],
 ) -> None:
@@ -99,3 +105,4 @@ def test_it_goes_on_from_each_step_at_which_it_was_killed(
     # The run that is killed at the page submits a job of its own if those before it are recorded by then.
     submitted = (SAMPLES + 2, SAMPLES + 3)
     assert len(jobs) in submitted, "jobs of a run that was killed are waited for, not submitted again"
+    hub.until(lambda: next_run(hub), "the schedule has no next run")

@@ -80,7 +80,8 @@ async def fleet(clusters: dict[str, Cluster], tmp_path: Path) -> AsyncIterator[F
         where = replace(WHERE, namespace=namespace, secrets_namespace=secrets, operator_namespace="")
         await _set_up(fleet, where)
         fleet.start(KEEP_FINISHED_SEC="5")
-        await fleet.staff(SYSTEMS, FRAMEWORKS_KINDS="PipelineRun.v1.tekton.dev", **SHARED)
+        kinds = "PipelineRun.v1.tekton.dev"
+        await fleet.staff(SYSTEMS, manager=f"{SYSTEMS},schedules", FRAMEWORKS_KINDS=kinds, **SHARED)
         yield fleet
         await fleet.tear_down()
         await worker.delete(NAMESPACE, sites[1].key(where.secrets_namespace)._replace(namespace=""))

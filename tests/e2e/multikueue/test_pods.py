@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from devcluster.progress import Progress
-from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, FOURNOS_SCHEDULE, MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.kinds import POD
 from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.multikueue import names
+from fournos.systems.schedules.names import TRIGGER_ANNOTATION
+from fournos.systems.schedules.trigger import Trigger
 from tests.fakes.flux_image import flux_image
-from tests.integration.multikueue.fleet import PIPELINE_RUN, TARGET, Fleet
+from tests.integration.multikueue.fleet import PIPELINE_RUN, TARGET, Fleet, typed
 from tests.integration.multikueue.test_wrapped import has, submit
 
 BUSYBOX = "docker.io/library/busybox:1.36"
@@ -59,19 +64,33 @@ async def test_a_pipelinerun_and_its_status(fleet: Fleet) -> None:
     assert is_true(await fleet.manager.find(PIPELINE_RUN, "hello"), "Succeeded")
 
 
+async def scheduled(fleet: Fleet, job: dict[str, Any]) -> None:
+    """A schedule on the manager whose jobs are dispatched, and a fire by hand."""
+    template = {"spec": {**job, "managedBy": names.MULTIKUEUE}}
+    spec = {"schedules": ["@yearly"], "timeZone": "Etc/UTC", "jobTemplate": template}
+    body = typed(FOURNOS_SCHEDULE, "yearly", spec=spec)
+    annotations = {TRIGGER_ANNOTATION: Trigger("now").text()}
+    body["metadata"] |= {"namespace": fleet.namespace, "annotations": annotations}
+    await fleet.manager.client.create(FOURNOS_SCHEDULE, body)
+
+
 @pytest.mark.timeout(600)
 async def test_fournosjob_minicluster_and_appwrapper(fleet: Fleet) -> None:
-    """Side by side: the objects of each run on the worker, and the manager cluster shows their end."""
+    """Side by side: the objects of each run on the worker, and the manager cluster shows their end.
+
+    The FournosJob is a schedule's, which the manager's operator creates.
+    """
     image = flux_image(Progress()).tag
-    await submit(
+    await scheduled(
         fleet,
-        FOURNOS_JOB,
-        "job",
-        pipeline="fournos-run-only",
-        cluster=TARGET,
-        exclusive=False,
-        hardware={"gpuType": "h200", "gpuCount": 1},
-        executionEngine={"forge": {"project": "mock"}},
+        {
+            "owner": "e2e",
+            "pipeline": "fournos-run-only",
+            "cluster": TARGET,
+            "exclusive": False,
+            "hardware": {"gpuType": "h200", "gpuCount": 1},
+            "executionEngine": {"forge": {"project": "mock"}},
+        },
     )
     await submit(
         fleet,
@@ -98,8 +117,10 @@ async def test_fournosjob_minicluster_and_appwrapper(fleet: Fleet) -> None:
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
     await submit(fleet, APPWRAPPER, "wrapper", suspend=True, components=[{"template": pod}])
-    job = await has(fleet, FOURNOS_JOB, "job", "Succeeded", limit=LIMIT)
+    (job,) = await fleet.manager.all(FOURNOS_JOB)
+    job = await has(fleet, FOURNOS_JOB, job["metadata"]["name"], "Succeeded", limit=LIMIT)
     assert job["status"]["cluster"] == TARGET
+    assert not await fleet.workers["worker"].all(FOURNOS_SCHEDULE), "the manager's operator has created it"
     flux = await has(fleet, MINICLUSTER, "flux", "Finished", limit=LIMIT)
     assert flux["status"]["exitCode"] == 0
     await has(fleet, APPWRAPPER, "wrapper", "Succeeded", limit=LIMIT)

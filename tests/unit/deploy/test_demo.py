@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from dev import demo, history, resources, setup
+from dev import demo, demo_schedule, history, resources, setup
 from dev.demo_jobs import SLOW
 from devcluster import preflight
 from devcluster.errors import NotSupportedError
 from devcluster.progress import Progress
 from fournos.history.results.check import check
 from fournos.history.results.models import Kpi
+from fournos.insight.schedules import next_times
+from fournos.systems.schedules.rules import check as schedule_problems
 
 SCRIPT = next(
     step["script"]
@@ -103,3 +106,14 @@ def test_the_option_reaches_the_check() -> None:
     parsed = setup.arguments("").parse_args(["--untried"])
     assert setup.where_of(parsed).untried
     assert not setup.where_of(setup.arguments("").parse_args([])).untried
+
+
+@pytest.mark.parametrize("second", [0, 44, 46, 59])
+@pytest.mark.parametrize("minute", [0, 58, 59])
+def test_the_first_run_of_the_schedule_is_seconds_away(minute: int, second: int) -> None:
+    now = datetime(2026, 11, 27, 23, minute, second, tzinfo=UTC)
+    made = demo_schedule.schedule("n", now)
+    assert schedule_problems(made) == []
+    first = next_times(made, 2, now)
+    assert timedelta(seconds=15) <= first[0] - now <= timedelta(seconds=75)
+    assert first[1] - first[0] == timedelta(hours=1)
