@@ -10,6 +10,7 @@ from devcluster.progress import Progress
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, FOURNOS_SCHEDULE, MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.schedules.names import TRIGGER_ANNOTATION
@@ -117,7 +118,11 @@ async def test_fournosjob_minicluster_and_appwrapper(fleet: Fleet) -> None:
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
     await submit(fleet, APPWRAPPER, "wrapper", suspend=True, components=[{"template": pod}])
-    (job,) = await fleet.manager.all(FOURNOS_JOB)
+
+    async def created() -> list[Obj]:
+        return await fleet.manager.all(FOURNOS_JOB)
+
+    (job,) = await fleet.until(created, "the schedule has no job")
     job = await has(fleet, FOURNOS_JOB, job["metadata"]["name"], "Succeeded", limit=LIMIT)
     assert job["status"]["cluster"] == TARGET
     assert not await fleet.workers["worker"].all(FOURNOS_SCHEDULE), "the manager's operator has created it"
