@@ -20,6 +20,15 @@ LANE = os.environ.get("FOURNOS_LANE", "")
 CLUSTER = f"fournos-test-{LANE}" if LANE else "fournos-test"
 """The full cluster of these tests; lanes that run side by side have one each."""
 TERMINAL = ("Succeeded", "Failed", "Stopped")
+MOCK_JOB = {
+    "owner": "e2e",
+    "pipeline": "fournos-run-only",
+    "cluster": "cluster-1",
+    "exclusive": False,
+    "hardware": {"gpuType": "a100", "gpuCount": 1},
+    "executionEngine": {"forge": {"project": "mock"}},
+}
+"""The spec of a job of seconds, which shares cluster-1."""
 
 
 class RefusedError(Exception):
@@ -90,15 +99,7 @@ class Hub:
 
     def submit(self, name: str, **spec: Any) -> str:
         """A FournosJob with the short mock pipeline, sharing cluster-1 unless `spec` overrides it."""
-        whole = {
-            "owner": "e2e",
-            "pipeline": "fournos-run-only",
-            "cluster": "cluster-1",
-            "exclusive": False,
-            "hardware": {"gpuType": "a100", "gpuCount": 1},
-            "executionEngine": {"forge": {"project": "mock"}},
-            **spec,
-        }
+        whole = {**MOCK_JOB, **spec}
         kept = {key: value for key, value in whole.items() if value is not None}
         body = {
             "apiVersion": "fournos.dev/v1",

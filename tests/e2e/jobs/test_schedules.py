@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.hub import Hub
+from tests.e2e.hub import MOCK_JOB, Hub
 from tests.e2e.jobs.test_faults import leader, pods_of_operator
 from tests.waiting import LIMIT
 
@@ -21,20 +21,12 @@ def jobs_of(hub: Hub) -> list[str]:
 
 @pytest.mark.timeout(600)
 def test_the_leader_is_killed_when_a_time_has_come(hub: Hub, operator_in_cluster: None) -> None:
-    job = {
-        "owner": "e2e",
-        "pipeline": "fournos-run-only",
-        "cluster": "cluster-1",
-        "exclusive": False,
-        "hardware": {"gpuType": "a100", "gpuCount": 1},
-        "executionEngine": {"forge": {"project": "mock"}},
-    }
     hub.apply(
         {
             "apiVersion": "fournos.dev/v1",
             "kind": "FournosSchedule",
             "metadata": {"name": NAME},
-            "spec": {"schedules": ["* * * * *"], "timeZone": "Etc/UTC", "jobTemplate": {"spec": job}},
+            "spec": {"schedules": ["* * * * *"], "timeZone": "Etc/UTC", "jobTemplate": {"spec": MOCK_JOB}},
         }
     )
 
