@@ -1,9 +1,9 @@
 """Measures an outage of the API server under a load of short jobs.
 
 Its sockets hang (`stopped`), it is gone (`killed`), it has one seat for the operator (`throttled`), or it
-cannot reach Kueue's webhooks (`webhook`).  While it is away no run ends and no job is submitted; the last two
-are under load.  A replica that ends meanwhile, because it cannot keep its Lease, is started again, and so is a
-component of the cluster.
+cannot reach Kueue's webhooks (`webhook`).  While it is away no run ends and no job is submitted; the last
+two are under load.  A replica that ends meanwhile, because it cannot keep its Lease, is started again, and so
+is a component of the cluster.
 """
 
 from __future__ import annotations
