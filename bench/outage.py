@@ -1,34 +1,36 @@
 """Measures an outage of the API server under a load of short jobs.
 
-Its sockets hang (`stopped`), it is gone (`killed`), or it has one seat for the operator (`throttled`).  While
-it is away no run ends and no job is submitted; a throttled one is under load.  A replica that ends meanwhile,
-because it cannot keep its Lease, is started again, and so is a component of the cluster.
+Its sockets hang (`stopped`), it is gone (`killed`), it has one seat for the operator (`throttled`), or it
+cannot reach Kueue's webhooks (`webhook`).  While it is away no run ends and no job is submitted; the last
+two are under load.  A replica that ends meanwhile, because it cannot keep its Lease, is started again, and so
+is a component of the cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
-from bench import throttle
+from bench import kueue_webhook, throttle
 from bench.operator import Usage
 from bench.replicas import Replicas, replicas
 from bench.rig import Rig, rig
 from bench.stream import Record, Stream
+from devcluster import Cluster
 from fournos.engine.kube.errors import KubeError
 
-How: TypeAlias = Literal["stopped", "killed", "throttled"]
-HOWS: Final[tuple[How, ...]] = ("stopped", "killed", "throttled")
+HOWS: Final = ("stopped", "killed", "throttled", "webhook")
 STEADY: Final = 3
 """After so many jobs in a row that are admitted as fast as before, the load is steady."""
-_LIVE_PER_SLOT: Final = 2
+LIVE_PER_SLOT: Final = 2
 _SERVER: Final = "kube-apiserver"
 _LIMIT: Final = 180.0
 _TWICE: Final = 2.0
@@ -37,10 +39,20 @@ _LEAST: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens to the cluster; both functions may block."""
+
+    begin: Callable[[], None]
+    end: Callable[[], None]
+    loaded: bool = False
+    """Runs end and jobs are submitted meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outage:
     """One outage; times in seconds from the first answer of the API server."""
 
-    how: How
+    how: str
     seconds: float
     requests_before: int
     """Requests of the operator in the window of load before, without Lease and watches."""
@@ -58,6 +70,10 @@ class Outage:
     def requests_ratio(self) -> float:
         return self.requests_after / self.requests_before if self.requests_before else float("inf")
 
+    @property
+    def meanwhile_ratio(self) -> float:
+        return self.requests_meanwhile / self.requests_before if self.requests_before else float("inf")
+
 
 @dataclass(frozen=True, slots=True)
 class Outages:
@@ -69,16 +85,18 @@ class Outages:
         return {**asdict(self), "ratios": self.ratios()}
 
     def ratios(self) -> dict[str, float]:
-        """Returns requests after each outage over those before, and how often something went wrong."""
+        """Returns requests during and after each outage over those before, and the number of wrong cases."""
+        meanwhile = {f"{each.how}.meanwhile": each.meanwhile_ratio for each in self.outages}
         after = {f"{each.how}.requests": each.requests_ratio for each in self.outages}
-        return {**after, "doubles": float(len(self.doubles)), "failed": float(len(self.failed))}
+        wrong = {"doubles": float(len(self.doubles)), "failed": float(len(self.failed))}
+        return {**meanwhile, **after, **wrong}
 
 
 async def measure(
     name: str,
     *,
     seconds: float,
-    hows: Sequence[How],
+    hows: Sequence[str],
     slots: int,
     rate: float,
     window: float,
@@ -91,38 +109,67 @@ async def measure(
 
     Raises TimeoutError if the load does not become steady again.
     """
+    async with under_load(name, slots=slots, rate=rate, directory=directory, keep=keep) as (
+        found,
+        group,
+        stream,
+    ):
+        faults = _faults(found.cluster)
+        outages = [await suffer(found, group, stream, how, faults[how], seconds, window) for how in hows]
+    return Outages(outages, stream.record.doubles, stream.record.failed)
+
+
+@asynccontextmanager
+async def under_load(
+    name: str,
+    *,
+    slots: int,
+    rate: float,
+    directory: Path,
+    keep: bool,
+    live: int | None = None,
+    number: int = 1,
+    inside: bool = False,
+) -> AsyncIterator[tuple[Rig, Replicas, Stream]]:
+    """A new cluster `name` with `number` replicas that are kept, and the load.
+
+    `live` jobs, or LIVE_PER_SLOT for each slot.  With `inside` the replicas are of `bench.inside`.
+    """
     async with AsyncExitStack() as stack:
         private = Path(stack.enter_context(TemporaryDirectory()))
         found = await stack.enter_async_context(rig(name, quotas={"bench-1": slots}, keep=keep))
         kubeconfig = await asyncio.to_thread(throttle.kubeconfig, found.cluster, private)
-        group = await stack.enter_async_context(replicas(kubeconfig, directory, 1))
-        stream = Stream(found.client, live=slots * _LIVE_PER_SLOT, ends_per_second=rate)
+        group = await stack.enter_async_context(
+            replicas(kubeconfig, directory, number, inside=private if inside else None)
+        )
+        stream = Stream(found.client, live=live or slots * LIVE_PER_SLOT, ends_per_second=rate)
         keeper = asyncio.create_task(group.kept())
         try:
             async with stream.flowing(slots):
-                outages = [await _outage(found, group, stream, how, seconds, window) for how in hows]
+                yield found, group, stream
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
-    return Outages(outages, stream.record.doubles, stream.record.failed)
 
 
-async def _outage(
-    found: Rig, group: Replicas, stream: Stream, how: How, seconds: float, window: float
+async def suffer(
+    found: Rig, group: Replicas, stream: Stream, how: str, fault: Fault, seconds: float, window: float
 ) -> Outage:
+    """Lets the fault last for `seconds`.  Raises TimeoutError if the load does not become steady again."""
     before = await group.usages()
     start = time.perf_counter()
     await asyncio.sleep(window)
     normal = await group.usages()
     usual = median(wait for at, wait in stream.record.waits if at > start)
     restarts = group.restarts
-    stream.paused = how != "throttled"
-    await asyncio.to_thread(_take_away, found, how)
+    stream.paused = not fault.loaded
+    began = time.perf_counter()
+    await asyncio.to_thread(fault.begin)
     try:
         await asyncio.sleep(seconds)
-        meanwhile = await group.usages()
+        meanwhile, lasted = await group.usages(), time.perf_counter() - began
     finally:
-        await asyncio.to_thread(_give_back, found, how)
+        await asyncio.to_thread(fault.end)
     back = await _answers(found)
     at_return = await group.usages()
     stream.paused = False
@@ -134,7 +181,7 @@ async def _outage(
         how,
         seconds,
         calls_between(before, normal),
-        calls_between(normal, meanwhile) * window / seconds,
+        calls_between(normal, meanwhile) * window / lasted,
         calls_between(at_return, after),
         next(at for at in stream.record.writes if at > back) - back,
         steady.result(),
@@ -182,19 +229,14 @@ async def _answers(found: Rig) -> float:
             await asyncio.sleep(0.05)
 
 
-def _take_away(found: Rig, how: How) -> None:
-    if how == "stopped":
-        found.cluster.pause_component(_SERVER)
-    elif how == "killed":
-        found.cluster.stop_component(_SERVER)
-    else:
-        throttle.begin(found.cluster)
-
-
-def _give_back(found: Rig, how: How) -> None:
-    if how == "stopped":
-        found.cluster.resume_component(_SERVER)
-    elif how == "killed":
-        found.cluster.start_component(_SERVER)
-    else:
-        throttle.end(found.cluster)
+def _faults(cluster: Cluster) -> dict[str, Fault]:
+    return {
+        "stopped": Fault(
+            partial(cluster.pause_component, _SERVER), partial(cluster.resume_component, _SERVER)
+        ),
+        "killed": Fault(partial(cluster.stop_component, _SERVER), partial(cluster.start_component, _SERVER)),
+        "throttled": Fault(partial(throttle.begin, cluster), partial(throttle.end, cluster), loaded=True),
+        "webhook": Fault(
+            partial(kueue_webhook.begin, cluster), partial(kueue_webhook.end, cluster), loaded=True
+        ),
+    }

@@ -18,12 +18,22 @@ _LOOK = 0.1
 class Replicas:
     """See `replicas`."""
 
-    def __init__(self, kubeconfig: Path, directory: Path, number: int) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        directory: Path,
+        number: int,
+        *,
+        enable: str = "jobs",
+        inside: Path | None = None,
+    ) -> None:
         self.running: list[Operator] = []
         self.restarts = 0
         self._kubeconfig = kubeconfig
         self._directory = directory
         self._number = number
+        self._enable = enable
+        self._inside = inside
         self._started = 0
 
     def holding(self, identity: str) -> Operator:
@@ -47,7 +57,7 @@ class Replicas:
         while len(self.running) < self._number:
             self._started += 1
             log = self._directory / f"replica-{self._started}.log"
-            self.running.append(await launch(self._kubeconfig, log))
+            self.running.append(await launch(self._kubeconfig, log, enable=self._enable, inside=self._inside))
 
     async def kept(self) -> None:
         """Starts what ends by itself, until it is cancelled."""
@@ -65,9 +75,14 @@ class Replicas:
 
 
 @asynccontextmanager
-async def replicas(kubeconfig: Path, directory: Path, number: int) -> AsyncIterator[Replicas]:
-    """Starts so many replicas and waits until they are ready; ends them at the end."""
-    group = Replicas(kubeconfig, directory, number)
+async def replicas(
+    kubeconfig: Path, directory: Path, number: int, *, enable: str = "jobs", inside: Path | None = None
+) -> AsyncIterator[Replicas]:
+    """Starts so many replicas and waits until they are ready; ends them at the end.
+
+    For `inside` see `bench.operator.launch`.
+    """
+    group = Replicas(kubeconfig, directory, number, enable=enable, inside=inside)
     try:
         await group.fill()
         await group.ready()

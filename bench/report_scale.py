@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 
 from bench.ceiling import Ceiling, ratios
+from bench.etcd import Etcd
 from bench.failover import Failover
-from bench.outage import Outages
+from bench.outage import Outage, Outages
 from bench.soak import Sample, Soak
 from bench.start import Started
 
@@ -63,12 +66,34 @@ def show_start(measured: Started, console: Console) -> None:
     console.print(table)
 
 
-def show_outages(measured: Outages, console: Console) -> None:
+def show_etcd(measured: Etcd, console: Console) -> None:
+    _show_faults("etcd", [each.outage for each in measured.faults], console)
     table = _table(
-        "The API server away",
+        f"The operator's caches beside {measured.live} jobs", "", "lists of a watch", "equal after", "memory"
+    )
+    for each in measured.faults:
+        table.add_row(
+            each.outage.how,
+            f"{min(each.relists, default=0)} to {max(each.relists, default=0)}",
+            f"{each.equal:.1f} s" if not each.different else "not equal",
+            f"{each.rss / _MB:.0f} to {each.peak / _MB:.0f} MB ({each.peak / each.rss:.2f} ×)",
+        )
+    console.print(table)
+    different = [text for each in measured.faults for text in each.different]
+    _show_wrong(console, different=different, doubles=measured.doubles, failed=measured.failed)
+
+
+def show_outages(measured: Outages, console: Console) -> None:
+    _show_faults("The API server away", measured.outages, console)
+    _show_wrong(console, doubles=measured.doubles, failed=measured.failed)
+
+
+def _show_faults(title: str, outages: Sequence[Outage], console: Console) -> None:
+    table = _table(
+        title,
         *("", "for", "requests before", "meanwhile", "after", "first write", "steady", "operator restarted"),
     )
-    for each in measured.outages:
+    for each in outages:
         table.add_row(
             each.how,
             f"{each.seconds:g} s",
@@ -80,7 +105,6 @@ def show_outages(measured: Outages, console: Console) -> None:
             str(each.restarts),
         )
     console.print(table)
-    _show_wrong(console, doubles=measured.doubles, failed=measured.failed)
 
 
 def show_sample(sample: Sample, console: Console) -> None:

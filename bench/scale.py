@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from rich.console import Console
 
-from bench import ceiling, failover, outage, report, report_scale, soak, soak_page, start
+from bench import ceiling, etcd, failover, outage, report, report_scale, soak, soak_page, start
 from bench.shape import CLASSES, Shape
 
 Run: TypeAlias = Callable[[argparse.Namespace, Path, Console], dict[str, Any]]
@@ -130,6 +130,36 @@ def _outage(options: argparse.Namespace, directory: Path, console: Console) -> d
     return measured.to_json()
 
 
+def _etcd_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=8.0, metavar="8", help="how long each lasts (8)")
+    parser.add_argument("--how", nargs="+", default=etcd.HOWS, choices=etcd.HOWS, help="default: all")
+    parser.add_argument("--turns", type=int, default=1, metavar="1", help="how often each happens (1)")
+    parser.add_argument("--live", type=int, default=30, metavar="30", help="jobs that live at a time (30)")
+    parser.add_argument(
+        "--window", type=float, default=10.0, metavar="10", help="seconds in which requests are counted (10)"
+    )
+    _load_options(parser, slots=10, rate=4.0)
+
+
+def _etcd(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:
+    measured = asyncio.run(
+        etcd.measure(
+            options.cluster,
+            seconds=options.seconds,
+            hows=options.how,
+            turns=options.turns,
+            live=options.live,
+            slots=options.slots,
+            rate=options.rate,
+            window=options.window,
+            directory=directory,
+            keep=options.keep,
+        )
+    )
+    report_scale.show_etcd(measured, console)
+    return measured.to_json()
+
+
 def _soak_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=10.0, metavar="10", help="how long (10)")
     parser.add_argument("--live", type=int, default=30, metavar="30", help="jobs that live at a time (30)")
@@ -171,6 +201,11 @@ PARTS: Final = {
     "ceiling": Part("Kueue alone, and each system beside it", _ceiling_options, _ceiling),
     "failover": Part("leaders that are killed or end at a SIGTERM, under load", _failover_options, _failover),
     "start": Part("the start of an operator beside many live jobs", _start_options, _start),
-    "outage": Part("the API server hangs, is gone or refuses, under load", _outage_options, _outage),
+    "outage": Part(
+        "the API server hangs, is gone or refuses, Kueue's webhooks are away, under load",
+        _outage_options,
+        _outage,
+    ),
+    "etcd": Part("etcd is compacted, paused or full, under load", _etcd_options, _etcd),
     "soak": Part("short jobs without a pause, sampled, with a report", _soak_options, _soak),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -85,7 +85,7 @@ class Stream(Executors):
         async with self.watching():
             await asyncio.gather(*(self._submit() for _ in range(self._live)))
             async with asyncio.timeout(_FULL_WITHIN + self._live / _SUBMITTED_A_SECOND):
-                while self.running < slots or self._queued() < self._live - slots:  # noqa: ASYNC110
+                while self.running < slots or len(self.queued()) < self._live - slots:  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
             flow = asyncio.create_task(self._flow())
             try:
@@ -95,8 +95,15 @@ class Stream(Executors):
                 await asyncio.gather(flow, return_exceptions=True)
             await self._drain()
 
-    def _queued(self) -> int:
-        return sum(phase == "Pending" for phase in self.phases.values())
+    def queued(self) -> list[str]:
+        """Returns the jobs that wait, in the order in which they began to."""
+        return [name for name, phase in self.phases.items() if phase == "Pending"]
+
+    async def replace(self, names: Iterable[str]) -> None:
+        """Submits a job for each of these, which somebody else deleted."""
+        for name in names:
+            self.phases.pop(name, None)
+            await self._submit()
 
     async def _flow(self) -> None:
         while True:
