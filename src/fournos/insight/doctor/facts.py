@@ -150,6 +150,8 @@ async def gather(
     ]
     singles = await _each(single, lambda one: server.get(*one))
     tekton, kueue, kueue_role, namespace, workload_crd, lease = singles.values()
+    history = await or_error(server.raw_get(HISTORY.format(place.namespace)))
+    messages = MESSAGES.format(place.namespace)
     return DoctorFacts(
         place,
         kubernetes,
@@ -172,8 +174,8 @@ async def gather(
         endpoints=await _each(services, lambda key: _slices(server, key)),
         rights=await _each(rights, lambda right: _may(server, right)),
         lease=lease,
-        history=await or_error(server.raw_get(HISTORY.format(place.namespace))),
-        messages=await or_error(server.raw_get(MESSAGES.format(place.namespace))),
+        history=history,
+        messages=None if isinstance(history, KubeError) else await or_error(server.raw_get(messages)),
         vault=vault,
     )
 
