@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from bench import etcd_api
 from bench.machine import memory, reset_peak
 from bench.outage import Fault, Outage, suffer, under_load
-from bench.replicas import Replicas
+from bench.replicas import Program, Replicas
 from bench.rig import NAMESPACE, Rig
 from bench.stream import Stream
 from fournos.api.kinds import FOURNOS_JOB
@@ -105,7 +105,7 @@ async def measure(
         keep=keep,
         live=live,
         number=REPLICAS,
-        inside=True,
+        program=Program(inside=directory),
     )
     async with load as (found, group, stream):
         faulted = [

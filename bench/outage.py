@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from bench import kueue_webhook, throttle
 from bench.operator import Usage
-from bench.replicas import Replicas, replicas
+from bench.replicas import Program, Replicas, replicas
 from bench.rig import Rig, rig
 from bench.stream import Record, Stream
 from devcluster import Cluster
@@ -129,19 +129,17 @@ async def under_load(
     keep: bool,
     live: int | None = None,
     number: int = 1,
-    inside: bool = False,
+    program: Program | None = None,
 ) -> AsyncIterator[tuple[Rig, Replicas, Stream]]:
     """A new cluster `name` with `number` replicas that are kept, and the load.
 
-    `live` jobs, or LIVE_PER_SLOT for each slot.  With `inside` the replicas are of `bench.inside`.
+    `live` jobs, or LIVE_PER_SLOT for each slot.
     """
     async with AsyncExitStack() as stack:
         private = Path(stack.enter_context(TemporaryDirectory()))
         found = await stack.enter_async_context(rig(name, quotas={"bench-1": slots}, keep=keep))
         kubeconfig = await asyncio.to_thread(throttle.kubeconfig, found.cluster, private)
-        group = await stack.enter_async_context(
-            replicas(kubeconfig, directory, number, inside=private if inside else None)
-        )
+        group = await stack.enter_async_context(replicas(kubeconfig, directory, number, program))
         stream = Stream(found.client, live=live or slots * LIVE_PER_SLOT, ends_per_second=rate)
         keeper = asyncio.create_task(group.kept())
         try:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.ceiling import Ceiling, ratios
+from bench.clock import Clock
 from bench.etcd import Etcd
 from bench.failover import Failover
 from bench.outage import Outage, Outages
@@ -83,6 +84,29 @@ def show_etcd(measured: Etcd, console: Console) -> None:
     _show_wrong(console, different=different, doubles=measured.doubles, failed=measured.failed)
 
 
+def show_clock(measured: Clock, console: Console) -> None:
+    table = _table(
+        "The operator's clock jumps and comes back",
+        *("", "over", "after the jump", "after its time", "fires of a schedule", "new leaders"),
+    )
+    for jump in measured.jumps:
+        for kind in {each.kind: None for each in jump.over}:
+            ends = [each for each in jump.over if each.kind == kind]
+            table.add_row(
+                f"{jump.seconds:+d} s",
+                kind,
+                ", ".join(f"{each.after_jump:.1f} s" for each in ends),
+                ", ".join(f"{each.after_due:+.1f} s" for each in ends),
+                str(jump.fires),
+                str(jump.leaders),
+            )
+    console.print(table)
+    console.print(f"{measured.ends} runs ended meanwhile.")
+    early = [text for jump in measured.jumps for text in jump.early]
+    never = [name for jump in measured.jumps for name in jump.never]
+    _show_wrong(console, early=early, never=never, doubles=measured.doubles, failed=measured.failed)
+
+
 def show_outages(measured: Outages, console: Console) -> None:
     _show_faults("The API server away", measured.outages, console)
     _show_wrong(console, doubles=measured.doubles, failed=measured.failed)
@@ -91,7 +115,7 @@ def show_outages(measured: Outages, console: Console) -> None:
 def _show_faults(title: str, outages: Sequence[Outage], console: Console) -> None:
     table = _table(
         title,
-        *("", "for", "requests before", "meanwhile", "after", "first write", "steady", "operator restarted"),
+        *("", "for", "requests before", "meanwhile", "after", "first write", "steady", "restarts"),
     )
     for each in outages:
         table.add_row(

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from rich.console import Console
 
-from bench import ceiling, etcd, failover, outage, report, report_scale, soak, soak_page, start
+from bench import ceiling, clock, etcd, failover, outage, report, report_scale, soak, soak_page, start
 from bench.shape import CLASSES, Shape
 
 Run: TypeAlias = Callable[[argparse.Namespace, Path, Console], dict[str, Any]]
@@ -160,6 +160,32 @@ def _etcd(options: argparse.Namespace, directory: Path, console: Console) -> dic
     return measured.to_json()
 
 
+def _clock_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--jumps", type=int, nargs="+", default=clock.JUMPS, metavar="SECONDS", help="default: ±1 h, ±1 d"
+    )
+    parser.add_argument(
+        "--hold", type=float, default=70.0, metavar="70", help="seconds for which the clock is wrong (70)"
+    )
+    _load_options(parser, slots=10, rate=4.0)
+
+
+def _clock(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:
+    measured = asyncio.run(
+        clock.measure(
+            options.cluster,
+            jumps=options.jumps,
+            hold=options.hold,
+            slots=options.slots,
+            rate=options.rate,
+            directory=directory,
+            keep=options.keep,
+        )
+    )
+    report_scale.show_clock(measured, console)
+    return measured.to_json()
+
+
 def _soak_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=10.0, metavar="10", help="how long (10)")
     parser.add_argument("--live", type=int, default=30, metavar="30", help="jobs that live at a time (30)")
@@ -207,5 +233,6 @@ PARTS: Final = {
         _outage,
     ),
     "etcd": Part("etcd is compacted, paused or full, under load", _etcd_options, _etcd),
+    "clock": Part("the operator's clock jumps, under load", _clock_options, _clock),
     "soak": Part("short jobs without a pause, sampled, with a report", _soak_options, _soak),
 }
