@@ -1,8 +1,8 @@
 """Measures jumps of the operator's clock under load, beside things that wait for a time.
 
 The wall clock of the operator's process jumps, stays there for a while and comes back, as when a machine's
-clock is set wrongly and corrected.  Of each kind of `bench.waiting` one waits for a time that comes soon, and one
-for a time an hour beyond the jump.  Monotonic time goes on, as it does on a machine.
+clock is set wrongly and corrected.  Of each kind of `bench.waiting` one waits for a time that comes soon, and
+one for a time an hour beyond the jump.  Monotonic time goes on, as it does on a machine.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Outages:
 async def measure(
     name: str,
     *,
-    seconds: float,
+    seconds: Mapping[str, float],
     hows: Sequence[str],
     slots: int,
     rate: float,
@@ -103,7 +103,7 @@ async def measure(
     directory: Path,
     keep: bool,
 ) -> Outages:
-    """Takes the API server of a new cluster `name` away for `seconds`, once in each way.
+    """Takes the API server of a new cluster `name` away, once in each way, for the `seconds` of the way.
 
     `window` is for how many seconds requests are counted before and after.
 
@@ -115,7 +115,7 @@ async def measure(
         stream,
     ):
         faults = _faults(found.cluster)
-        outages = [await suffer(found, group, stream, how, faults[how], seconds, window) for how in hows]
+        outages = [await suffer(found, group, stream, how, faults[how], seconds[how], window) for how in hows]
     return Outages(outages, stream.record.doubles, stream.record.failed)
 
 

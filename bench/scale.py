@@ -106,6 +106,12 @@ def _start(options: argparse.Namespace, directory: Path, console: Console) -> di
 
 def _outage_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=20.0, metavar="20", help="how long each lasts (20)")
+    parser.add_argument(
+        "--webhook-seconds",
+        type=float,
+        metavar="20",
+        help="how long Kueue's webhooks are away (as --seconds)",
+    )
     parser.add_argument("--how", nargs="+", default=outage.HOWS, choices=outage.HOWS, help="default: all")
     parser.add_argument(
         "--window", type=float, default=10.0, metavar="10", help="seconds in which requests are counted (10)"
@@ -117,7 +123,10 @@ def _outage(options: argparse.Namespace, directory: Path, console: Console) -> d
     measured = asyncio.run(
         outage.measure(
             options.cluster,
-            seconds=options.seconds,
+            seconds={
+                **dict.fromkeys(outage.HOWS, options.seconds),
+                "webhook": options.webhook_seconds or options.seconds,
+            },
             hows=options.how,
             slots=options.slots,
             rate=options.rate,

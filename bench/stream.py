@@ -192,8 +192,9 @@ class Stream(Executors):
             return
         uids.add(uid_of(obj))
         self.record.writes.append(time.perf_counter())
-        if len(uids) > (2 if self._job_of(obj) in self.fails_once else 1):
-            self.record.doubles.append(f"{self._job_of(obj)} has too many {kind}s")
+        most, one_more = (2, "third") if self._job_of(obj) in self.fails_once else (1, "second")
+        if len(uids) > most:
+            self.record.doubles.append(f"{self._job_of(obj)} has a {one_more} {kind}")
 
     def _see_lease(self, lease: Obj) -> None:
         if lease["metadata"]["name"] != names.LEASE:
