@@ -25,6 +25,7 @@ from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
+from fournos.systems.clusters.names import lock_name
 from fournos.systems.schedules.names import SCHEDULE_LABEL, TIME_LABEL
 
 JUMPS: Final = (3600, -3600, 86400, -86400)
@@ -225,6 +226,7 @@ async def _waiting(
     onlooker = _Onlooker(client, waits)
     stream.fails_once |= {wait.name for wait in waits if wait.kind == "retry"}
     stream.may_fail |= {wait.name for wait in waits if wait.kind == "deadline"}
+    stream.may_fail |= {lock_name(wait.name) for wait in waits if wait.kind == "lock"}
     for wait in waits:
         kind = KINDS[wait.kind]
         await client.create(kind.resource, kind.body(wait.name, wait.seconds))
