@@ -81,6 +81,8 @@ class Jump:
     never: list[str]
     fires: int
     """Times of a schedule of each minute that had a job."""
+    twice: list[str]
+    """Times of the schedule that had more than one."""
     leaders: int
     """Changes of the leader."""
 
@@ -102,7 +104,7 @@ class Clock:
             "early": float(sum(len(jump.early) for jump in self.jumps)),
             "never": float(sum(len(jump.never) for jump in self.jumps)),
             "leaders": float(sum(jump.leaders for jump in self.jumps)),
-            "doubles": float(len(self.doubles)),
+            "doubles": float(len(self.doubles) + sum(len(jump.twice) for jump in self.jumps)),
             "failed": float(len(self.failed)),
         }
 
@@ -161,12 +163,11 @@ async def measure(
         keep=keep,
         program=Program(ENABLED, _HEARTH, inside=directory),
     )
-    doubles: list[str] = []
     (directory / CLOCK).unlink(missing_ok=True)
     async with load as (found, group, stream):
-        measured = [await _jump(found.client, group, stream, jump, hold, doubles) for jump in jumps]
+        measured = [await _jump(found.client, group, stream, jump, hold) for jump in jumps]
         record = stream.record
-    return Clock(measured, record.ends, [*record.doubles, *doubles], record.failed, record.late)
+    return Clock(measured, record.ends, record.doubles, record.failed, record.late)
 
 
 async def _jump(
@@ -175,7 +176,6 @@ async def _jump(
     stream: Stream,
     jump: int,
     hold: float,
-    doubles: list[str],
 ) -> Jump:
     seconds = {"soon": _SOON, "beyond": max(jump, 0) + _BEYOND}
     waits = [
@@ -193,7 +193,6 @@ async def _jump(
             async with asyncio.timeout(_OVER_WITHIN + _SOON):
                 while any(wait.over is None for wait in waits if wait.seconds == _SOON):  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK)
-        doubles += [f"{len(uids)} jobs of {at}" for at, uids in onlooker.fires.items() if len(uids) > 1]
     return Jump(
         jump,
         [
@@ -204,6 +203,7 @@ async def _jump(
         early(waits, jump, returned),
         [wait.name for wait in waits if wait.over is None and wait.seconds == _SOON],
         len(onlooker.fires),
+        [f"{len(uids)} jobs of {at}" for at, uids in onlooker.fires.items() if len(uids) > 1],
         len(stream.record.leaders) - leaders,
     )
 

@@ -104,7 +104,8 @@ def show_clock(measured: Clock, console: Console) -> None:
     console.print(f"{measured.ends} runs ended meanwhile.")
     early = [text for jump in measured.jumps for text in jump.early]
     never = [name for jump in measured.jumps for name in jump.never]
-    _show_wrong(console, early=early, never=never, doubles=measured.doubles, failed=measured.failed)
+    doubles = [*measured.doubles, *(text for jump in measured.jumps for text in jump.twice)]
+    _show_wrong(console, early=early, never=never, doubles=doubles, failed=measured.failed)
 
 
 def show_outages(measured: Outages, console: Console) -> None:

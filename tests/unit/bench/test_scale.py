@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.ceiling import Cost, ratios
-from bench.clock import Wait, early
+from bench.clock import Clock, Jump, Wait, early
 from bench.etcd import Etcd, Faulted, differing, relists
 from bench.failover import Failover, Handover, gap
 from bench.operator import Usage
@@ -209,3 +209,14 @@ def test_what_lies_beyond_the_jump_must_not_be_over() -> None:
 def test_nothing_of_a_kind_waits_before_the_operator_has_seen_it(kind: str) -> None:
     waiting = KINDS[kind]
     assert not waiting.waits(waiting.body("job", 60))
+
+
+def test_a_time_of_a_schedule_with_two_jobs_is_a_double() -> None:
+    jump = Jump(3600, [], ["a was over 90 s early"], [], 3, ["2 jobs of 202611281200"], 1)
+    assert Clock([jump, jump], 100, ["a job has a second PipelineRun"], [], []).ratios() == {
+        "early": 2.0,
+        "never": 0.0,
+        "leaders": 2.0,
+        "doubles": 3.0,
+        "failed": 0.0,
+    }
