@@ -44,6 +44,8 @@ class Faulted:
     outage: Outage
     different: list[str]
     """What a cache had that the API server had not, or the other way round."""
+    objects: int
+    """How many objects the caches of all replicas had when they were compared."""
     equal: float
     """Seconds from the steady load until all caches were equal to the API."""
     relists: list[int]
@@ -128,11 +130,12 @@ async def _faulted(
     began = time.perf_counter()
     different = await _difference(group, found.client)
     equal = time.perf_counter() - began
-    stream.paused = False
     after = await _contents(group)
+    stream.paused = False
+    objects = sum(len(cache["objects"]) for content in after.values() for cache in content)
     peak = max(memory(each.pid)[1] for each in group.running)
     await stream.replace(gone)
-    return Faulted(outage, different, equal, relists(before, after), rss, peak)
+    return Faulted(outage, different, objects, equal, relists(before, after), rss, peak)
 
 
 def _fault(found: Rig, how: str, gone: Sequence[str]) -> Fault:

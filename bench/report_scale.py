@@ -70,12 +70,14 @@ def show_start(measured: Started, console: Console) -> None:
 def show_etcd(measured: Etcd, console: Console) -> None:
     _show_faults("etcd", [each.outage for each in measured.faults], console)
     table = _table(
-        f"The operator's caches beside {measured.live} jobs", "", "lists of a watch", "equal after", "memory"
+        f"The operator's caches beside {measured.live} jobs",
+        *("", "lists of a watch", "objects", "equal after", "memory"),
     )
     for each in measured.faults:
         table.add_row(
             each.outage.how,
             f"{min(each.relists, default=0)} to {max(each.relists, default=0)}",
+            str(each.objects),
             f"{each.equal:.1f} s" if not each.different else "not equal",
             f"{each.rss / _MB:.0f} to {each.peak / _MB:.0f} MB ({each.peak / each.rss:.2f} ×)",
         )

@@ -169,7 +169,7 @@ def test_lists_are_counted_of_processes_that_live_through_a_fault() -> None:
 
 
 def faulted(how: str, relisted: list[int], peak: int) -> Faulted:
-    return Faulted(Outage(how, 8, 200, 0.0, 300, 1.0, 5.0, 0), [], 0.5, relisted, 100, peak)
+    return Faulted(Outage(how, 8, 200, 0.0, 300, 1.0, 5.0, 0), [], 60, 0.5, relisted, 100, peak)
 
 
 def test_a_watch_that_did_not_list_again_after_a_compaction_shows() -> None:
