@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from bench import etcd_api
 from bench.machine import memory, reset_peak
 from bench.outage import Fault, Outage, suffer, under_load
-from bench.replicas import Replicas
+from bench.replicas import Program, Replicas
 from bench.rig import NAMESPACE, Rig
 from bench.stream import Stream
 from fournos.api.kinds import FOURNOS_JOB
@@ -44,6 +44,8 @@ class Faulted:
     outage: Outage
     different: list[str]
     """What a cache had that the API server had not, or the other way round."""
+    objects: int
+    """How many objects the caches of all replicas had when they were compared."""
     equal: float
     """Seconds from the steady load until all caches were equal to the API."""
     relists: list[int]
@@ -105,7 +107,7 @@ async def measure(
         keep=keep,
         live=live,
         number=REPLICAS,
-        inside=True,
+        program=Program(inside=directory),
     )
     async with load as (found, group, stream):
         faulted = [
@@ -128,11 +130,12 @@ async def _faulted(
     began = time.perf_counter()
     different = await _difference(group, found.client)
     equal = time.perf_counter() - began
-    stream.paused = False
     after = await _contents(group)
+    stream.paused = False
+    objects = sum(len(cache["objects"]) for content in after.values() for cache in content)
     peak = max(memory(each.pid)[1] for each in group.running)
     await stream.replace(gone)
-    return Faulted(outage, different, equal, relists(before, after), rss, peak)
+    return Faulted(outage, different, objects, equal, relists(before, after), rss, peak)
 
 
 def _fault(found: Rig, how: str, gone: Sequence[str]) -> Fault:

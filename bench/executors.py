@@ -196,6 +196,16 @@ def succeeded_run() -> dict[str, Any]:
     }
 
 
+def failed_run() -> dict[str, Any]:
+    now = _now()
+    message = "Tasks Completed: 1 (Failed: 1, Cancelled 0), Skipped: 0"
+    return {
+        "startTime": now,
+        "completionTime": now,
+        "conditions": [_succeeded("False", "Failed", message, now)],
+    }
+
+
 def started_run() -> dict[str, Any]:
     now = _now()
     message = "Tasks Completed: 0 (Failed: 0, Cancelled 0), Incomplete: 1, Skipped: 0"

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from bench import kueue_webhook, throttle
 from bench.operator import Usage
-from bench.replicas import Replicas, replicas
+from bench.replicas import Program, Replicas, replicas
 from bench.rig import Rig, rig
 from bench.stream import Record, Stream
 from devcluster import Cluster
@@ -95,7 +95,7 @@ class Outages:
 async def measure(
     name: str,
     *,
-    seconds: float,
+    seconds: Mapping[str, float],
     hows: Sequence[str],
     slots: int,
     rate: float,
@@ -103,7 +103,7 @@ async def measure(
     directory: Path,
     keep: bool,
 ) -> Outages:
-    """Takes the API server of a new cluster `name` away for `seconds`, once in each way.
+    """Takes the API server of a new cluster `name` away, once in each way, for the `seconds` of the way.
 
     `window` is for how many seconds requests are counted before and after.
 
@@ -115,7 +115,7 @@ async def measure(
         stream,
     ):
         faults = _faults(found.cluster)
-        outages = [await suffer(found, group, stream, how, faults[how], seconds, window) for how in hows]
+        outages = [await suffer(found, group, stream, how, faults[how], seconds[how], window) for how in hows]
     return Outages(outages, stream.record.doubles, stream.record.failed)
 
 
@@ -129,19 +129,17 @@ async def under_load(
     keep: bool,
     live: int | None = None,
     number: int = 1,
-    inside: bool = False,
+    program: Program | None = None,
 ) -> AsyncIterator[tuple[Rig, Replicas, Stream]]:
     """A new cluster `name` with `number` replicas that are kept, and the load.
 
-    `live` jobs, or LIVE_PER_SLOT for each slot.  With `inside` the replicas are of `bench.inside`.
+    `live` jobs, or LIVE_PER_SLOT for each slot.
     """
     async with AsyncExitStack() as stack:
         private = Path(stack.enter_context(TemporaryDirectory()))
         found = await stack.enter_async_context(rig(name, quotas={"bench-1": slots}, keep=keep))
         kubeconfig = await asyncio.to_thread(throttle.kubeconfig, found.cluster, private)
-        group = await stack.enter_async_context(
-            replicas(kubeconfig, directory, number, inside=private if inside else None)
-        )
+        group = await stack.enter_async_context(replicas(kubeconfig, directory, number, program))
         stream = Stream(found.client, live=live or slots * LIVE_PER_SLOT, ends_per_second=rate)
         keeper = asyncio.create_task(group.kept())
         try:

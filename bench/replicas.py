@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
 
+from bench import inside
 from bench.operator import Operator, Usage, launch
 
 _LOOK = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What each replica is; see `bench.operator.launch`."""
+
+    enable: str = "jobs"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    inside: Path | None = None
+
+
 class Replicas:
     """See `replicas`."""
 
-    def __init__(
-        self,
-        kubeconfig: Path,
-        directory: Path,
-        number: int,
-        *,
-        enable: str = "jobs",
-        inside: Path | None = None,
-    ) -> None:
+    def __init__(self, kubeconfig: Path, directory: Path, number: int, program: Program) -> None:
         self.running: list[Operator] = []
         self.restarts = 0
         self._kubeconfig = kubeconfig
         self._directory = directory
         self._number = number
-        self._enable = enable
-        self._inside = inside
+        self._program = program
         self._started = 0
 
     def holding(self, identity: str) -> Operator:
@@ -57,13 +59,27 @@ class Replicas:
         while len(self.running) < self._number:
             self._started += 1
             log = self._directory / f"replica-{self._started}.log"
-            self.running.append(await launch(self._kubeconfig, log, enable=self._enable, inside=self._inside))
+            self.running.append(
+                await launch(
+                    self._kubeconfig,
+                    log,
+                    enable=self._program.enable,
+                    settings=self._program.settings,
+                    inside=self._program.inside,
+                )
+            )
 
     async def kept(self) -> None:
         """Starts what ends by itself, until it is cancelled."""
         while True:
             await self.fill()
             await asyncio.sleep(_LOOK)
+
+    def set_clock(self, seconds: float) -> None:
+        """Lets the wall clock of all replicas, which are of `bench.inside`, be off by so many seconds."""
+        if self._program.inside is None:
+            raise ValueError("only the clock of replicas of `bench.inside` can be set")
+        inside.replace(self._program.inside / inside.CLOCK, str(seconds))
 
     async def usages(self) -> dict[int, Usage]:
         """Returns PID → usage of the replicas that answer: one that has just started or ended does not."""
@@ -76,13 +92,10 @@ class Replicas:
 
 @asynccontextmanager
 async def replicas(
-    kubeconfig: Path, directory: Path, number: int, *, enable: str = "jobs", inside: Path | None = None
+    kubeconfig: Path, directory: Path, number: int, program: Program | None = None
 ) -> AsyncIterator[Replicas]:
-    """Starts so many replicas and waits until they are ready; ends them at the end.
-
-    For `inside` see `bench.operator.launch`.
-    """
-    group = Replicas(kubeconfig, directory, number, enable=enable, inside=inside)
+    """Starts so many replicas, of `jobs` by default, and waits until they are ready; ends them at the end."""
+    group = Replicas(kubeconfig, directory, number, program or Program())
     try:
         await group.fill()
         await group.ready()

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.ceiling import Ceiling, ratios
+from bench.clock import Clock
 from bench.etcd import Etcd
 from bench.failover import Failover
 from bench.outage import Outage, Outages
@@ -69,18 +70,44 @@ def show_start(measured: Started, console: Console) -> None:
 def show_etcd(measured: Etcd, console: Console) -> None:
     _show_faults("etcd", [each.outage for each in measured.faults], console)
     table = _table(
-        f"The operator's caches beside {measured.live} jobs", "", "lists of a watch", "equal after", "memory"
+        f"The operator's caches beside {measured.live} jobs",
+        *("", "lists of a watch", "objects", "equal after", "memory"),
     )
     for each in measured.faults:
         table.add_row(
             each.outage.how,
             f"{min(each.relists, default=0)} to {max(each.relists, default=0)}",
+            str(each.objects),
             f"{each.equal:.1f} s" if not each.different else "not equal",
             f"{each.rss / _MB:.0f} to {each.peak / _MB:.0f} MB ({each.peak / each.rss:.2f} ×)",
         )
     console.print(table)
     different = [text for each in measured.faults for text in each.different]
     _show_wrong(console, different=different, doubles=measured.doubles, failed=measured.failed)
+
+
+def show_clock(measured: Clock, console: Console) -> None:
+    table = _table(
+        "The operator's clock jumps and comes back",
+        *("", "over", "after the jump", "after its time", "fires of a schedule", "new leaders"),
+    )
+    for jump in measured.jumps:
+        for kind in {each.kind: None for each in jump.over}:
+            ends = [each for each in jump.over if each.kind == kind]
+            table.add_row(
+                f"{jump.seconds:+d} s",
+                kind,
+                ", ".join(f"{each.after_jump:.1f} s" for each in ends),
+                ", ".join(f"{each.after_due:+.1f} s" for each in ends),
+                str(jump.fires),
+                str(jump.leaders),
+            )
+    console.print(table)
+    console.print(f"{measured.ends} runs ended meanwhile.")
+    early = [text for jump in measured.jumps for text in jump.early]
+    never = [name for jump in measured.jumps for name in jump.never]
+    doubles = [*measured.doubles, *(text for jump in measured.jumps for text in jump.twice)]
+    _show_wrong(console, early=early, never=never, doubles=doubles, failed=measured.failed)
 
 
 def show_outages(measured: Outages, console: Console) -> None:
@@ -91,7 +118,7 @@ def show_outages(measured: Outages, console: Console) -> None:
 def _show_faults(title: str, outages: Sequence[Outage], console: Console) -> None:
     table = _table(
         title,
-        *("", "for", "requests before", "meanwhile", "after", "first write", "steady", "operator restarted"),
+        *("", "for", "requests before", "meanwhile", "after", "first write", "steady", "restarts"),
     )
     for each in outages:
         table.add_row(

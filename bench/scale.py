@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from rich.console import Console
 
-from bench import ceiling, etcd, failover, outage, report, report_scale, soak, soak_page, start
+from bench import ceiling, clock, etcd, failover, outage, report, report_scale, soak, soak_page, start
 from bench.shape import CLASSES, Shape
 
 Run: TypeAlias = Callable[[argparse.Namespace, Path, Console], dict[str, Any]]
@@ -106,6 +106,12 @@ def _start(options: argparse.Namespace, directory: Path, console: Console) -> di
 
 def _outage_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=20.0, metavar="20", help="how long each lasts (20)")
+    parser.add_argument(
+        "--webhook-seconds",
+        type=float,
+        metavar="20",
+        help="how long Kueue's webhooks are away (as --seconds)",
+    )
     parser.add_argument("--how", nargs="+", default=outage.HOWS, choices=outage.HOWS, help="default: all")
     parser.add_argument(
         "--window", type=float, default=10.0, metavar="10", help="seconds in which requests are counted (10)"
@@ -117,7 +123,10 @@ def _outage(options: argparse.Namespace, directory: Path, console: Console) -> d
     measured = asyncio.run(
         outage.measure(
             options.cluster,
-            seconds=options.seconds,
+            seconds={
+                **dict.fromkeys(outage.HOWS, options.seconds),
+                "webhook": options.webhook_seconds or options.seconds,
+            },
             hows=options.how,
             slots=options.slots,
             rate=options.rate,
@@ -157,6 +166,32 @@ def _etcd(options: argparse.Namespace, directory: Path, console: Console) -> dic
         )
     )
     report_scale.show_etcd(measured, console)
+    return measured.to_json()
+
+
+def _clock_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--jumps", type=int, nargs="+", default=clock.JUMPS, metavar="SECONDS", help="default: ±1 h, ±1 d"
+    )
+    parser.add_argument(
+        "--hold", type=float, default=70.0, metavar="70", help="seconds for which the clock is wrong (70)"
+    )
+    _load_options(parser, slots=10, rate=4.0)
+
+
+def _clock(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:
+    measured = asyncio.run(
+        clock.measure(
+            options.cluster,
+            jumps=options.jumps,
+            hold=options.hold,
+            slots=options.slots,
+            rate=options.rate,
+            directory=directory,
+            keep=options.keep,
+        )
+    )
+    report_scale.show_clock(measured, console)
     return measured.to_json()
 
 
@@ -207,5 +242,6 @@ PARTS: Final = {
         _outage,
     ),
     "etcd": Part("etcd is compacted, paused or full, under load", _etcd_options, _etcd),
+    "clock": Part("the operator's clock jumps, under load", _clock_options, _clock),
     "soak": Part("short jobs without a pause, sampled, with a report", _soak_options, _soak),
 }

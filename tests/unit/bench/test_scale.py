@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from bench.ceiling import Cost, ratios
+from bench.clock import Clock, Jump, Wait, early
+from bench.etcd import Etcd, Faulted, differing, relists
 from bench.failover import Failover, Handover, gap
 from bench.operator import Usage
 from bench.outage import Outage, Outages, calls_between, settled
 from bench.shape import Shape
 from bench.soak import Sample, Soak, growth, p99
 from bench.soak_page import page
+from bench.waiting import KINDS
 
 
 def cost(system: str, rate: float, cpu: float, others: float = 0.0) -> Cost:
@@ -80,8 +84,13 @@ def test_a_load_is_steady_after_three_usual_waits_in_a_row() -> None:
 
 
 def test_requests_after_an_outage_count_beside_those_before() -> None:
-    outages = Outages([Outage("killed", 60, 200, 0.0, 300, 1.0, 5.0, 0)], [], ["job-1 is Failed"])
-    assert outages.ratios() == {"killed.requests": 1.5, "doubles": 0.0, "failed": 1.0}
+    outages = Outages([Outage("webhook", 60, 200, 50.0, 300, 1.0, 5.0, 0)], [], ["job-1 is Failed"])
+    assert outages.ratios() == {
+        "webhook.meanwhile": 0.25,
+        "webhook.requests": 1.5,
+        "doubles": 0.0,
+        "failed": 1.0,
+    }
 
 
 def test_growth_is_the_last_third_over_the_first() -> None:
@@ -127,3 +136,87 @@ def test_the_report_has_a_plot_for_each_number_and_says_what_went_wrong() -> Non
     assert html.count("<svg") == 7
     assert "stream-7 is &lt;Failed&gt;" in html
     assert "http" not in html.replace("http-equiv", "")
+
+
+# --- etcd and the clock -----------------------------------------------------------------------------------
+
+
+def cache(relists: int, **objects: str) -> dict[str, Any]:
+    resource = ["fournos.dev", "v1", "FournosJob", "fournosjobs", True]
+    return {
+        "resource": resource,
+        "namespace": "bench",
+        "selector": "",
+        "relists": relists,
+        "objects": objects,
+    }
+
+
+def test_a_cache_differs_by_what_it_lacks_has_too_much_or_has_too_old() -> None:
+    assert differing(cache(1, a="1", b="2"), {"a": "1", "b": "2"}) == []
+    assert differing(cache(1, gone="1", old="2"), {"old": "3", "new": "4"}) == [
+        "fournosjobs gone: 1 in the cache, None in the API",
+        "fournosjobs new: None in the cache, 4 in the API",
+        "fournosjobs old: 2 in the cache, 3 in the API",
+    ]
+
+
+def test_lists_are_counted_of_processes_that_live_through_a_fault() -> None:
+    assert relists({1: [cache(1)], 2: [cache(1), cache(2)]}, {2: [cache(2), cache(5)], 3: [cache(1)]}) == [
+        1,
+        3,
+    ]
+
+
+def faulted(how: str, relisted: list[int], peak: int) -> Faulted:
+    return Faulted(Outage(how, 8, 200, 0.0, 300, 1.0, 5.0, 0), [], 60, 0.5, relisted, 100, peak)
+
+
+def test_a_watch_that_did_not_list_again_after_a_compaction_shows() -> None:
+    faults = [faulted("compacted", [1, 1], 104), faulted("compacted", [0, 1], 120), faulted("full", [0], 100)]
+    assert Etcd(30, faults, [], []).ratios() == {
+        "compacted.memory": 1.2,
+        "full.memory": 1.0,
+        "compacted.relists": 0.0,
+        "different": 0.0,
+        "doubles": 0.0,
+        "failed": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("jump", "over", "count"),
+    [
+        (3600, 102.0, 0),  # by no more than the jump
+        (-3600, 102.0, 1),
+        (-3600, 160.0, 0),
+        (3600, 140.0, 1),  # the clock was right again
+    ],
+)
+def test_a_wait_may_be_over_early_by_a_jump_forward_and_only_while_it_lasts(
+    jump: int, over: float, count: int
+) -> None:
+    wait = Wait("ttl", "soon", 60, since=100.0, over=over)
+    assert len(early([wait], jump, returned=120.0)) == count
+
+
+def test_what_lies_beyond_the_jump_must_not_be_over() -> None:
+    wait = Wait("ttl", "beyond", 7200, since=100.0, over=110.0)
+    assert early([wait], 3600, returned=120.0) == ["beyond was over 7190 s early"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_of_a_kind_waits_before_the_operator_has_seen_it(kind: str) -> None:
+    waiting = KINDS[kind]
+    assert not waiting.waits(waiting.body("job", 60))
+
+
+def test_a_time_of_a_schedule_with_two_jobs_is_a_double() -> None:
+    jump = Jump(3600, [], ["a was over 90 s early"], [], 3, ["2 jobs of 202611281200"], 1)
+    assert Clock([jump, jump], 100, ["a job has a second PipelineRun"], [], []).ratios() == {
+        "early": 2.0,
+        "never": 0.0,
+        "leaders": 2.0,
+        "doubles": 3.0,
+        "failed": 0.0,
+    }
