@@ -16,6 +16,7 @@ from fournos.insight.schedule_preview import ScheduledTime, clock_text
 from fournos.insight.selection import cluster_of
 from fournos.insight.values import created, name_of, phase_of
 from fournos.web.routes import Action, Call, Done, Page
+from fournos.web.written import Written
 
 TIMES: Final = 10
 JOBS: Final = 20
@@ -25,13 +26,10 @@ def _key(call: Call) -> Key:
     return Key(call.site.jobs_namespace or call.viewer.client.namespace, call.path["name"])
 
 
-async def _schedule(call: Call) -> Obj:
-    return await call.viewer.client.api.get(FOURNOS_SCHEDULE, _key(call))
-
-
 async def gather(call: Call) -> Mapping[str, Any]:
-    schedule, key = await _schedule(call), _key(call)
-    jobs = await schedules.jobs_of(call.viewer.client.api, schedule)
+    source, key = call.viewer.source, _key(call)
+    schedule = await source.get(FOURNOS_SCHEDULE, key)
+    jobs = await schedules.jobs_of(source, schedule)
     words = f"-n {key.namespace} {shlex.quote(key.name)}"
     return {
         "line": schedule_board.line(schedule, jobs, call.now),
@@ -69,35 +67,39 @@ PAGE: Final = Page(
     title="Schedule",
     path="/schedules/{name}",
     gather=gather,
+    watched=schedule_board.KINDS,
     in_nav=False,
     shared=False,
 )
 
 
 async def _handle(call: Call) -> AsyncSchedule:
-    return AsyncSchedule(call.viewer.client, await _schedule(call))
+    client = call.viewer.client
+    return AsyncSchedule(client, await client.api.get(FOURNOS_SCHEDULE, _key(call)))
 
 
 async def _suspend(call: Call, form: Mapping[str, str]) -> Done:
     schedule, until = await _handle(call), form.get("until", "").strip()
     end = moment_of(until, schedules.plan(schedule.raw).zone, call.now) if until else None
     await schedule.suspend(form.get("reason", "").strip(), until=end)
-    return _done(call, "is suspended: it creates no jobs. What runs goes on.")
+    return _done(schedule, "is suspended: it creates no jobs. What runs goes on.")
 
 
 async def _resume(call: Call, _: Mapping[str, str]) -> Done:
-    await (await _handle(call)).resume()
-    return _done(call, "goes on.")
+    schedule = await _handle(call)
+    await schedule.resume()
+    return _done(schedule, "goes on.")
 
 
 async def _trigger(call: Call, _: Mapping[str, str]) -> Done:
-    await (await _handle(call)).trigger(timeout=0)
-    return _done(call, "is asked for its jobs: they are listed here in a moment.")
+    schedule = await _handle(call)
+    await schedule.trigger(timeout=0)
+    return _done(schedule, "is asked for its jobs: they are listed here in a moment.")
 
 
-def _done(call: Call, notice: str) -> Done:
-    name = call.path["name"]
-    return Done(f"/schedules/{name}", f"{name} {notice}")
+def _done(schedule: AsyncSchedule, notice: str) -> Done:
+    name, wrote = schedule.name, Written(FOURNOS_SCHEDULE, schedule.raw)
+    return Done(f"/schedules/{name}", f"{name} {notice}", wrote)
 
 
 ACTIONS: Final = (

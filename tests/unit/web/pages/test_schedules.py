@@ -6,16 +6,21 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_SCHEDULE
+from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.kube.errors import NoSuchResourceError
+from fournos.engine.kube.resource import Key
 from fournos.insight import schedule_board
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL, TRIGGER_ANNOTATION
+from fournos.web.identity.members import Ways
 from fournos.web.pages import schedule as schedule_page
 from fournos.web.pages import schedules
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, job
 from tests.unit.cli.test_schedule import schedule
 from tests.unit.web.calls import READ_ONLY, call, shown, text
+from tests.unit.web.readers import HEADER, reader
+from tests.unit.web.stage import ADMIN, stage
+from tests.waiting import until
 
 PATH = {"name": "nightly"}
 
@@ -87,6 +92,37 @@ def test_an_ended_fire_has_the_worst_of_its_ends() -> None:
     assert [mark.phase for mark in schedule_board.marks(jobs)] == ["Stopped", "Succeeded"]
     board = schedule_board.board([schedule()], jobs, NOW)
     assert len(board.week) == schedule_board.DAYS
+
+
+async def test_open_tabs_follow_the_schedule_and_its_jobs() -> None:
+    def in_stage(obj: dict[str, Any]) -> dict[str, Any]:
+        return {**obj, "metadata": {**obj["metadata"], "namespace": key.namespace}}
+
+    key = Key("perf", "nightly")
+    async with stage(Ways(proxy_header=HEADER), whole=True) as site:
+        site.may("ann", *ADMIN)
+        uid = site.server.create(FOURNOS_SCHEDULE, in_stage(schedule()))["metadata"]["uid"]
+        await until(lambda: site.caches.revision([FOURNOS_SCHEDULE]) == (1,))
+        # The first question for a right ends the streams of pages that ask for none.
+        one, board = [await reader(site, "t-ann", path) for path in ("/schedules/nightly", "/schedules")]
+        made = in_stage(child("nightly-1", "Running", "203001010100"))
+        made["metadata"]["labels"][SCHEDULE_UID_LABEL] = uid
+        site.server.create(FOURNOS_JOB, made)
+        await until(lambda: all("203001010100 UTC: New" in tab.text for tab in (one, board)))
+        pause = {"spec": {"suspend": {"reason": "the GPUs move"}}}
+        site.server.patch(FOURNOS_SCHEDULE, key, pause)
+        await until(lambda: all("the GPUs move" in tab.text for tab in (one, board)))
+        await until(lambda: "/schedules/nightly/resume" in one.text)
+        for tab in (one, board):
+            tab.task.cancel()
+
+
+async def test_after_a_button_the_page_waits_for_what_it_wrote() -> None:
+    api = Api(schedule())
+    (action,) = (action for action in schedule_page.ACTIONS if action.name == "suspend schedule")
+    done = await action.act(call(api, path=PATH), {})
+    assert done.wrote is not None
+    assert (done.wrote.resource, done.wrote.obj["metadata"]["name"]) == (FOURNOS_SCHEDULE, "nightly")
 
 
 async def test_run_now_asks_for_a_fire() -> None:
