@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.kube.errors import NoSuchResourceError
 from fournos.engine.kube.resource import Key
+from fournos.history.api.wire import body
+from fournos.history.results.values import ValuePage
 from fournos.insight import schedule_board
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL, TRIGGER_ANNOTATION
 from fournos.web.identity.members import Ways
 from fournos.web.pages import schedule as schedule_page
 from fournos.web.pages import schedules
 from tests.unit.cli.api import Api
-from tests.unit.cli.objects import NOW, job
+from tests.unit.cli.objects import NOW, NS, job
 from tests.unit.cli.test_schedule import schedule
 from tests.unit.web.calls import READ_ONLY, call, shown, text
 from tests.unit.web.readers import HEADER, reader
 from tests.unit.web.stage import ADMIN, stage
+from tests.unit.web.test_schedule_kpis import measured
 from tests.waiting import until
 
 PATH = {"name": "nightly"}
+RESULTS = f"/apis/history.fournos.dev/v1/namespaces/{NS}/results"
 
 
 def child(name: str, phase: str, time: str) -> dict[str, Any]:
@@ -65,6 +70,24 @@ async def test_one_schedule_has_its_facts_times_and_jobs() -> None:
     assert 'href="/jobs/bench/nightly-2"' in html and "Europe/Berlin" in html
     assert "fournos schedule suspend -n bench nightly" in html
     assert "may not change" in await shown(schedule_page.PAGE, call(api, path=PATH, rights=READ_ONLY))
+
+
+async def test_it_shows_what_its_jobs_measured_beneath_each_other() -> None:
+    runs = [measured(number, 27 + number, 100.0 + number, model="a") for number in (2, 1)]
+    asked = urlencode(
+        [
+            ("phase", "Succeeded"),
+            ("label", "fournos.dev/schedule=nightly"),
+            ("by", "params.model"),
+            ("limit", "100"),
+        ]
+    )
+    api = Api(schedule(matrix={"params.model": ["a", "b"]}))
+    api.stored = {f"{RESULTS}?{asked}": body(ValuePage(tuple(runs)), ValuePage)}
+    html = await shown(schedule_page.PAGE, call(api, path=PATH))
+    assert html.index(">Jobs ") < html.index(">KPIs by fire<") < html.index("tput, times in UTC")
+    assert "2026-11-29 02:00" in html and 'class="chart"' in html
+    assert "KPIs by fire" not in await shown(schedule_page.PAGE, call(Api(schedule()), path=PATH))
 
 
 async def test_one_that_has_no_times_says_so() -> None:
