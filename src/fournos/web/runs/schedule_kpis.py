@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from fournos.history.records import Run
 from fournos.history.results.models import is_version
 from fournos.history.results.values import MeasuredValue, RunValues
 from fournos.systems.schedules.names import CONFIRMS_LABEL, TIME_LABEL
@@ -72,7 +73,7 @@ def _plot(
 
 def _line(run: RunValues, value: MeasuredValue, axes: Sequence[str]) -> str:
     """Returns what the series is in the matrix and in its test; "" if there is one series alone."""
-    fields = {path.rpartition(".")[2]: run.fields.get(path) for path in axes}
+    fields = {path.removeprefix("params."): run.fields.get(path) for path in axes}
     labels = {name: text for name, text in value.labels.items() if not is_version(name)}
     parts = {name: text for name, text in {**fields, **labels}.items() if text is not None}
     return ", ".join(f"{name}={text}" for name, text in parts.items())
@@ -83,10 +84,11 @@ def _links(runs: Sequence[RunValues], fires: Sequence[str]) -> Sequence[PlotRun]
     by_fire = {_fire(run): run.run for run in runs}
     if len(by_fire) != len(runs):
         return ()
-    rows = [by_fire[fire] for fire in fires]
-    return [
-        PlotRun(row.name, address(row.identity.namespace, row.name, uid=row.identity.uid)) for row in rows
-    ]
+    return [_link(by_fire[fire]) for fire in fires]
+
+
+def _link(run: Run) -> PlotRun:
+    return PlotRun(run.name, address(run.identity.namespace, run.name, uid=run.identity.uid))
 
 
 def _fire(run: RunValues) -> str:

@@ -74,14 +74,8 @@ async def test_one_schedule_has_its_facts_times_and_jobs() -> None:
 
 async def test_it_shows_what_its_jobs_measured_beneath_each_other() -> None:
     runs = [measured(number, 27 + number, 100.0 + number, model="a") for number in (2, 1)]
-    asked = urlencode(
-        [
-            ("phase", "Succeeded"),
-            ("label", "fournos.dev/schedule=nightly"),
-            ("by", "params.model"),
-            ("limit", "100"),
-        ]
-    )
+    label = ("label", "fournos.dev/schedule=nightly")
+    asked = urlencode([("phase", "Succeeded"), label, ("by", "params.model"), ("limit", "100")])
     api = Api(schedule(matrix={"params.model": ["a", "b"]}))
     api.stored = {f"{RESULTS}?{asked}": body(ValuePage(tuple(runs)), ValuePage)}
     html = await shown(schedule_page.PAGE, call(api, path=PATH))
