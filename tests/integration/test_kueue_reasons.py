@@ -5,6 +5,7 @@ The reasons stand behind the feature gate UnadmittedWorkloadsObservability, whic
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.api.conditions import condition
+from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.kinds import NAMESPACE
@@ -159,3 +160,28 @@ async def test_a_gate_on_its_admission(stage: Stage) -> None:
     reason, explanation = await _explained(stage, "gated")
     assert reason == "AdmissionGated"
     assert explanation.cause is Cause.ADMISSION_CHECK and "held back by a gate" in explanation.verdict
+
+
+@SINCE_019
+async def test_a_workload_has_its_place_by_its_creation_also_when_it_was_held_back(stage: Stage) -> None:
+    """So a job that waits for spec.scheduledStartTime has no Workload before: see decision 25."""
+    gate = "kueue.x-k8s.io/admission-gated-by"
+    await _submit(stage, "held-back", cpu="2", **{gate: "example.com/start-time"})
+    await _explained(stage, "held-back")
+    await asyncio.sleep(1.1)  # creation times have no fractions of a second
+    await _submit(stage, "later", cpu="2")
+    await _explained(stage, "later")
+    await stage.client.patch(WORKLOAD, stage.key("held-back"), {"metadata": {"annotations": {gate: None}}})
+
+    async def reconsidered() -> bool:
+        reserved = condition(await stage.get(WORKLOAD, "held-back"), "QuotaReserved") or {}
+        return reserved.get("reason") not in (None, "AdmissionGated")
+
+    await stage.until(reconsidered, "Kueue does not see that the gate is gone")
+    await stage.client.delete(WORKLOAD, stage.key("holder"))
+
+    async def admitted() -> list[str]:
+        workloads = [(name, await stage.get(WORKLOAD, name)) for name in ("held-back", "later")]
+        return [name for name, workload in workloads if is_true(workload, "QuotaReserved")]
+
+    assert await stage.until(admitted, "none is admitted") == ["held-back"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,14 @@ class Stage:
     history: AsyncHistory
 
     async def run(
-        self, number: int, value: float, *, gpus: int = 1, driver: str = "550", where: str = "class-a"
+        self,
+        number: int,
+        value: float,
+        *,
+        gpus: int = 1,
+        driver: str = "550",
+        where: str = "class-a",
+        metadata: Any = None,
     ) -> None:
         """A job of this throughput."""
         spec = {"pipeline": "p", "hardware": {"gpuType": "a100", "gpuCount": gpus}}
@@ -55,7 +63,7 @@ class Stage:
             target="cluster-1",
         )
         documents = {
-            Document.OBJECT: {"spec": spec},
+            Document.OBJECT: {"metadata": metadata or {}, "spec": spec},
             Document.PROVENANCE: {"fingerprint": what.as_data(), "engine": {"driver": driver}},
         }
         await self.store.record(Record(ended(run), documents=documents))
@@ -107,6 +115,17 @@ async def test_differences_take_the_right_to_documents(stage: Stage, reviews: Re
     assert (found.comparable, found.differences) == (False, ()), "arguments and configuration are of the spec"
     for name, form in FORMATS.items():
         assert name == "csv" or "Nothing differs" not in form(found)
+
+
+async def test_of_two_runs_of_a_schedule_its_change_is_the_first_difference(stage: Stage) -> None:
+    labels = {"fournos.dev/schedule": "nightly", "fournos.dev/schedule-uid": "u"}
+    for number, generation in ((1, "3"), (2, "4")):
+        annotations = {"fournos.dev/schedule-generation": generation}
+        metadata = {"labels": labels, "annotations": annotations}
+        await stage.run(number, 100, driver=f"55{number}", metadata=metadata)
+    first, second = (await stage.history.compare("job-1", "job-2")).differences
+    assert (first.path, first.values) == ("schedule nightly was changed (generation 3 → 4)", ("3", "4"))
+    assert second.path == "engine.driver"
 
 
 async def test_other_hardware_is_not_judged_unless_asked(stage: Stage) -> None:

@@ -9,7 +9,7 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import Counter, Gauge, Metric
 from fournos.history.blobs.blobs import Room
 from fournos.history.regressions.series import Kind
-from fournos.history.regressions.standing import Standing, counts
+from fournos.history.regressions.standing import Standing, counts, silent_by_schedule
 
 DATABASE_BYTES: Final = Gauge(
     "fournos_history_database_bytes", "Size of the history's database, its write-ahead log included."
@@ -39,8 +39,9 @@ CHANGES: Final = Gauge(
 )
 SILENT: Final = Gauge(
     "fournos_history_silent_series",
-    "KPIs that come no more: no run for three times the usual interval, or the newest run lacks them.",
-    ("job_namespace",),
+    "KPIs that come no more: no run for three times the usual interval, or the newest run lacks them; by the "
+    "FournosSchedule of the newest run, if it has one.",
+    ("job_namespace", "schedule"),
 )
 
 MESSAGES: Final = Counter(
@@ -99,7 +100,8 @@ def report_changes(metrics: Metrics, by_namespace: Mapping[str, Sequence[Standin
         for kind in Kind:
             for state, number in counts(kind, standings).items():
                 metrics.set(CHANGES, number, namespace, str(kind), state)
-        metrics.set(SILENT, sum(one.silent for one in standings), namespace)
+        for schedule, number in silent_by_schedule(standings).items():
+            metrics.set(SILENT, number, namespace, schedule)
 
 
 def count_message(metrics: Metrics, delivery: str) -> None:

@@ -18,6 +18,8 @@ from fournos.insight.source import Source
 from fournos.insight.values import is_terminal, moment, name_of, phase_of, spec_of, status_of
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL
 
+KINDS: Final = (FOURNOS_SCHEDULE, FOURNOS_JOB)
+"""The kinds that are read."""
 FIRES_SHOWN: Final = 10
 DAYS: Final = 7
 _MOST_TIMES: Final = 500
@@ -133,7 +135,7 @@ def week(schedules: Iterable[Obj], now: datetime) -> tuple[Day, ...]:
 
 def _times_until(schedule: Obj, now: datetime, end: datetime) -> list[datetime]:
     try:
-        return [time for time in next_times(schedule, _MOST_TIMES, now) if time < end]
+        return next_times(schedule, _MOST_TIMES, now, end)
     except FournosError:
         return []  # its state says that it has no times
 

@@ -81,9 +81,15 @@ def preview(
 
 
 def next_starts(
-    plan: Plan, begin: datetime, number: int, *, last_start: datetime | None, pause: Pause | None
+    plan: Plan,
+    begin: datetime,
+    number: int,
+    *,
+    last_start: datetime | None,
+    pause: Pause | None,
+    end: datetime | None = None,
 ) -> list[datetime]:
-    """Returns when the next jobs are created, in the schedule's time zone: at most `number` times."""
+    """Returns when the next jobs are created, in the schedule's time zone: at most `number` before `end`."""
     # A time that has come may be one whose jobs start later, by jitter.
     after = begin - plan.jitter
     if pause is not None:
@@ -92,7 +98,7 @@ def next_starts(
         after = max(after, pause.until)
     starts: list[datetime] = []
     for moment in islice(times(plan.expressions, plan.zone, after), MOST_TIMES):
-        if len(starts) == number:
+        if len(starts) == number or (end is not None and moment + plan.jitter >= end):
             break
         if not _obstacle(plan, moment, last_start, None):
             starts.append((moment + plan.jitter).astimezone(plan.zone))

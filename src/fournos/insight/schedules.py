@@ -97,10 +97,10 @@ def preview_of(schedule: Obj, begin: datetime, number: int, now: datetime) -> li
     return preview(plan(schedule), begin, number, last_start=last_start, pause=pause_of(schedule, now))
 
 
-def next_times(schedule: Obj, number: int, now: datetime) -> list[datetime]:
-    """Returns when the next jobs are created, in the schedule's time zone."""
-    last_start = status(schedule).last_start_time
-    return next_starts(plan(schedule), now, number, last_start=last_start, pause=pause_of(schedule, now))
+def next_times(schedule: Obj, number: int, now: datetime, end: datetime | None = None) -> list[datetime]:
+    """Returns when the next jobs are created, at most `number` before `end`, in its time zone."""
+    last_start, pause = status(schedule).last_start_time, pause_of(schedule, now)
+    return next_starts(plan(schedule), now, number, last_start=last_start, pause=pause, end=end)
 
 
 def times_text(schedule: Obj) -> str:

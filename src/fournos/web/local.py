@@ -15,6 +15,7 @@ from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.memory import collect_seldom, keep_objects
 from fournos.insight.caches import ObjectCaches, scopes
+from fournos.insight.overview import KINDS as JOB_KINDS
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback, OwnRights
 from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
@@ -53,7 +54,7 @@ async def serve(
     """
     wanted = [kind for kind in WATCHED if kind != FOURNOS_CLUSTER]
     kinds = {**await scopes(api, wanted, options.namespace), FOURNOS_CLUSTER: options.clusters_namespace}
-    everywhere = all(kinds[kind] == "" for kind in wanted if kind.namespaced)
+    everywhere = all(kinds[kind] == "" for kind in JOB_KINDS if kind.namespaced)
     collect_seldom()
     async with ObjectCaches(api, kinds) as caches:
         keep_objects()

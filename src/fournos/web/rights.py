@@ -11,6 +11,7 @@ SERVER: Final = Rights(
     "fournos-web",
     (
         Right(CLUSTER, "list watch", "fournosjobs.fournos.dev", "jobs; people see what they may read"),
+        Right(CLUSTER, "list watch", "fournosschedules.fournos.dev", "schedules, and the times of the week"),
         Right(CLUSTER, "list watch", "fournosclusters.fournos.dev", "the fleet"),
         Right(
             CLUSTER,

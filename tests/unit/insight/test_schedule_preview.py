@@ -264,3 +264,9 @@ def test_the_next_starts_leave_out_what_is_excluded_and_are_in_the_zone() -> Non
         "2026-12-23T02:00:00+01:00",
         "2026-12-25T02:00:00+01:00",
     ]
+
+
+def test_next_starts_are_before_the_end() -> None:
+    end = DECEMBER.replace(hour=2) + timedelta(days=3)
+    starts = next_starts(plan("0 2 * * *"), DECEMBER, 100, last_start=None, pause=None, end=end)
+    assert starts[-1] == end - timedelta(days=1)

@@ -14,14 +14,14 @@ HEADER = "X-Token"
 class Reader:
     """The stream of a tab."""
 
-    def __init__(self, site: Stage, token: str) -> None:
+    def __init__(self, site: Stage, token: str, to: str) -> None:
         self.text = ""
-        self.task = asyncio.create_task(self._read(site, token))
+        self.task = asyncio.create_task(self._read(site, token, to))
         self.connected = asyncio.Event()
 
-    async def _read(self, site: Stage, token: str) -> None:
+    async def _read(self, site: Stage, token: str, to: str) -> None:
         headers = {HEADER: token}
-        async with site.client.get("/live?to=/names", headers=headers, timeout=None) as answer:
+        async with site.client.get(f"/live?to={to}", headers=headers, timeout=None) as answer:
             assert answer.status == 200, await answer.text()
             assert answer.headers["X-Accel-Buffering"] == "no"
             self.connected.set()
@@ -29,9 +29,9 @@ class Reader:
                 self.text += piece.decode()
 
 
-async def reader(site: Stage, token: str) -> Reader:
-    await site.get("/names", headers={HEADER: token})
-    found = Reader(site, token)
+async def reader(site: Stage, token: str, to: str = "/names") -> Reader:
+    await site.get(to, headers={HEADER: token})
+    found = Reader(site, token, to)
     await found.connected.wait()
     await until(lambda: "<main" in found.text)
     return found

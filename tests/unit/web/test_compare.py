@@ -13,6 +13,7 @@ from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, RowKey, compare
 from fournos.history.compare.differences import ComparedRun
 from fournos.history.compare.left_out import LeftOut
+from fournos.history.compare.origins import ScheduleOrigin
 from fournos.history.fingerprint import fingerprint
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline
@@ -87,12 +88,15 @@ def test_overlaid_curves_can_be_distinguished() -> None:
 
 async def test_the_comparison_page() -> None:
     api = Api()
-    found = compared(subject("one", 100), subject("<b>two</b>", 60, pipeline="other"))
+    runs = [subject("one", 100), subject("<b>two</b>", 60, pipeline="other")]
+    origins = [ScheduleOrigin("nightly", "u", generation) for generation in ("3", "4")]
+    found = compared(*(replace(run, schedule=origin) for run, origin in zip(runs, origins, strict=True)))
     found = replace(found, left_out=(LEFT_OUT,))
     api.stored[f"{RUNS}/u1/results/comparison?with=u2&across=false"] = body(found, Comparison)
     async with visit(api) as here:
         html = await here.show(compare_page.PAGE, [("job", f"{NS}/u1"), ("job", f"{NS}/u2")])
     assert html.index(">What differs<") < html.index(">KPIs<") < html.index(">Curves<")
+    assert html.index("schedule nightly was changed (generation 3 → 4)") < html.index(">pipeline<")
     assert f'href="/jobs/{NS}/one?uid=u1"' in html
     assert "<b>two" not in html
     assert f"fournos compare -n {NS} u1 u2" in html

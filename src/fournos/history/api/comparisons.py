@@ -15,6 +15,7 @@ from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import named
 from fournos.history.compare.comparison import Comparison, compare
 from fournos.history.compare.differences import ComparedRun
+from fournos.history.compare.origins import origin_of
 from fournos.history.records import Document, Run
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ async def _subject(service: HistoryService, run: Run) -> ComparedRun:
         spec=job.get("spec") or {},
         provenance=provenance,
         hardware={"cluster": run.target} if run.target else {},
+        schedule=origin_of(job),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
+from fournos.history.compare.origins import ScheduleOrigin, changed_schedules
 from fournos.history.compare.texts import differing_lines, without_own_name
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.results.models import ResultRecord
@@ -28,6 +29,8 @@ class ComparedRun:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     hardware: Mapping[str, Any] = field(default_factory=dict)
     """What the target cluster has: driver, GPU models, Kubernetes version."""
+    schedule: ScheduleOrigin | None = None
+    """None for a run that no schedule created."""
 
 
 class Section(StrEnum):
@@ -42,6 +45,7 @@ class Section(StrEnum):
 class Difference:
     section: Section
     path: str
+    """The field; of a schedule that was changed a sentence, as its change is what made others."""
     values: tuple[str, ...]
     """One for each subject, in their order; "" where it is absent."""
 
@@ -50,9 +54,11 @@ class Difference:
 
 
 def differences(subjects: Sequence[ComparedRun]) -> tuple[Difference, ...]:
-    """All differences between the subjects, those of the fingerprint first."""
+    """All differences between the subjects: first changed schedules, then those of the fingerprint."""
     names = [subject.name for subject in subjects]
+    schedules = changed_schedules([subject.schedule for subject in subjects])
     return (
+        *(Difference(Section.PROVENANCE, text, generations) for text, generations in schedules),
         *_section(Section.FINGERPRINT, [_fingerprint(subject.fingerprint).items() for subject in subjects]),
         *_section(Section.SPEC, [flat(_spec(subject.spec)) for subject in subjects], names),
         *_section(Section.PROVENANCE, _comparable([one.provenance for one in subjects]), names),

@@ -13,6 +13,7 @@ from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.series import Finding, Kind, State
 from fournos.history.regressions.silent import silences
+from fournos.systems.schedules.names import SCHEDULE_LABEL
 
 RECENT: Final = timedelta(days=14)
 """Older changes are no news, but for open regressions; `fournos trend` shows them all."""
@@ -29,6 +30,8 @@ class Standing:
     groups: tuple[tuple[str, str], ...] = ()
     """Kind and state of each; a state of `State`, or CONFIRMING."""
     silent: int = 0
+    schedule: str = ""
+    """The FournosSchedule that made the newest run; "" for a run that somebody submitted."""
 
 
 def standing(review: SeriesReview, under_way: AbstractSet[str], now: datetime) -> Standing:
@@ -45,7 +48,8 @@ def standing(review: SeriesReview, under_way: AbstractSet[str], now: datetime) -
     ]
     groups = group(open_, runs_in_order(review.series))
     states = tuple((str(one.kind), _state(one.state, one.findings, under_way)) for one in groups)
-    return Standing(states, len(silences(review.series, now)))
+    schedule = review.run.labels.get(SCHEDULE_LABEL, "")
+    return Standing(states, len(silences(review.series, now)), schedule)
 
 
 def _state(state: State, findings: Iterable[Finding], under_way: AbstractSet[str]) -> str:
@@ -60,4 +64,12 @@ def counts(kind: Kind, standings: Iterable[Standing]) -> dict[str, int]:
         for name, state in one.groups:
             if name == kind:
                 result[state] += 1
+    return result
+
+
+def silent_by_schedule(standings: Iterable[Standing]) -> dict[str, int]:
+    """The number of silent series by the schedule that feeds them; "" for those that none feeds."""
+    result: dict[str, int] = {}
+    for one in standings:
+        result[one.schedule] = result.get(one.schedule, 0) + one.silent
     return result

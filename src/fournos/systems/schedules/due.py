@@ -65,7 +65,7 @@ def due(plan: Plan, *, floor: datetime, last_start: datetime | None, now: dateti
     `floor`: times up to this one are dealt with; `last_start`: the time of the last fire.
     """
     reach = now - plan.jitter
-    coming = _next(plan, max(floor, reach), last_start)
+    coming = due_after(plan, max(floor, reach), last_start)
     newest = _newest(plan, floor, reach)
     if newest is None:
         return Due(next=coming)
@@ -79,7 +79,7 @@ def due(plan: Plan, *, floor: datetime, last_start: datetime | None, now: dateti
     elif last_start is not None and newest - last_start < plan.minimum_interval:
         missed[MissedReason.TOO_SOON] += 1
     else:
-        coming = _next(plan, max(floor, reach), newest)
+        coming = due_after(plan, max(floor, reach), newest)
         return Due(newest, newest, deadline, following, +missed, coming)
     return Due(None, newest, missed=+missed, next=coming)
 
@@ -108,7 +108,8 @@ def _deadline(plan: Plan, moment: datetime, following: datetime | None) -> timed
     return LONGEST_DEADLINE if following is None else min(LONGEST_DEADLINE, (following - moment) / 2)
 
 
-def _next(plan: Plan, after: datetime, last_start: datetime | None) -> datetime | None:
+def due_after(plan: Plan, after: datetime, last_start: datetime | None = None) -> datetime | None:
+    """Returns when the next time after `after` comes, with jitter; None if that is not within reach."""
     for moment in islice(times(plan.expressions, plan.zone, after), _LOOKED_AHEAD):
         begin = moment + plan.jitter
         too_soon = last_start is not None and moment - last_start < plan.minimum_interval

@@ -11,7 +11,7 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.systems.schedules.controller import schedules_controller
-from fournos.systems.schedules.metrics import count_written, report
+from fournos.systems.schedules.metrics import ExpectedSuccesses, count_written, report
 from fournos.systems.schedules.names import LEASE, SCHEDULES
 from fournos.systems.schedules.rights import OPERATOR_NAMESPACE, RIGHTS
 from fournos.systems.schedules.rules import RULES
@@ -20,9 +20,10 @@ from fournos.systems.schedules.webhooks import schedule_webhooks
 
 
 def start(settings: ScheduleSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
+    expected = ExpectedSuccesses()
     return Running(
         [schedules_controller(settings, written=partial(count_written, metrics))],
-        refresh=lambda manager: report(manager.caches(SCHEDULES), metrics),
+        refresh=lambda manager: report(manager.caches(SCHEDULES), metrics, expected),
     )
 
 

@@ -13,7 +13,7 @@ from fournos.web.routes import Call, Page
 async def gather(call: Call) -> Mapping[str, Any]:
     namespace = call.site.jobs_namespace or call.viewer.client.namespace
     try:
-        board = await schedule_board.read(call.viewer.client.api, namespace, call.now)
+        board = await schedule_board.read(call.viewer.source, namespace, call.now)
     except NoSuchResourceError:
         board = None  # an older installation
     return {"board": board, "namespace": namespace}
@@ -24,6 +24,6 @@ PAGE: Final = Page(
     title="Schedules",
     path="/schedules",
     gather=gather,
-    shared=False,
+    watched=schedule_board.KINDS,
     command="fournos schedule list{jobs}",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from fournos.history.regressions.judge import judge
 from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.series import Kind, Point, Series
 from fournos.history.regressions.standing import CONFIRMING, Standing, counts, standing
+from fournos.systems.schedules.names import SCHEDULE_LABEL
 from tests.unit.cli.test_stored import run
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
@@ -87,6 +89,12 @@ def test_a_series_gone_silent() -> None:
     assert of(series(*QUIET), now=NOW + timedelta(days=3)).silent == 1
 
 
+def test_the_schedule_is_that_of_the_newest_run() -> None:
+    newest = replace(run("newest"), labels={SCHEDULE_LABEL: "nightly"})
+    found = [series(*QUIET)]
+    assert standing(SeriesReview(newest, found, judge(found), ()), frozenset(), NOW).schedule == "nightly"
+
+
 @pytest.mark.parametrize("kind", Kind)
 def test_counts_have_each_state(kind: Kind) -> None:
     found = [Standing((("Regression", "Suspected"), ("Regression", CONFIRMING))), Standing(silent=3)]
@@ -96,10 +104,12 @@ def test_counts_have_each_state(kind: Kind) -> None:
 
 def test_the_metrics_by_namespace_and_those_of_a_namespace_that_is_gone() -> None:
     metrics = Metrics((*RUNTIME, *table.METRICS))
-    found = {"perf": [Standing((("Regression", "Confirmed"),), silent=2), Standing(silent=1)]}
+    silent = [Standing(silent=1), Standing(silent=4, schedule="nightly"), Standing(schedule="weekly")]
+    found = {"perf": [Standing((("Regression", "Confirmed"),), silent=2), *silent]}
     table.report_changes(metrics, found)
     assert metrics.value("fournos_history_changes", "perf", "Regression", "Confirmed") == 1
     assert metrics.value("fournos_history_changes", "perf", "Improvement", "Confirmed") == 0
-    assert metrics.value("fournos_history_silent_series", "perf") == 3
+    fed_by = ("", "nightly", "weekly")
+    assert [metrics.value("fournos_history_silent_series", "perf", name) for name in fed_by] == [3, 4, 0]
     table.report_changes(metrics, {"other": []})
     assert b'job_namespace="perf"' not in metrics.render()

@@ -4,6 +4,7 @@ lost event and failed write, and must end alike."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from fournos.api.fournosjob import DEFINITION
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.times import format_time, parse_time
 from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import WORKLOAD
@@ -53,7 +55,19 @@ def terminal_means_released(server: Server) -> None:
             assert not held, f"{a_job['metadata']['name']} is over and holds quota"
 
 
-INVARIANTS = (quota_covers_every_live_run, one_live_run_a_job, terminal_means_released)
+def not_queued_before_its_time(server: Server) -> None:
+    for a_job in server.list(FOURNOS_JOB):
+        start_at = a_job["spec"].get("scheduledStartTime")
+        if start_at and server.clock.now() < parse_time(start_at):
+            assert not server.list(WORKLOAD), f"{a_job['metadata']['name']} is queued before its time"
+
+
+INVARIANTS = (
+    quota_covers_every_live_run,
+    one_live_run_a_job,
+    terminal_means_released,
+    not_queued_before_its_time,
+)
 
 
 def scenario(
@@ -86,6 +100,10 @@ def shared_hardware(server: Server) -> None:
     submit(server, cluster=None, exclusive=False, hardware=hardware, priority="nightly")
 
 
+def at_a_time(server: Server) -> None:
+    submit(server, scheduledStartTime=format_time(server.clock.now() + timedelta(seconds=30)))
+
+
 def deleted(server: Server) -> None:
     server.delete(FOURNOS_JOB, Key(NS, "job"))
 
@@ -107,6 +125,7 @@ def outcome(server: Server) -> Any:
 STORIES: dict[str, Scenario] = {
     "succeeds": scenario(resolver=lambda: Resolver({"secretRefs": ["my-creds"]})),
     "shared, with GPUs and a priority": scenario(shared_hardware),
+    "has a start time": scenario(at_a_time),
     "fails": scenario(tekton=lambda: Tekton(fails={"job"}, pods=True)),
     "fails once, is retried": scenario(
         lambda s: submit(s, retry={"limit": 1}), tekton=lambda: Tekton(fails={"job"})
@@ -149,6 +168,13 @@ async def test_the_straight_way() -> None:
         assert is_true(job(done.server), type_)
     assert "finalizers" not in job(done.server)["metadata"]
     assert job(done.server)["metadata"]["labels"]["fournos.dev/exclusive-cluster"] == "cluster-1"
+
+
+async def test_a_start_time_is_awaited() -> None:
+    done = await run(STORIES["has a start time"])
+    status, start_at = job(done.server)["status"], job(done.server)["spec"]["scheduledStartTime"]
+    assert status["phase"] == "Succeeded"
+    assert status["phaseTimes"]["pending"] < start_at <= status["phaseTimes"]["admitted"]
 
 
 async def test_the_run_that_is_made() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from fournos.app.metrics import TABLE
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
-from fournos.systems.schedules.metrics import count_written, report
+from fournos.systems.schedules import metrics as table
+from fournos.systems.schedules.metrics import ExpectedSuccesses, count_written, report
 from fournos.systems.schedules.names import jitter
+from fournos.systems.schedules.overdue import success_expected
 from tests.unit.systems.schedules.actors import schedule
 
 T1, T2 = "2030-01-01T02:00:00Z", "2030-01-02T02:00:00Z"
@@ -52,11 +55,39 @@ def test_missed_times_are_counted_by_reason() -> None:
 def test_the_gauges_are_of_the_cache() -> None:
     metrics, store = Metrics(TABLE), Store()
     store.replace([of({"lastSuccessTime": T1, "failures": 2})], "1")
-    report(Caches({FOURNOS_SCHEDULE: store}), metrics)
+    report(Caches({FOURNOS_SCHEDULE: store}), metrics, ExpectedSuccesses())
     labels = ("fournos", "nightly")
     assert metrics.value("fournos_schedule_failures_in_a_row", *labels) == 2
     assert metrics.value("fournos_schedule_last_success_timestamp_seconds", *labels) == 1893463200
     assert metrics.value("fournos_schedule_missed_total", "Late") == 0
     store.replace([], "2")
-    report(Caches({FOURNOS_SCHEDULE: store}), metrics)
+    report(Caches({FOURNOS_SCHEDULE: store}), metrics, ExpectedSuccesses())
     assert 'schedule="nightly"' not in metrics.render().decode(), "a deleted schedule leaves no series"
+
+
+def test_the_end_of_three_periods_follows_the_schedule_and_is_computed_once_a_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    computed = []
+
+    def counted(spec: Any, status: Any, uid: str) -> datetime | None:
+        computed.append(uid)
+        return success_expected(spec, status, uid)
+
+    monkeypatch.setattr(table, "success_expected", counted)
+    metrics, store, expected = Metrics(TABLE), Store(), ExpectedSuccesses()
+    values = []
+    for version, last in (("1", T1), ("1", T1), ("2", T2)):
+        seen = of({"effectiveSince": "2029-12-31T00:00:00Z", "lastSuccessTime": last})
+        seen["metadata"]["resourceVersion"] = version
+        broken = of({"effectiveSince": T1}, timeZone="Nowhere/Land")
+        broken["metadata"] |= {"name": "broken", "uid": "uid-2", "resourceVersion": "1"}
+        store.replace([seen, broken], version)
+        report(Caches({FOURNOS_SCHEDULE: store}), metrics, expected)
+        name = "fournos_schedule_success_expected_timestamp_seconds"
+        values.append(metrics.value(name, "fournos", "nightly"))
+    assert values == [1893463200 + days * 86400 for days in (3, 3, 4)]
+    assert (computed.count("uid-1"), computed.count("uid-2")) == (2, 1)
+    assert 'schedule="broken"' not in "".join(
+        line for line in metrics.render().decode().splitlines() if "expected" in line
+    )

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_SCHEDULE
+from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.kube.errors import NoSuchResourceError
+from fournos.engine.kube.resource import Key
+from fournos.history.api.wire import body
+from fournos.history.results.values import ValuePage
 from fournos.insight import schedule_board
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL, TRIGGER_ANNOTATION
+from fournos.web.identity.members import Ways
 from fournos.web.pages import schedule as schedule_page
 from fournos.web.pages import schedules
 from tests.unit.cli.api import Api
-from tests.unit.cli.objects import NOW, job
+from tests.unit.cli.objects import NOW, NS, job
 from tests.unit.cli.test_schedule import schedule
 from tests.unit.web.calls import READ_ONLY, call, shown, text
+from tests.unit.web.readers import HEADER, reader
+from tests.unit.web.stage import ADMIN, stage
+from tests.unit.web.test_schedule_kpis import measured
+from tests.waiting import until
 
 PATH = {"name": "nightly"}
+RESULTS = f"/apis/history.fournos.dev/v1/namespaces/{NS}/results"
 
 
 def child(name: str, phase: str, time: str) -> dict[str, Any]:
@@ -62,6 +72,18 @@ async def test_one_schedule_has_its_facts_times_and_jobs() -> None:
     assert "may not change" in await shown(schedule_page.PAGE, call(api, path=PATH, rights=READ_ONLY))
 
 
+async def test_it_shows_what_its_jobs_measured_beneath_each_other() -> None:
+    runs = [measured(number, 27 + number, 100.0 + number, model="a") for number in (2, 1)]
+    label = ("label", "fournos.dev/schedule=nightly")
+    asked = urlencode([("phase", "Succeeded"), label, ("by", "params.model"), ("limit", "100")])
+    api = Api(schedule(matrix={"params.model": ["a", "b"]}))
+    api.stored = {f"{RESULTS}?{asked}": body(ValuePage(tuple(runs)), ValuePage)}
+    html = await shown(schedule_page.PAGE, call(api, path=PATH))
+    assert html.index(">Jobs ") < html.index(">KPIs by fire<") < html.index("tput, times in UTC")
+    assert "2026-11-29 02:00" in html and 'class="chart"' in html
+    assert "KPIs by fire" not in await shown(schedule_page.PAGE, call(Api(schedule()), path=PATH))
+
+
 async def test_one_that_has_no_times_says_so() -> None:
     html = await shown(schedule_page.PAGE, call(Api(schedule(timeZone="Mars/Base")), path=PATH))
     assert "It has no times" in html
@@ -87,6 +109,37 @@ def test_an_ended_fire_has_the_worst_of_its_ends() -> None:
     assert [mark.phase for mark in schedule_board.marks(jobs)] == ["Stopped", "Succeeded"]
     board = schedule_board.board([schedule()], jobs, NOW)
     assert len(board.week) == schedule_board.DAYS
+
+
+async def test_open_tabs_follow_the_schedule_and_its_jobs() -> None:
+    def in_stage(obj: dict[str, Any]) -> dict[str, Any]:
+        return {**obj, "metadata": {**obj["metadata"], "namespace": key.namespace}}
+
+    key = Key("perf", "nightly")
+    async with stage(Ways(proxy_header=HEADER), whole=True) as site:
+        site.may("ann", *ADMIN)
+        uid = site.server.create(FOURNOS_SCHEDULE, in_stage(schedule()))["metadata"]["uid"]
+        await until(lambda: site.caches.revision([FOURNOS_SCHEDULE]) == (1,))
+        # The first question for a right ends the streams of pages that ask for none.
+        one, board = [await reader(site, "t-ann", path) for path in ("/schedules/nightly", "/schedules")]
+        made = in_stage(child("nightly-1", "Running", "203001010100"))
+        made["metadata"]["labels"][SCHEDULE_UID_LABEL] = uid
+        site.server.create(FOURNOS_JOB, made)
+        await until(lambda: all("203001010100 UTC: New" in tab.text for tab in (one, board)))
+        pause = {"spec": {"suspend": {"reason": "the GPUs move"}}}
+        site.server.patch(FOURNOS_SCHEDULE, key, pause)
+        await until(lambda: all("the GPUs move" in tab.text for tab in (one, board)))
+        await until(lambda: "/schedules/nightly/resume" in one.text)
+        for tab in (one, board):
+            tab.task.cancel()
+
+
+async def test_after_a_button_the_page_waits_for_what_it_wrote() -> None:
+    api = Api(schedule())
+    (action,) = (action for action in schedule_page.ACTIONS if action.name == "suspend schedule")
+    done = await action.act(call(api, path=PATH), {})
+    assert done.wrote is not None
+    assert (done.wrote.resource, done.wrote.obj["metadata"]["name"]) == (FOURNOS_SCHEDULE, "nightly")
 
 
 async def test_run_now_asks_for_a_fire() -> None:
