@@ -156,6 +156,13 @@ def test_each_option_is_a_field(file: str) -> None:
             "81 combinations: write 1 to 64",
             "correct",
         ),
+        (("--skip-unchanged", "gitref"), "spec.skipUnchanged.fields: with of: GitRef name", "correct"),
+        (("--unchanged-field", "params.sha"), "without --skip-unchanged", "add --skip-unchanged GitRef"),
+        (
+            ("--skip-unchanged", "gitref", "--unchanged-field", "metadata.labels.sha"),
+            "is no field of a job's spec",
+            "params.model",
+        ),
         (("--deadline", "soon"), "--deadline: 'soon' is not a duration", "--deadline 30m"),
         (("--exclude", "christmas"), "'christmas' is neither a day nor a part", "--exclude 2026-12-24"),
         (("--exclude", "2026-02-30"), "spec: ", "correct"),
