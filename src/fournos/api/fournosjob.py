@@ -27,8 +27,6 @@ from fournos.engine.api.crd import Column, Definition
 from fournos.engine.api.model import Model, StatusCondition, described
 
 DEFAULT_PIPELINE: Final = "fournos-full"
-RESOLVE_IMAGE_ANNOTATION: Final = "fournos.dev/resolve-image"
-"""Annotation of a Pipeline: the image of the resolve Job."""
 MAX_ATTEMPTS_KEPT: Final = 20
 """Maximum number of entries of `status.attempts`; the oldest are removed first."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from fournos.api.fournosjob import RESOLVE_IMAGE_ANNOTATION as RESOLVE_IMAGE_ANNOTATION
+from fournos.api.kinds import RESOLVE_IMAGE_ANNOTATION as RESOLVE_IMAGE_ANNOTATION
 from fournos.api.slots import CLUSTER_NODE_LABEL as CLUSTER_NODE_LABEL
 from fournos.api.slots import SLOT_RESOURCE as SLOT_RESOURCE
 from fournos.api.slots import SLOTS_PER_CLUSTER as SLOTS_PER_CLUSTER

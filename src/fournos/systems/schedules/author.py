@@ -52,7 +52,7 @@ def stored(user: User) -> str:
 def review(request: Request, facts: Facts) -> Review:
     """Refuses a schedule whose user may not create FournosJobs there, and stores the user as its author."""
     before = None
-    if request.old is not None and _work(request.old) == _work(request.new):
+    if request.old is not None and work(request.old) == work(request.new):
         before = _annotation(request.old)
         if before is not None and trigger_text(request.old) == trigger_text(request.new):
             return _with_author(request, before)
@@ -70,7 +70,8 @@ def review(request: Request, facts: Facts) -> Review:
     return Review((Violation("spec", text, "author"),))
 
 
-def _work(schedule: Obj) -> dict[str, Any]:
+def work(schedule: Obj) -> dict[str, Any]:
+    """Returns what the schedule does: who changes it becomes its author."""
     return {name: value for name, value in (schedule.get("spec") or {}).items() if name != _PAUSE}
 
 

@@ -135,10 +135,12 @@ def _complete(spec: dict[str, Any], fire: Fire) -> None:
         "{{time}}": format_time(fire.time),
         "{{date}}": fire.time.astimezone(fire.zone).strftime("%Y-%m-%d"),
     }
-    if spec.get("params"):
-        spec["params"] = {name: _filled(value, texts) for name, value in spec["params"].items()}
-    if fire.period is not None and not (spec.get("timeouts") or {}).get("pending"):
-        spec["timeouts"] = {**(spec.get("timeouts") or {}), "pending": format_duration(fire.period)}
+    params, timeouts = spec.get("params"), spec.get("timeouts") or {}
+    # What is no object came from a matrix or a trigger: the API server refuses such a job.
+    if isinstance(params, dict):
+        spec["params"] = {name: _filled(value, texts) for name, value in params.items()}
+    if fire.period is not None and isinstance(timeouts, dict) and not timeouts.get("pending"):
+        spec["timeouts"] = {**timeouts, "pending": format_duration(fire.period)}
 
 
 def _filled(value: Any, texts: Mapping[str, str]) -> Any:

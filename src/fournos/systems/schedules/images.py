@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from fournos.api.fournosjob import RESOLVE_IMAGE_ANNOTATION
+from fournos.api.kinds import RESOLVE_IMAGE_ANNOTATION
 from fournos.engine.kube.resource import Obj
 
 _PARAM: Final = re.compile(r"""\$\(params(?:\.([\w-]+)|\["([^"]+)"\]|\['([^']+)'\])\)""", re.ASCII)

@@ -11,9 +11,10 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Facts, MayCreate, Present, Unknown, User
 from fournos.engine.runtime.webhook.types import Request, Review
 from fournos.systems.schedules.author import author_of, stored
-from fournos.systems.schedules.names import AUTHOR_ANNOTATION
+from fournos.systems.schedules.names import AUTHOR_ANNOTATION, TRIGGER_ANNOTATION
+from fournos.systems.schedules.trigger import Trigger
 from fournos.systems.schedules.webhooks import review
-from tests.unit.systems.schedules.actors import NS, schedule
+from tests.unit.systems.schedules.actors import ENGINE, NS, schedule
 
 ANN = User("ann", "u1", ("dev", "system:authenticated"), (("scopes", ("a", "b")),))
 BOB = User("bob")
@@ -87,6 +88,47 @@ def test_times_that_do_not_exist_are_refused(spec: Any) -> None:
         ask({**stored_before, "metadata": {**stored_before["metadata"], "labels": {}}}, stored_before)
         == Review()
     )
+
+
+BOTH_MISSING = {"spec": {"executionEngine": ENGINE, "exclusive": True, "hardware": {"gpuCount": 0}}}
+
+
+def test_jobs_that_cannot_be_created_are_refused_by_field() -> None:
+    found = ask(schedule(jobTemplate=BOTH_MISSING))
+    assert [problem.field for problem in found.problems] == ["spec.jobTemplate.spec.hardware.gpuCount"]
+    assert not found.transient
+    no_cluster = {"spec": {"executionEngine": ENGINE, "exclusive": True}}
+    (refused,) = ask(schedule(jobTemplate=no_cluster)).problems
+    assert (refused.field, refused.rule) == ("spec.jobTemplate.spec.cluster", "exclusive-cluster")
+    one_of_two = schedule(jobTemplate=no_cluster, matrix={"cluster": ["a", "B_"], "params": ["no map"]})
+    assert {problem.field for problem in ask(one_of_two).problems} == {"spec.jobTemplate.spec.params"}
+    varied = schedule(jobTemplate=no_cluster, matrix={"exclusive": [False, True]})
+    assert [problem.rule for problem in ask(varied).problems] == ["exclusive-cluster"]
+    assert ask(schedule(jobTemplate=no_cluster, matrix={"exclusive": [False]})).problems == ()
+
+
+def test_a_schedule_that_was_stored_before_can_be_paused() -> None:
+    before = of(ANN, jobTemplate=BOTH_MISSING)
+    assert ask(of(ANN, jobTemplate=BOTH_MISSING, suspend={}), before) == Review()
+    assert ask(of(ANN, jobTemplate=BOTH_MISSING, timeZone="Asia/Tokyo"), before).problems
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"params.model": "z"}, None),
+        ({"hardware": {"gpuType": "a100", "gpuCount": 0}}, "spec.jobTemplate.spec.hardware.gpuCount"),
+        ({"executionEngine": None}, "spec.jobTemplate.spec.executionEngine"),
+        ({"clusterr": "a"}, "spec.jobTemplate.spec.clusterr"),
+    ],
+)
+def test_a_trigger_is_checked_as_the_schedule_is(changes: Any, field: str | None) -> None:
+    triggered = of(ANN)
+    triggered["metadata"]["annotations"][TRIGGER_ANNOTATION] = Trigger("t1", changes).text()
+    fields = [problem.field for problem in ask(triggered, of(ANN)).problems]
+    assert fields == ([field] if field else [])
+    later = {**triggered, "metadata": {**triggered["metadata"], "labels": {"team": "perf"}}}
+    assert ask(later, triggered) == Review(), "it is checked when it is set"
 
 
 def test_a_schedule_on_its_way_out_is_let_through() -> None:
