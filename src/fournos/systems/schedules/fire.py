@@ -24,6 +24,8 @@ from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.engine.runtime.decision import Decision
 from fournos.engine.runtime.steps import Delete, Patch, Step
 from fournos.systems.schedules import names
+from fournos.systems.schedules.author import lost_right
+from fournos.systems.schedules.author_rights import rights_to_end
 from fournos.systems.schedules.children import count
 from fournos.systems.schedules.context import Context, phase, running, time_of
 from fournos.systems.schedules.due import Due, Plan, due
@@ -75,9 +77,13 @@ def _take_up(ctx: Context, verdict: Due, time: datetime, jobs: Sequence[Obj]) ->
     if _ran_before(ctx, measures):
         return _skipped(ctx, verdict, time, MissedReason.UNCHANGED)
     steps = (*_stops(behind), *_trimmed(ctx, jobs))
-    if steps and not ctx.up_to_date():
-        # An old view takes the jobs of this very time for older ones.
-        return Decision(retry=True)
+    if steps:
+        lost = lost_right(ctx, rights_to_end(ctx.obj))
+        if lost:
+            return ctx.decision(ctx.suspension(lost))
+        if lost is None or not ctx.up_to_date():
+            # An old view takes the jobs of this very time for older ones.
+            return Decision(retry=True)
     draft.add_missed(verdict.missed, time).times(lastStartTime=time)
     if measures.unknown:
         text = f"The fire of {names.stamp(time)} is not compared with the last one: {measures.unknown}"
