@@ -114,13 +114,13 @@ def test_whatever_is_asked_is_asked_in_as_many_rounds_as_a_pass_has() -> None:
         "spec": {"tasks": [{"name": "run", "taskSpec": {"steps": [{"image": image}]}}]},
     }
     answers: dict[Any, Answer] = {STOP.question(ANN, NS): Present(True), ALL: Present((job("Running"),))}
+    given = schedule(annotations={AUTHOR_ANNOTATION: stored(ANN)}, **uses)
+    given["metadata"] |= {"uid": "uid-1", "generation": 1, "resourceVersion": "9"}
+    given["status"] = RAN
+    observed = Observed(given, FournosScheduleSpec.model_validate(given["spec"]), "", (job("Running"),))
     known: dict[Any, Answer] = {}
     rounds = 0
     while True:
-        given = schedule(annotations={AUTHOR_ANNOTATION: stored(ANN)}, **uses)
-        given["metadata"] |= {"uid": "uid-1", "generation": 1, "resourceVersion": "9"}
-        given["status"] = RAN
-        observed = Observed(given, FournosScheduleSpec.model_validate(given["spec"]), "", (job("Running"),))
         found = attempt(decide, observed, Facts(known), NOW, settings=SETTINGS)
         if not isinstance(found, NeededFacts):
             break
