@@ -133,6 +133,22 @@ def test_each_option_is_a_field(file: str) -> None:
     }
 
 
+def test_git_ref_names_the_fields_of_the_commit(file: str) -> None:
+    options = (
+        "--skip-unchanged",
+        "gitref",
+        "--unchanged-field",
+        "spec.params.sha",
+        "--unchanged-field",
+        "env.SHA",
+    )
+    api = Api()
+    result = Program(api)("schedule", "create", "nightly", "-f", file, *NIGHTLY, *options)
+    assert result.exit_code == 0, result.stderr
+    ((_, body),) = api.writes
+    assert body["spec"]["skipUnchanged"] == {"of": "GitRef", "fields": ["params.sha", "env.SHA"]}
+
+
 @pytest.mark.parametrize(
     ("options", "says", "fix"),
     [

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
@@ -60,10 +61,12 @@ def _params(schedule: Obj) -> object:
 
 def _commits(specs: Iterable[Mapping[str, Any]], fields: Iterable[str]) -> Measured:
     """Takes whole commit hashes only: the same branch, or the same tag, may be another commit now."""
-    commits = [[_field(spec, path) for path in fields] for spec in specs]
-    for commit, path in ((commit, path) for row in commits for commit, path in zip(row, fields, strict=True)):
+    commits: list[str] = []
+    for spec, path in product(specs, fields):
+        commit = _field(spec, path)
         if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
             return Measured(unknown=f"{path} is no whole commit hash")
+        commits.append(commit)
     return _of(commits)
 
 
@@ -89,12 +92,16 @@ def _images(ctx: Context, specs: list[dict[str, Any]]) -> Measured | None:
         pipeline = pipelines[name]
         if not isinstance(pipeline, Present):
             return Measured(unknown=f"Pipeline {name} cannot be read")
-        params = {param: param_value(value) for param, value in (spec.get("params") or {}).items()}
         try:
-            images.append(digests(pipeline.value, params, tasks, streams))
+            images.append(digests(pipeline.value, _values(spec.get("params")), tasks, streams))
         except UnknownImageError as error:
             return Measured(unknown=f"Pipeline {name}: {error}")
     return _of([specs, images])
+
+
+def _values(params: object) -> dict[str, Any]:
+    """Returns the parameters of a job; none if they are no map, as the API server refuses such a job."""
+    return {name: param_value(value) for name, value in params.items()} if isinstance(params, dict) else {}
 
 
 def _listed(answer: Answer) -> tuple[Obj, ...]:

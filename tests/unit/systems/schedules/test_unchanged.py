@@ -178,5 +178,10 @@ def test_an_image_without_a_digest_is_not_compared(unknown: Any) -> None:
     assert missed(None, here, **images()) is None
 
 
+def test_a_job_that_the_api_server_refuses_is_compared_all_the_same() -> None:
+    spec = {**images(), "matrix": {"params": ["no map"]}}
+    assert digest(answers(pipeline(embedded())), **spec) is not None
+
+
 def test_while_nothing_can_be_read_a_time_waits() -> None:
     assert look(answers=answers(Unknown("etcd")), **images()) == Decision(retry=True)
