@@ -48,18 +48,18 @@ DELETE: Final = AuthorRight("delete", FOURNOS_JOB, field="spec.historyLimits")
 
 def rights_to_create(schedule: Obj) -> tuple[AuthorRight, ...]:
     """Returns what creating the jobs takes, at a time and by hand."""
-    labels = _map(_map(_map(schedule.get("spec"), "jobTemplate"), "metadata"), "labels")
+    labels = _map(_map(_map(_map(schedule, "spec"), "jobTemplate"), "metadata"), "labels")
     return (CREATE, LOCK_PRIORITY) if labels.get(PRIORITY_LABEL) == LOCK_HELD_CLASS else (CREATE,)
 
 
 def rights_to_end(schedule: Obj) -> tuple[AuthorRight, ...]:
     """Returns what stopping and deleting the jobs of earlier fires takes."""
-    spec = schedule.get("spec") or {}
+    spec = _map(schedule, "spec")
     stops = spec.get("concurrencyPolicy") == ConcurrencyPolicy.REPLACE
     return (*((STOP,) if stops else ()), *((DELETE,) if spec.get("historyLimits") else ()))
 
 
-def _map(obj: Any, field: str) -> Mapping[str, Any]:
+def _map(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:
     """Returns a field of an object that no schema has checked yet."""
-    value = obj.get(field) if isinstance(obj, Mapping) else None
+    value = obj.get(field)
     return value if isinstance(value, Mapping) else {}

@@ -67,6 +67,7 @@ def test_an_author_cannot_be_forged() -> None:
 
 def test_who_may_not_create_jobs_gets_no_schedule() -> None:
     (refused,) = ask(schedule(), may=False).problems
+    assert (refused.field, refused.rule) == ("spec", "author")
     assert refused.message == f"ann may not create FournosJobs in namespace {NS}, so no schedule"
     (refused,) = ask(of(ANN, timeZone="Asia/Tokyo"), of(ANN), user=BOB, may=False).problems
     assert "bob may not" in refused.message
@@ -108,7 +109,9 @@ def test_who_triggers_needs_what_creating_the_jobs_takes() -> None:
     assert ask(triggered, of(ANN, **uses), user=BOB, also=[LOCK_PRIORITY]) == Review()
 
 
-@pytest.mark.parametrize("template", [None, "text", {"metadata": []}, {"metadata": {"labels": ["a"]}}])
+@pytest.mark.parametrize(
+    "template", [None, "text", {"metadata": "text"}, {"metadata": []}, {"metadata": {"labels": ["a"]}}]
+)
 def test_rights_of_what_no_schema_has_checked(template: Any) -> None:
     assert rights_to_create({"spec": {"jobTemplate": template}}) == (CREATE,)
 
@@ -150,7 +153,7 @@ BOTH_MISSING = {"spec": {"executionEngine": ENGINE, "exclusive": True, "hardware
 def test_jobs_that_cannot_be_created_are_refused_by_field() -> None:
     found = ask(schedule(jobTemplate=BOTH_MISSING))
     assert [problem.field for problem in found.problems] == ["spec.jobTemplate.spec.hardware.gpuCount"]
-    assert not found.transient
+    assert found.problems[0].message == "write at least 1" and not found.transient
     no_cluster = {"spec": {"executionEngine": ENGINE, "exclusive": True}}
     (refused,) = ask(schedule(jobTemplate=no_cluster)).problems
     assert (refused.field, refused.rule) == ("spec.jobTemplate.spec.cluster", "exclusive-cluster")

@@ -216,7 +216,7 @@ def test_an_author_who_has_lost_the_right_suspends_the_schedule() -> None:
 
 def test_a_lost_right_to_a_priority_suspends_the_schedule() -> None:
     use = LOCK_PRIORITY.question(ANN, NS)
-    assert use.namespace == "", "the class has no namespace"
+    assert (use.namespace, use.name) == ("", "fournos-lock-held"), "the class has no namespace"
     allowed = {MAY: Present(True), use: Present(True)}
     assert isinstance(look(CLAIMED, author=ANN, answers=allowed, jobTemplate=LOCK_TEMPLATE).steps[0], Create)
     (step,) = look(

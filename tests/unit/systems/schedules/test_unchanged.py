@@ -38,6 +38,22 @@ def missed(before: str | None, answers: Any = None, *, outcome: str = "Succeeded
     return wrote(look({**RAN, "lastFire": last}, answers=answers, **spec)).get("missed", {}).get("reason")
 
 
+# --- params --------------------------------------------------------------------------------------------
+
+
+def test_params_and_matrix_count_as_they_are_written() -> None:
+    written = {
+        "jobTemplate": template(params={"a": "1", "b": "{{date}}"}, priority="low"),
+        "matrix": {"params.c": ["x"]},
+        "skipUnchanged": {"of": "Params"},
+    }
+    before = digest(**written)
+    in_another_order = template(params={"b": "{{date}}", "a": "1"}, priority="high")
+    assert missed(before, **{**written, "jobTemplate": in_another_order}) == "Unchanged"
+    assert missed(before, **{**written, "jobTemplate": template(params={"a": "2", "b": "{{date}}"})}) is None
+    assert missed(before, **{**written, "matrix": {"params.c": ["y"]}}) is None
+
+
 # --- commits -------------------------------------------------------------------------------------------
 
 
@@ -65,6 +81,8 @@ def test_a_commit_may_be_in_any_field_and_in_each_job_of_a_matrix() -> None:
     assert missed(before, **both) == "Unchanged"
     one = {"skipUnchanged": skip, "matrix": {"executionEngine.forge": [{"ref": OLD}, {"ref": OLD}]}}
     assert missed(before, **one) is None
+    flat = {"skipUnchanged": skip, "matrix": {"executionEngine.forge": ["text"]}}
+    assert digest(**flat) is None
     branch = {"skipUnchanged": skip, "matrix": {"executionEngine.forge": [{"ref": OLD}, {"ref": "main"}]}}
     assert digest(**branch) is None
 
@@ -139,8 +157,9 @@ def test_a_task_of_the_namespace_is_read_with_the_parameters_that_it_gets() -> N
     here = answers(made, tasks=(template_,))
     before = digest(here, **images())
     assert before is not None and missed(before, here, **images()) == "Unchanged"
-    by_param = images(image=f"engine@{TWO}")
-    assert digest(here, **by_param) not in (None, before)
+    tagged = answers(pipeline(used, params=[{"name": "image", "default": "engine:v1"}]), tasks=(template_,))
+    assert digest(tagged, **images()) is None
+    assert digest(tagged, **images(image=f"engine@{TWO}")) is not None, "the job's parameter comes first"
     around = answers(pipeline(embedded('$(params["image"])'), params=made["spec"]["params"]))
     assert digest(around, **images()) is not None, "an embedded task has the Pipeline's parameters"
 
