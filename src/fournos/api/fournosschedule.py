@@ -29,6 +29,7 @@ TimeOfDay = Annotated[
     str, WithJsonSchema({"type": "string", "maxLength": 5, "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"})
 ]
 Text = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 4096})]
+FieldPath = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 256})]
 Axis = Annotated[
     list[Any],
     WithJsonSchema(
@@ -51,6 +52,8 @@ class ConcurrencyPolicy(StrEnum):
 
 class UnchangedOf(StrEnum):
     PARAMS = "Params"
+    IMAGE_DIGESTS = "ImageDigests"
+    GIT_REF = "GitRef"
 
 
 class FireOutcome(StrEnum):
@@ -111,7 +114,18 @@ class Suspension(Model):
 class SkipUnchanged(Model):
     """Which runs would measure the same again."""
 
-    of: UnchangedOf = Field(description="Params: params and matrix, as they are written in the schedule.")
+    of: UnchangedOf = Field(
+        description="Params: params and matrix, as they are written in the schedule. ImageDigests: the jobs, "
+        "as they are written, and the digests of the images of their Pipelines. GitRef: the commits in "
+        "`fields`. A time whose images or commits are not known is not skipped."
+    )
+    fields: tuple[FieldPath, ...] = described(
+        "With GitRef: fields of the job's spec by path, such as params.revision, that hold a whole commit "
+        "hash; a branch or a tag may name another commit each time.",
+        (),
+        maxItems=8,
+        list_type="atomic",
+    )
 
 
 class HistoryLimits(Model):

@@ -27,7 +27,7 @@ from fournos.client.submission import axis
 from fournos.engine.api.durations import parse_duration
 from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import place, with_owner
-from fournos.insight.schedule_manifests import jobs_of_fire, schedule_manifest
+from fournos.insight.schedule_manifests import job_path, jobs_of_fire, schedule_manifest
 from fournos.insight.schedule_preview import clock_text
 from fournos.insight.schedules import next_times
 from fournos.insight.values import count, name_of
@@ -73,6 +73,14 @@ UnchangedOption = Annotated[
         help="Skip a time if the last fire had the same, and succeeded.",
     ),
 ]
+UnchangedFieldOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--unchanged-field",
+        metavar="PATH",
+        help="With --skip-unchanged GitRef: field that holds the commit, such as params.revision.",
+    ),
+]
 DeadlineOption = Annotated[
     str | None,
     typer.Option("--deadline", metavar="TIME", help="How late jobs may be created, such as 30m."),
@@ -105,6 +113,7 @@ async def create(
     owner: OwnerOption = None,
     concurrency: ConcurrencyOption = None,
     skip_unchanged: UnchangedOption = None,
+    unchanged_fields: UnchangedFieldOption = None,
     deadline: DeadlineOption = None,
     jitter: JitterOption = None,
     exclude: ExcludeOption = None,
@@ -123,7 +132,7 @@ async def create(
     job = _job(file, assignments=assignments or (), texts=texts or (), owner=owner)
     fields = {
         "concurrencyPolicy": concurrency and concurrency.value,
-        "skipUnchanged": skip_unchanged and {"of": skip_unchanged.value},
+        "skipUnchanged": _skip_unchanged(skip_unchanged, unchanged_fields or ()),
         "startingDeadlineSeconds": deadline and _seconds(deadline, "--deadline"),
         "jitterSeconds": jitter and _seconds(jitter, "--jitter"),
         "exclusions": exclude and _exclusions(exclude),
@@ -165,6 +174,16 @@ def _job(file: str, *, assignments: Sequence[str], texts: Sequence[str], owner: 
     for assignment in texts:
         put(job, assignment, text=True)
     return with_owner(job, owner)
+
+
+def _skip_unchanged(of: UnchangedOf | None, paths: Sequence[str]) -> dict[str, Any] | None:
+    """Returns spec.skipUnchanged.  Raises Fail for fields that nothing compares."""
+    if of is None and paths:
+        raise Fail(
+            "--unchanged-field says nothing without --skip-unchanged", fix="add --skip-unchanged GitRef"
+        )
+    fields = {"fields": [job_path(path) for path in paths]} if paths else {}
+    return {"of": of.value, **fields} if of else None
 
 
 def _seconds(text: str, option: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,11 +15,12 @@ from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError, ManifestError
-from fournos.insight.manifests import check, documents, field_path
+from fournos.insight.manifests import documents, field_path
 from fournos.systems.schedules.children import Fire, changed, children
 from fournos.systems.schedules.dialect import DIALECT, cron, zone
 from fournos.systems.schedules.plan import problem
 from fournos.systems.schedules.rules import check_manifest
+from fournos.systems.schedules.template import job_violations
 
 _EXAMPLE: Final = {"uid": "00000000-0000-0000-0000-000000000000", "namespace": "default"}
 """What the API server and the caller fill in, for a check of the jobs."""
@@ -98,7 +99,7 @@ def accepted(manifest: Mapping[str, Any], source: str) -> None:
     if not broken:
         model = FournosScheduleSpec.model_validate(spec)
         text = problem(model)
-        broken = [Violation("spec", text, "schedule")] if text else _job_violations(jobs_of_fire(manifest))
+        broken = [Violation("spec", text, "schedule")] if text else job_violations(jobs_of_fire(manifest))
     if broken:
         raise _refused(source, broken)
 
@@ -133,7 +134,7 @@ def _zone_fix(text: str) -> str:
 
 def check_jobs(manifest: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> None:
     """Checks the jobs of a fire with changed fields.  Raises ManifestError."""
-    if broken := _job_violations(jobs_of_fire(manifest, changes)):
+    if broken := job_violations(jobs_of_fire(manifest, changes)):
         raise _refused(source, broken)
 
 
@@ -142,18 +143,6 @@ def jobs_of_fire(manifest: Mapping[str, Any], changes: Mapping[str, Any] = Mappi
     schedule = {**manifest, "metadata": {**_EXAMPLE, **manifest["metadata"]}}
     spec = FournosScheduleSpec.model_validate(manifest["spec"])
     return children(*changed(schedule, spec, changes), Fire(_EXAMPLE_TIME, zone(spec.time_zone), None))
-
-
-def _job_violations(jobs: Iterable[Obj]) -> list[Violation]:
-    """Returns what the API server would refuse of the jobs, each once, by the field of the schedule."""
-    broken = {
-        (violation.field, violation.message): Violation(
-            f"spec.jobTemplate.{violation.field}", violation.message, violation.rule
-        )
-        for job in jobs
-        for violation in check(dict(job))
-    }
-    return list(broken.values())
 
 
 def _refused(source: str, broken: Sequence[Violation]) -> ManifestError:

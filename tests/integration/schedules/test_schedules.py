@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.integration.conftest import Server
 from tests.integration.jobs.operator import Operator
 from tests.integration.stage import Stage
 from tests.integration.webhook.conftest import address_for
-from tests.unit.systems.schedules.actors import schedule
+from tests.unit.systems.schedules.actors import ENGINE, LOCK_TEMPLATE, schedule
 from tests.unit.systems.schedules.cases import CREATIONS
 from tests.waiting import free_port
 
@@ -150,6 +150,14 @@ async def test_the_right_of_the_author(server: Server, stage: ScheduleStage, kub
 
     stored = await stage.until(created, "a user with both rights creates no schedule")
     assert '"name": "ann"' in stored["metadata"]["annotations"][AUTHOR_ANNOTATION]
+    locked = here(schedule(name="locked", jobTemplate=LOCK_TEMPLATE), stage.namespace)
+    status, answer = await server("POST", path(stage.namespace), locked, headers=ann, dryRun="All")
+    assert status == 422 and "ann may not use WorkloadPriorityClass fournos-lock-held" in answer["message"]
+    no_cluster = {"spec": {"executionEngine": ENGINE, "exclusive": True}}
+    wrong = here(schedule(name="wrong", jobTemplate=no_cluster), stage.namespace)
+    status, answer = await server("POST", path(stage.namespace), wrong, headers=ann, dryRun="All")
+    assert status == 422
+    assert [cause["field"] for cause in answer["details"]["causes"]] == ["spec.jobTemplate.spec.cluster"]
     await trigger(stage, "with-right")
     await stage.until(stage.jobs, "no job for an author who has the right")
     (job,) = await stage.jobs()
@@ -167,15 +175,42 @@ async def test_the_right_of_the_author(server: Server, stage: ScheduleStage, kub
     assert len(await stage.jobs()) == 1
 
 
+async def test_the_rights_to_stop_and_to_delete(
+    server: Server, stage: ScheduleStage, kubeconfig: Path
+) -> None:
+    port = free_port()
+    url = f"https://{address_for(kubeconfig)}:{port}"
+    await stage.launch(WEBHOOK_URL=url, WEBHOOK_PORT=str(port), SCHEDULES_AUTHORS_REQUIRED="true")
+    await _grant(server, stage.namespace, "schedules", "fournosschedules")
+    await _grant(server, stage.namespace, "jobs", "fournosjobs", verbs=("create",))
+    ann = {"Impersonate-User": "ann"}
+    made = here(schedule(), stage.namespace)
+
+    async def stored() -> bool:
+        status, answer = await server("POST", path(stage.namespace), made, headers=ann, dryRun="All")
+        return status == 201 and AUTHOR_ANNOTATION in answer["metadata"].get("annotations", {})
+
+    await stage.until(stored, "a user who may create jobs creates no schedule")
+    for spec, verb in (
+        ({"concurrencyPolicy": "Replace"}, "patch"),
+        ({"historyLimits": {"failed": 1}}, "delete"),
+    ):
+        ending = here(schedule(**spec), stage.namespace)
+        status, answer = await server("POST", path(stage.namespace), ending, headers=ann, dryRun="All")
+        assert status == 422 and f"ann may not {verb} FournosJobs" in answer["message"]
+
+
 async def trigger(stage: ScheduleStage, name: str) -> None:
     """A fire by hand, of an administrator, who does not become the author; it saves the wait for a minute."""
     change = {"metadata": {"annotations": {TRIGGER_ANNOTATION: Trigger(name).text()}}}
     await stage.patch(FOURNOS_SCHEDULE, "nightly", change)
 
 
-async def _grant(server: Server, namespace: str, name: str, resource: str) -> None:
-    """Lets ann do everything with one resource."""
-    rule = {"apiGroups": ["fournos.dev"], "resources": [resource], "verbs": ["*"]}
+async def _grant(
+    server: Server, namespace: str, name: str, resource: str, *, verbs: Sequence[str] = ("*",)
+) -> None:
+    """Lets ann do this with one resource."""
+    rule = {"apiGroups": ["fournos.dev"], "resources": [resource], "verbs": list(verbs)}
     role = {"kind": "Role", "apiGroup": "rbac.authorization.k8s.io", "name": name}
     subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "ann"}
     bodies = {

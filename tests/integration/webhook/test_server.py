@@ -14,7 +14,7 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.kinds import CONFIG_MAP, MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.runtime.decision import Facts, LiveGet, MayCreate, Present, Unknown
+from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, UserAccess
 from fournos.engine.runtime.webhook.accepted_paths import segment_of, segments_in
 from fournos.engine.runtime.webhook.certificates import Terms, make_pair
 from fournos.engine.runtime.webhook.registration import Service, configurations
@@ -229,7 +229,7 @@ async def test_rights_are_those_of_the_user_who_asks(
     """An impersonated user who may make ConfigMaps and not Secrets."""
 
     def entitled(request: Request, facts: Facts) -> Review:
-        if facts.require(MayCreate(request.user, SECRET, request.key.namespace)) == Present(True):
+        if facts.require(UserAccess(request.user, "create", SECRET, request.key.namespace)) == Present(True):
             return Review()
         return Review((Violation("data", f"{request.user.name} may not create secrets", "rights"),))
 

@@ -133,6 +133,22 @@ def test_each_option_is_a_field(file: str) -> None:
     }
 
 
+def test_git_ref_names_the_fields_of_the_commit(file: str) -> None:
+    options = (
+        "--skip-unchanged",
+        "gitref",
+        "--unchanged-field",
+        "spec.params.sha",
+        "--unchanged-field",
+        "env.SHA",
+    )
+    api = Api()
+    result = Program(api)("schedule", "create", "nightly", "-f", file, *NIGHTLY, *options)
+    assert result.exit_code == 0, result.stderr
+    ((_, body),) = api.writes
+    assert body["spec"]["skipUnchanged"] == {"of": "GitRef", "fields": ["params.sha", "env.SHA"]}
+
+
 @pytest.mark.parametrize(
     ("options", "says", "fix"),
     [
@@ -155,6 +171,13 @@ def test_each_option_is_a_field(file: str) -> None:
             ("--axis", "params.a=1,2,3,4,5,6,7,8,9", "--axis", "params.b=1,2,3,4,5,6,7,8,9"),
             "81 combinations: write 1 to 64",
             "correct",
+        ),
+        (("--skip-unchanged", "gitref"), "spec.skipUnchanged.fields: with of: GitRef name", "correct"),
+        (("--unchanged-field", "params.sha"), "without --skip-unchanged", "add --skip-unchanged GitRef"),
+        (
+            ("--skip-unchanged", "gitref", "--unchanged-field", "metadata.labels.sha"),
+            "is no field of a job's spec",
+            "params.model",
         ),
         (("--deadline", "soon"), "--deadline: 'soon' is not a duration", "--deadline 30m"),
         (("--exclude", "christmas"), "'christmas' is neither a day nor a part", "--exclude 2026-12-24"),

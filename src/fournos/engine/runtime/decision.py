@@ -82,15 +82,19 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class MayCreate:
-    """Whether the user may create objects of this type in the namespace, by a SubjectAccessReview.
+class UserAccess:
+    """Whether the user may do this with objects of a type, by a SubjectAccessReview.
 
     Answer value: bool.
     """
 
     user: User
+    verb: str
     resource: Resource
-    namespace: str
+    namespace: str = ""
+    """"": of a type without namespaces."""
+    name: str = ""
+    """"": of any name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class UnknownFields:
     """The object, as JSON."""
 
 
-Question: TypeAlias = LiveGet | LiveList | SecretShape | LogTail | MayCreate | UnknownFields
+Question: TypeAlias = LiveGet | LiveList | SecretShape | LogTail | UserAccess | UnknownFields
 
 # --- answers: three-valued -------------------------------------------------------------------------
 

@@ -28,7 +28,6 @@ from fournos.engine.runtime.decision import (
     LiveGet,
     LiveList,
     LogTail,
-    MayCreate,
     NeededFacts,
     Present,
     Question,
@@ -36,6 +35,7 @@ from fournos.engine.runtime.decision import (
     SecretShape,
     Unknown,
     UnknownFields,
+    UserAccess,
     attempt,
 )
 from fournos.engine.runtime.redact import BEYOND, redact
@@ -95,8 +95,8 @@ async def _one(api: Api, question: Question) -> Answer:
                 return Present(_shape(await api.get(SECRET, question.key)))
             case LogTail():
                 return await _tail(api, question)
-            case MayCreate():
-                return await _may_create(api, question)
+            case UserAccess():
+                return await _user_access(api, question)
             case UnknownFields():
                 return await _unknown_fields(api, question)
     except NotFoundError:
@@ -109,14 +109,15 @@ async def _one(api: Api, question: Question) -> Answer:
         return Unknown(f"{type(error).__name__}: {error.message}")
 
 
-async def _may_create(api: Api, question: MayCreate) -> Answer:
+async def _user_access(api: Api, question: UserAccess) -> Answer:
     resource = question.resource
     attributes = {
-        "verb": "create",
+        "verb": question.verb,
         "group": resource.group,
         "version": resource.version,
         "resource": resource.plural,
         "namespace": question.namespace,
+        **({"name": question.name} if question.name else {}),
     }
     review = await api.create(
         SUBJECT_ACCESS_REVIEW, access_review(question.user, resourceAttributes=attributes)

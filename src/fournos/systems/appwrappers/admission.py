@@ -16,7 +16,7 @@ from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.ensure import MAX_EXECUTION_LABEL, max_execution_seconds
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
-from fournos.engine.runtime.decision import Facts, MayCreate, Present, Unknown
+from fournos.engine.runtime.decision import Facts, Present, Unknown, UserAccess
 from fournos.engine.runtime.webhook.types import Request, Review
 from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.annotations import is_number, shortened, unusable
@@ -58,7 +58,7 @@ def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> R
     return Review(warnings=tuple(warnings(request.new, facts, settings)))
 
 
-def _refused(request: Request, facts: Facts, questions: Iterable[MayCreate]) -> Review | None:
+def _refused(request: Request, facts: Facts, questions: Iterable[UserAccess]) -> Review | None:
     """Returns the refusal if the user may not create every wrapped resource; None if the user may.
 
     Without this check the operator would create the resources with its own rights.
@@ -81,14 +81,14 @@ def _forbidden(text: str) -> Violation:
     return Violation("spec.components", text, "user-rights")
 
 
-def _creations(request: Request) -> Iterator[MayCreate]:
+def _creations(request: Request) -> Iterator[UserAccess]:
     for component in request.new["spec"]["components"]:
         template, namespace = component["template"], request.key.namespace
         resource = resource_of(template)
-        yield MayCreate(request.user, resource, namespace)
+        yield UserAccess(request.user, "create", resource, namespace)
         # Its policy would ask for the rights of the operator of AppWrappers, which makes it.
         if (resource.group, resource.kind) == (MINICLUSTER.group, MINICLUSTER.kind) and _reaches(template):
-            yield MayCreate(request.user, POD, namespace)
+            yield UserAccess(request.user, "create", POD, namespace)
 
 
 def _reaches(minicluster: Obj) -> bool:

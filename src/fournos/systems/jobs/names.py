@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from fournos.api.kinds import RESOLVE_IMAGE_ANNOTATION as RESOLVE_IMAGE_ANNOTATION
 from fournos.api.slots import CLUSTER_NODE_LABEL as CLUSTER_NODE_LABEL
 from fournos.api.slots import SLOT_RESOURCE as SLOT_RESOURCE
 from fournos.api.slots import SLOTS_PER_CLUSTER as SLOTS_PER_CLUSTER
@@ -18,7 +19,6 @@ ATTEMPT_LABEL = "fournos.dev/attempt"
 EXCLUSIVE_CLUSTER_LABEL = "fournos.dev/exclusive-cluster"
 VAULT_ENTRY_LABEL = "fournos.dev/vault-entry"
 CLUSTER_ANNOTATION = "fournos.dev/cluster"
-RESOLVE_IMAGE_ANNOTATION = "fournos.dev/resolve-image"
 ENV_ANNOTATION = "fournos.dev/env"
 """Annotation of a Pipeline: with the value `steps`, all steps have the variables of `spec.env`."""
 FINGERPRINT_ANNOTATION = "fournos.dev/fingerprint"

@@ -1,19 +1,21 @@
 """For whom a schedule creates jobs: the person or account that last changed what it does.
 
-The mutating webhook reviews that right when a schedule is created or changed, and stores the author in an
-annotation that every write through it sets anew, so that nobody else can.
+The mutating webhook reviews the author's rights when a schedule is created or changed, and stores the author
+in an annotation that every write through it sets anew, so that nobody else can.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.rules import Violation
-from fournos.engine.kube.resource import Obj
-from fournos.engine.runtime.decision import Facts, MayCreate, Present, Unknown, User
+from fournos.engine.kube.resource import Obj, key_of
+from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, User
 from fournos.engine.runtime.webhook.types import Request, Review
+from fournos.systems.schedules.author_rights import AuthorRight, rights_to_create, rights_to_end
+from fournos.systems.schedules.context import Context
 from fournos.systems.schedules.names import AUTHOR_ANNOTATION
 from fournos.systems.schedules.trigger import trigger_text
 
@@ -50,27 +52,53 @@ def stored(user: User) -> str:
 
 
 def review(request: Request, facts: Facts) -> Review:
-    """Refuses a schedule whose user may not create FournosJobs there, and stores the user as its author."""
-    before = None
-    if request.old is not None and _work(request.old) == _work(request.new):
+    """Refuses a schedule that uses rights which its user does not have, and stores the user as its author."""
+    before, rights = None, rights_to_create(request.new)
+    if request.old is not None and work(request.old) == work(request.new):
         before = _annotation(request.old)
         if before is not None and trigger_text(request.old) == trigger_text(request.new):
             return _with_author(request, before)
-    answer = facts.require(MayCreate(request.user, FOURNOS_JOB, request.key.namespace))
-    if isinstance(answer, Present) and answer.value:
-        # Who triggers a schedule does not become its author.
-        return _with_author(request, before or stored(request.user))
-    if isinstance(answer, Unknown):
-        who = request.user.name
-        text = f"whether {who} may create FournosJobs could not be learnt, try again: {answer.reason}"
-        return Review((Violation("spec", text, "author"),), transient=True)
-    text = (
-        f"{request.user.name} may not create FournosJobs in namespace {request.key.namespace}, so no schedule"
-    )
-    return Review((Violation("spec", text, "author"),))
+    if before is None:
+        rights += rights_to_end(request.new)  # a trigger creates jobs and ends none
+    user, namespace = request.user, request.key.namespace
+    answers = facts.require_all([right.question(user, namespace) for right in rights])
+    for right, answer in zip(rights, answers, strict=True):
+        if isinstance(answer, Unknown):
+            text = f"whether {user.name} may {right} could not be learnt, try again: {answer.reason}"
+            return Review((Violation("spec", text, "author"),), transient=True)
+        if not (isinstance(answer, Present) and answer.value):
+            where = f" in namespace {namespace}" if right.resource.namespaced else ""
+            what = f" with {right.field}" if right.field else ""
+            text = f"{user.name} may not {right}{where}, so no schedule{what}"
+            return Review((Violation("spec", text, "author"),))
+    # Who triggers a schedule does not become its author.
+    return _with_author(request, before or stored(user))
 
 
-def _work(schedule: Obj) -> dict[str, Any]:
+def lost_right(ctx: Context, rights: Sequence[AuthorRight]) -> str | None:
+    """Returns why the author may not have this done any more; "": allowed; None: not known now.
+
+    The review is of every fire: a schedule must be no way around a right that its author has lost.
+    """
+    author = author_of(ctx.obj)
+    if author is None:
+        if not ctx.settings.authors_required:
+            return ""
+        return "no author is stored: change the schedule while the operator's webhook is served"
+    questions = [right.question(author, ctx.namespace) for right in rights]
+    # What is done next takes the schedule itself, read live: in the same round.
+    answers = ctx.facts.require_all((*questions, LiveGet(ctx.resource, key_of(ctx.obj))))
+    for right, answer in zip(rights, answers, strict=False):
+        if not isinstance(answer, Present):
+            return None
+        if not answer.value:
+            what = f" ({right.field})" if right.field else ""
+            return f"its author {author.name} may not {right} any more{what}"
+    return ""
+
+
+def work(schedule: Obj) -> dict[str, Any]:
+    """Returns what the schedule does: who changes it becomes its author."""
     return {name: value for name, value in (schedule.get("spec") or {}).items() if name != _PAUSE}
 
 

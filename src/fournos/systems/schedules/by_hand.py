@@ -8,9 +8,10 @@ from typing import Final
 from fournos.api.fournosschedule import MAX_ACTIVE, ActiveFire
 from fournos.engine.runtime.decision import Decision
 from fournos.systems.schedules import names
-from fournos.systems.schedules.children import changed, count, digest
+from fournos.systems.schedules.children import changed, count
 from fournos.systems.schedules.context import Context, time_of
 from fournos.systems.schedules.trigger import Trigger, trigger_text
+from fournos.systems.schedules.unchanged import Measured, measured
 
 _SECOND: Final = timedelta(seconds=1)
 
@@ -26,12 +27,14 @@ def fire_by_hand(ctx: Context, trigger: Trigger) -> Decision:
         draft.event("TriggerIgnored", text, warning=True)
         return ctx.decision()
     _, spec = changed(ctx.obj, ctx.spec, trigger.changes)
-    comparable = ctx.spec.skip_unchanged is not None and not trigger.changes
+    comparable = Measured() if trigger.changes else measured(ctx)
+    if comparable is None:
+        return Decision(retry=True)
     claim = ActiveFire(
         time=_unused_time(ctx),
         started_at=ctx.now,
         jobs=count(spec),
-        digest=digest(ctx.obj) if comparable else None,
+        digest=comparable.digest,
         trigger=trigger_text(ctx.obj),
     )
     draft.fires((*draft.active, claim))

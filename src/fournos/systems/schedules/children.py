@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -50,23 +49,23 @@ def count(spec: FournosScheduleSpec) -> int:
     return prod(map(len, spec.matrix.values()))
 
 
-def digest(schedule: Obj) -> str:
-    """Returns a digest of what skipUnchanged compares: params and matrix, as the schedule has them."""
-    spec = schedule["spec"]
-    params = (spec["jobTemplate"].get("spec") or {}).get("params")
-    return names.digest(json.dumps([params, spec.get("matrix")], sort_keys=True))
+def job_specs(schedule: Obj, spec: FournosScheduleSpec) -> list[dict[str, Any]]:
+    """Returns the specs of a fire's jobs, in the order of the matrix, with the placeholders of the time."""
+    specs: list[dict[str, Any]] = []
+    for values in product(*spec.matrix.values()):
+        job_spec = copy.deepcopy(dict(schedule["spec"]["jobTemplate"].get("spec") or {}))
+        for path, value in zip(spec.matrix, values, strict=True):
+            _assign(job_spec, path.split("."), value)
+        specs.append(job_spec)
+    return specs
 
 
 def children(schedule: Obj, spec: FournosScheduleSpec, fire: Fire) -> list[Obj]:
     """Returns the jobs of a fire, in the order of the matrix."""
     meta = schedule["metadata"]
     job_names = names.job_names(meta["name"], uid_of(schedule), fire.time, count(spec))
-    template = schedule["spec"]["jobTemplate"]
     jobs: list[Obj] = []
-    for name, values in zip(job_names, product(*spec.matrix.values()), strict=True):
-        job_spec = copy.deepcopy(dict(template.get("spec") or {}))
-        for path, value in zip(spec.matrix, values, strict=True):
-            _assign(job_spec, path.split("."), value)
+    for name, job_spec in zip(job_names, job_specs(schedule, spec), strict=True):
         _complete(job_spec, fire)
         jobs.append(
             {
@@ -136,10 +135,12 @@ def _complete(spec: dict[str, Any], fire: Fire) -> None:
         "{{time}}": format_time(fire.time),
         "{{date}}": fire.time.astimezone(fire.zone).strftime("%Y-%m-%d"),
     }
-    if spec.get("params"):
-        spec["params"] = {name: _filled(value, texts) for name, value in spec["params"].items()}
-    if fire.period is not None and not (spec.get("timeouts") or {}).get("pending"):
-        spec["timeouts"] = {**(spec.get("timeouts") or {}), "pending": format_duration(fire.period)}
+    params, timeouts = spec.get("params"), spec.get("timeouts") or {}
+    # What is no object came from a matrix or a trigger: the API server refuses such a job.
+    if isinstance(params, dict):
+        spec["params"] = {name: _filled(value, texts) for name, value in params.items()}
+    if fire.period is not None and isinstance(timeouts, dict) and not timeouts.get("pending"):
+        spec["timeouts"] = {**timeouts, "pending": format_duration(fire.period)}
 
 
 def _filled(value: Any, texts: Mapping[str, str]) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from fournos.api.fournosschedule import ActiveFire, FireOutcome
-from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj
-from fournos.engine.runtime.decision import Decision, MayCreate, Present, StepFailure
+from fournos.engine.runtime.decision import Decision, StepFailure
 from fournos.engine.runtime.steps import Create
-from fournos.systems.schedules.author import author_of
+from fournos.systems.schedules.author import lost_right
+from fournos.systems.schedules.author_rights import rights_to_create
 from fournos.systems.schedules.children import Fire, changed, children, count, creation
 from fournos.systems.schedules.context import Context
 from fournos.systems.schedules.dialect import times
@@ -23,7 +23,7 @@ def create(ctx: Context, plan: Plan, fire: ActiveFire) -> Decision:
     failure = ctx.facts.failure
     if failure is not None:
         return _refused(ctx, plan, fire, failure)
-    lost = _right_lost(ctx)
+    lost = lost_right(ctx, rights_to_create(ctx.obj))
     if lost is None:
         return Decision(retry=True)
     if lost:
@@ -60,22 +60,6 @@ def _refused(ctx: Context, plan: Plan, fire: ActiveFire, failure: StepFailure) -
     _put(ctx, fire.model_copy(update={"refused": tuple(sorted({*fire.refused, number}))}))
     ctx.draft.event("JobRefused", f"FournosJob {name} could not be created: {failure.message}", warning=True)
     return ctx.decision()
-
-
-def _right_lost(ctx: Context) -> str | None:
-    """Returns why the author may not create the jobs; "": allowed; None: not known now.
-
-    The review is of every fire: a schedule must be no way around a right that its author has lost.
-    """
-    author = author_of(ctx.obj)
-    if author is None:
-        if not ctx.settings.authors_required:
-            return ""
-        return "no author is stored: change the schedule while the operator's webhook is served"
-    answer = ctx.facts.require(MayCreate(author, FOURNOS_JOB, ctx.namespace))
-    if not isinstance(answer, Present):
-        return None
-    return "" if answer.value else f"its author {author.name} may not create FournosJobs any more"
 
 
 def _jobs(ctx: Context, plan: Plan, fire: ActiveFire) -> list[Obj]:

@@ -24,10 +24,13 @@ from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.engine.runtime.decision import Decision
 from fournos.engine.runtime.steps import Delete, Patch, Step
 from fournos.systems.schedules import names
-from fournos.systems.schedules.children import count, digest
+from fournos.systems.schedules.author import lost_right
+from fournos.systems.schedules.author_rights import rights_to_end
+from fournos.systems.schedules.children import count
 from fournos.systems.schedules.context import Context, phase, running, time_of
 from fournos.systems.schedules.due import Due, Plan, due
 from fournos.systems.schedules.plan import floor, suspended
+from fournos.systems.schedules.unchanged import Measured, measured
 
 _LOOK_AGAIN: Final = timedelta(days=1)
 """When to look again at a schedule whose next time is beyond what `due` looks at, behind excluded days."""
@@ -68,14 +71,24 @@ def _take_up(ctx: Context, verdict: Due, time: datetime, jobs: Sequence[Obj]) ->
         draft.overlapping(f"The fire of {names.stamp(time)} was skipped, because of {_named(behind)}")
         return _skipped(ctx, verdict, time, MissedReason.OVERLAP)
     draft.overlapping("")
-    if _unchanged(ctx):
+    measures = measured(ctx)
+    if measures is None:
+        return Decision(retry=True)
+    if _ran_before(ctx, measures):
         return _skipped(ctx, verdict, time, MissedReason.UNCHANGED)
     steps = (*_stops(behind), *_trimmed(ctx, jobs))
-    if steps and not ctx.up_to_date():
-        # An old view takes the jobs of this very time for older ones.
-        return Decision(retry=True)
+    if steps:
+        lost = lost_right(ctx, rights_to_end(ctx.obj))
+        if lost:
+            return ctx.decision(ctx.suspension(lost))
+        if lost is None or not ctx.up_to_date():
+            # An old view takes the jobs of this very time for older ones.
+            return Decision(retry=True)
     draft.add_missed(verdict.missed, time).times(lastStartTime=time)
-    claim = ActiveFire(time=time, started_at=ctx.now, jobs=count(ctx.spec), digest=_digest(ctx))
+    if measures.unknown:
+        text = f"The fire of {names.stamp(time)} is not compared with the last one: {measures.unknown}"
+        draft.event("NotComparable", text)
+    claim = ActiveFire(time=time, started_at=ctx.now, jobs=count(ctx.spec), digest=measures.digest)
     draft.fires((*draft.active, claim))
     return ctx.decision(steps, wake_at=verdict.next)
 
@@ -92,16 +105,12 @@ def _named(jobs: Sequence[Obj]) -> str:
     return f"FournosJob {job['metadata']['name']} ({phase(job) or 'new'}){more}"
 
 
-def _digest(ctx: Context) -> str | None:
-    return digest(ctx.obj) if ctx.spec.skip_unchanged else None
-
-
-def _unchanged(ctx: Context) -> bool:
+def _ran_before(ctx: Context, measures: Measured) -> bool:
     """True if the last fire has measured the same with success."""
     last = ctx.draft.last_fire
-    if last is None or ctx.spec.skip_unchanged is None or last.outcome is not FireOutcome.SUCCEEDED:
+    if last is None or measures.digest is None or last.outcome is not FireOutcome.SUCCEEDED:
         return False
-    return last.digest == digest(ctx.obj)
+    return last.digest == measures.digest
 
 
 def _stops(jobs: Sequence[Obj]) -> tuple[Step, ...]:

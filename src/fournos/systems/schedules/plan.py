@@ -32,7 +32,13 @@ def problem(spec: FournosScheduleSpec) -> str:
         plan_of(spec, "")
     except ValueError as error:
         return str(error)
-    return matrix_problem(spec)
+    return matrix_problem(spec) or _fields_problem(spec)
+
+
+def _fields_problem(spec: FournosScheduleSpec) -> str:
+    fields = spec.skip_unchanged.fields if spec.skip_unchanged else ()
+    wrong = next((path for path in fields if not all(path.split("."))), None)
+    return "" if wrong is None else f"spec.skipUnchanged.fields: {wrong!r:.80} is no path of a field"
 
 
 def _excluded(exclusions: Exclusions) -> ExcludedTimes:

@@ -22,6 +22,13 @@ OPERATOR: Final = Rights(
             "fournosjobs.fournos.dev",
             "jobs of schedules; patch: Replace stops them; delete: spec.historyLimits",
         ),
+        Right(OWN, "get", "pipelines.tekton.dev", "skipUnchanged: ImageDigests"),
+        Right(
+            OWN,
+            "list",
+            "tasks.tekton.dev imagestreams.image.openshift.io",
+            "skipUnchanged: ImageDigests",
+        ),
         Right(OWN, "create patch", "events.events.k8s.io", "events"),
         *lease(OWN, "fournos-schedules", "get patch"),
         *METRICS,

@@ -46,6 +46,15 @@ RULES: Final[tuple[Rule, ...]] = (
         pattern=_TTL,
         longest=7,
     ),
+    Rule(
+        id="git-ref-fields",
+        at="spec.skipUnchanged",
+        field="spec.skipUnchanged.fields",
+        message="with of: GitRef name the fields that hold the commit, such as fields: [params.revision]; "
+        "leave fields out with Params and ImageDigests",
+        cel="(self.of == 'GitRef') == (has(self.fields) && self.fields.size() > 0)",
+        holds=lambda new, _: (new.get("of") == "GitRef") == bool(new.get("fields")),
+    ),
 )
 
 

@@ -14,12 +14,12 @@ from fournos.engine.runtime.decision import (
     Absent,
     Answer,
     Facts,
-    MayCreate,
     NeededFacts,
     Present,
     Question,
     Unknown,
     UnknownFields,
+    UserAccess,
     attempt,
 )
 from fournos.engine.runtime.webhook.types import Review
@@ -181,8 +181,8 @@ def test_the_user_must_be_entitled_to_every_resource() -> None:
     new = wrapper(pod_template("p"), pod_template("q"), SERVICE)
     need = attempt(review, request_for(new), Facts(), settings=CHECKED)
     assert isinstance(need, NeededFacts)
-    rights = [one for one in need.questions if isinstance(one, MayCreate)]
-    assert rights[0] == MayCreate(ALICE, POD, NS) and len(rights) == 2
+    rights = [one for one in need.questions if isinstance(one, UserAccess)]
+    assert rights[0] == UserAccess(ALICE, "create", POD, NS) and len(rights) == 2
 
     def verdict(*answers: Answer) -> Review:
         known: dict[Question, Answer] = dict.fromkeys(need.questions, Absent())
@@ -212,7 +212,7 @@ def test_a_minicluster_that_reaches_further_takes_the_right_to_make_pods(pod: An
     template = {"apiVersion": MINICLUSTER.api_version, "kind": "MiniCluster", "metadata": meta, "spec": spec}
     need = attempt(review, request_for(wrapper(template)), Facts(), settings=own)
     assert isinstance(need, NeededFacts)
-    asked = [one.resource.kind for one in need.questions if isinstance(one, MayCreate)]
+    asked = [one.resource.kind for one in need.questions if isinstance(one, UserAccess)]
     assert asked == ["MiniCluster", *(["Pod"] if pod else [])]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fournos.engine.kube.kinds import NODE, POD
 from fournos.engine.kube.resource import Key
-from fournos.engine.runtime.decision import Facts, MayCreate, NeededFacts, User, attempt
+from fournos.engine.runtime.decision import Facts, NeededFacts, User, UserAccess, attempt
 from fournos.engine.runtime.webhook.types import Request
 from fournos.systems.appwrappers.admission import review
 from fournos.systems.appwrappers.autopilot import LABEL, evicting
@@ -92,4 +92,4 @@ def test_whether_the_rights_of_the_user_are_asked_for(wanted: bool, monkeypatch:
     request = Request("CREATE", alice, Key(NS, "w"), wrapper(pod_template("p")), None)
     found = attempt(review, request, Facts(), settings=AppWrapperSettings())
     questions = found.questions if isinstance(found, NeededFacts) else ()
-    assert (MayCreate(alice, POD, NS) in questions) is wanted
+    assert (UserAccess(alice, "create", POD, NS) in questions) is wanted

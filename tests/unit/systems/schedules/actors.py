@@ -21,6 +21,13 @@ HOUR = 3600.0
 ENGINE = {"forge": {"project": "llmd"}}
 
 
+LOCK_TEMPLATE = {
+    "metadata": {"labels": {"kueue.x-k8s.io/priority-class": "fournos-lock-held"}},
+    "spec": {"executionEngine": ENGINE, "exclusive": False},
+}
+"""A template whose jobs ask for the priority of a held lock."""
+
+
 def schedule(*, name: str = "nightly", annotations: Any = None, **spec: Any) -> dict[str, Any]:
     """A schedule at 02:00; the world begins at midnight."""
     template = {"spec": {"executionEngine": ENGINE, "exclusive": False, "params": {"model": "a"}}}

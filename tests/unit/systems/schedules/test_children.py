@@ -52,6 +52,11 @@ def test_a_wait_in_the_queue_ends_after_one_period_unless_the_template_has_a_lim
     assert "timeouts" not in made(period=None)[0]["spec"]
 
 
+def test_what_is_no_map_is_left_for_the_api_server_to_refuse() -> None:
+    (job,) = made(jobTemplate=template(), matrix={"params": ["x"], "timeouts": ["1h"]})
+    assert (job["spec"]["params"], job["spec"]["timeouts"]) == ("x", "1h")
+
+
 def test_provenance_cannot_be_forged_and_reserved_labels_are_not_borrowed() -> None:
     labels = {names.SCHEDULE_UID_LABEL: "another", names.CONFIRMS_LABEL: "a job", "team": "perf"}
     (job,) = made(jobTemplate=template(labels=labels, annotations={"note": "x"}))

@@ -11,30 +11,34 @@ from fournos.api.fournosschedule import FournosScheduleSpec
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import (
+    MAX_ROUNDS,
     Answer,
     Decision,
     Facts,
     LiveGet,
     LiveList,
-    MayCreate,
+    NeededFacts,
     Present,
     Question,
     StepFailure,
     Unknown,
     User,
+    UserAccess,
+    attempt,
 )
-from fournos.engine.runtime.steps import Create, Delete, Patch
+from fournos.engine.runtime.steps import Create, Delete, Patch, Step
 from fournos.systems.schedules.author import stored
+from fournos.systems.schedules.author_rights import DELETE, LOCK_PRIORITY, STOP, AuthorRight
 from fournos.systems.schedules.decide import decide
 from fournos.systems.schedules.names import AUTHOR_ANNOTATION, SCHEDULE_UID_LABEL, TIME_LABEL
 from fournos.systems.schedules.observe import Observed
 from fournos.systems.schedules.settings import ScheduleSettings
-from tests.unit.systems.schedules.actors import KEY, NS, SETTINGS, schedule
+from tests.unit.systems.schedules.actors import KEY, LOCK_TEMPLATE, NS, SETTINGS, schedule
 
 NOW = datetime(2030, 1, 2, 2, 0, 5, tzinfo=UTC)
 TONIGHT, LAST_NIGHT = "2030-01-02T02:00:00Z", "2030-01-01T02:00:00Z"
 ANN = User("ann")
-MAY = MayCreate(ANN, FOURNOS_JOB, NS)
+MAY = UserAccess(ANN, "create", FOURNOS_JOB, NS)
 ALL = LiveList(FOURNOS_JOB, NS, f"{SCHEDULE_UID_LABEL}=uid-1")
 ACCEPTED = {"type": "Accepted", "status": "True", "reason": "Valid"}
 SEEN = {"observedGeneration": 1, "effectiveSince": "2030-01-01T00:00:00Z", "conditions": [ACCEPTED]}
@@ -99,6 +103,32 @@ def test_an_old_view_of_the_schedule_creates_nothing() -> None:
 def test_while_jobs_cannot_be_listed_nothing_is_taken_up() -> None:
     found = look(answers={ALL: Unknown("etcd")})
     assert found == Decision(retry=True)
+
+
+def test_whatever_is_asked_is_asked_in_as_many_rounds_as_a_pass_has() -> None:
+    """The live jobs, then the images, then the rights and the schedule itself."""
+    uses = {"concurrencyPolicy": "Replace", "skipUnchanged": {"of": "ImageDigests"}}
+    image = f"engine@sha256:{'1' * 64}"
+    pipeline = {
+        "metadata": {"annotations": {"fournos.dev/resolve-image": image}},
+        "spec": {"tasks": [{"name": "run", "taskSpec": {"steps": [{"image": image}]}}]},
+    }
+    answers: dict[Any, Answer] = {STOP.question(ANN, NS): Present(True), ALL: Present((job("Running"),))}
+    given = schedule(annotations={AUTHOR_ANNOTATION: stored(ANN)}, **uses)
+    given["metadata"] |= {"uid": "uid-1", "generation": 1, "resourceVersion": "9"}
+    given["status"] = RAN
+    observed = Observed(given, FournosScheduleSpec.model_validate(given["spec"]), "", (job("Running"),))
+    known: dict[Any, Answer] = {}
+    rounds = 0
+    while True:
+        found = attempt(decide, observed, Facts(known), NOW, settings=SETTINGS)
+        if not isinstance(found, NeededFacts):
+            break
+        rounds += 1
+        for question in found.questions:
+            live = Present(pipeline if question != LiveGet(FOURNOS_SCHEDULE, KEY) else given)
+            known[question] = answers.get(question, Present(()) if isinstance(question, LiveList) else live)
+    assert rounds <= MAX_ROUNDS and len(found.steps) == 1, found
 
 
 # --- edits, suspension, the clock ----------------------------------------------------------------------
@@ -182,6 +212,42 @@ def test_an_author_who_has_lost_the_right_suspends_the_schedule() -> None:
     assert [(event.type, event.reason, event.message) for event in found.events] == [
         ("Warning", "Suspended", why)
     ]
+
+
+def test_a_lost_right_to_a_priority_suspends_the_schedule() -> None:
+    use = LOCK_PRIORITY.question(ANN, NS)
+    assert (use.namespace, use.name) == ("", "fournos-lock-held"), "the class has no namespace"
+    allowed = {MAY: Present(True), use: Present(True)}
+    assert isinstance(look(CLAIMED, author=ANN, answers=allowed, jobTemplate=LOCK_TEMPLATE).steps[0], Create)
+    (step,) = look(
+        CLAIMED, author=ANN, answers={**allowed, use: Present(False)}, jobTemplate=LOCK_TEMPLATE
+    ).steps
+    assert isinstance(step, Patch) and step.body["spec"]["suspend"]["reason"] == (
+        "its author ann may not use WorkloadPriorityClass fournos-lock-held any more "
+        "(the label kueue.x-k8s.io/priority-class of its jobs)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("right", "spec", "phase", "does"),
+    [
+        (STOP, {"concurrencyPolicy": "Replace"}, "Running", Patch),
+        (DELETE, {"historyLimits": {"succeeded": 0}}, "Succeeded", Delete),
+    ],
+)
+def test_a_lost_right_ends_no_job(right: AuthorRight, spec: Any, phase: str, does: type[Step]) -> None:
+    question = right.question(ANN, NS)
+    (step,) = look(RAN, job(phase), author=ANN, answers={question: Present(True)}, **spec).steps
+    assert isinstance(step, does) and step.resource == FOURNOS_JOB
+    lost = look(RAN, job(phase), author=ANN, answers={question: Present(False)}, **spec)
+    (step,) = lost.steps
+    assert isinstance(step, Patch) and step.resource == FOURNOS_SCHEDULE
+    reason = step.body["spec"]["suspend"]["reason"]
+    assert reason.startswith(f"its author ann may not {right.verb} FournosJobs any more (spec.")
+    assert "active" not in wrote(lost) and wrote(lost)["lastScheduleTime"] == TONIGHT
+    unknown = {question: Unknown("timeout")}
+    assert look(RAN, job(phase), author=ANN, answers=unknown, **spec) == Decision(retry=True)
+    assert wrote(look(RAN, author=ANN, **spec))["active"], "with nothing to end nothing is asked"
 
 
 def test_a_review_that_fails_is_repeated() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
+from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Key
 from tests.unit.systems.schedules.actors import (
@@ -67,6 +67,30 @@ def delete_first(server: Server) -> None:
         server.delete(FOURNOS_JOB, Key(NS, FIRST))
 
 
+def pipeline(digit: str) -> Callable[[Server], None]:
+    return lambda server: _create(server, digit)
+
+
+def _create(server: Server, digit: str) -> None:
+    image = f"registry.example/engine@sha256:{digit * 64}"
+    server.create(
+        PIPELINE,
+        {
+            "metadata": {
+                "name": "fournos-full",
+                "namespace": NS,
+                "annotations": {"fournos.dev/resolve-image": image},
+            },
+            "spec": {"tasks": [{"name": "run", "taskSpec": {"steps": [{"name": "run", "image": image}]}}]},
+        },
+    )
+
+
+def newer(server: Server) -> None:
+    server.delete(PIPELINE, Key(NS, "fournos-full"))
+    _create(server, "2")
+
+
 NIGHTLY = story(submit(), later, PAUSE)
 MATRIX = story(submit(matrix=AXES), PAUSE)
 STORIES = {
@@ -87,6 +111,12 @@ STORIES = {
     "deleted in its period": story(submit(), delete_first, later, PAUSE, actors=()),
     "limits": story(submit(historyLimits={"succeeded": 1}), later, later, PAUSE),
     "unchanged": story(submit(skipUnchanged={"of": "Params"}), later, PAUSE),
+    "the same images": story(
+        submit(skipUnchanged={"of": "ImageDigests"}), later, PAUSE, setup=pipeline("1"), lags=(1, 2)
+    ),
+    "another image": story(
+        submit(skipUnchanged={"of": "ImageDigests"}), newer, later, PAUSE, setup=pipeline("1"), lags=(1, 2)
+    ),
     "deleted schedule": story(submit(), remove, actors=()),
 }
 
@@ -194,6 +224,13 @@ async def test_limits_keep_the_newest() -> None:
 async def test_unchanged_params_are_skipped_and_counted() -> None:
     server = await ran("unchanged")
     assert list(jobs(server)) == [FIRST] and status(server)["missed"]["reason"] == "Unchanged"
+
+
+async def test_the_same_images_are_skipped_and_a_new_one_runs() -> None:
+    same = await ran("the same images")
+    assert list(jobs(same)) == [FIRST] and status(same)["missed"]["reason"] == "Unchanged"
+    other = await ran("another image")
+    assert list(jobs(other)) == [FIRST, SECOND] and "missed" not in status(other)
 
 
 async def test_a_deleted_schedule_leaves_what_runs() -> None:

@@ -38,6 +38,7 @@ def test_required(field: str) -> None:
         ({"exclusions": {"dates": ["2026-02-30"]}}, "day"),
         ({"matrix": {"params.a": [1] * 9, "params.b": [1] * 8}}, "72 combinations: write 1 to 64"),
         ({"matrix": {"params..a": [1]}}, "no path of a field"),
+        ({"skipUnchanged": {"of": "GitRef", "fields": ["params.a."]}}, "'params.a.' is no path of a field"),
     ],
 )
 def test_what_only_the_operator_and_its_webhook_know(spec: Any, text: str) -> None:

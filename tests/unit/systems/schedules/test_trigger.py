@@ -12,7 +12,7 @@ import pytest
 from fournos.api.fournosschedule import MAX_TRIGGER
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.kube.resource import Key, Obj
-from fournos.engine.runtime.decision import Facts, MayCreate, Present, User
+from fournos.engine.runtime.decision import Facts, Present, User, UserAccess
 from fournos.engine.runtime.webhook.types import Request
 from fournos.systems.schedules.author import review, stored
 from fournos.systems.schedules.names import AUTHOR_ANNOTATION, TRIGGER_ANNOTATION
@@ -133,6 +133,14 @@ def test_a_trigger_is_read_as_it_was_written() -> None:
     assert parsed(written.text()) == written
 
 
+async def test_a_trigger_changes_the_spec_of_jobs_and_no_metadata() -> None:
+    """Labels and annotations can carry rights."""
+    path = {"metadata__labels__kueue": "x", "labels": {"kueue": "x"}}
+    (job,) = by_hand((await run(story(submit(suspend=PAUSED), trigger("t1", **path)))).server)
+    assert {"kueue", "labels"} & job["metadata"]["labels"].keys() == set()
+    assert job["spec"]["metadata"] == {"labels": {"kueue": "x"}}, "the API server drops what it does not know"
+
+
 ANN, BOB = User("ann"), User("bob")
 
 
@@ -141,7 +149,7 @@ def reviewed(user: User, *, allowed: bool, **annotations: str) -> Any:
     old = schedule(annotations={AUTHOR_ANNOTATION: stored(ANN)})
     new = schedule(annotations={AUTHOR_ANNOTATION: stored(ANN), **annotations})
     request = Request("UPDATE", user, Key(NS, "nightly"), new, old)
-    return review(request, Facts({MayCreate(user, FOURNOS_JOB, NS): Present(allowed)}))
+    return review(request, Facts({UserAccess(user, "create", FOURNOS_JOB, NS): Present(allowed)}))
 
 
 def test_who_triggers_needs_the_right_and_does_not_become_the_author() -> None:

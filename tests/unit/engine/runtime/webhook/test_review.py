@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.runtime.decision import Answer, Facts, LiveGet, MayCreate, Present, Unknown, User
+from fournos.engine.runtime.decision import Answer, Facts, LiveGet, Present, Unknown, User, UserAccess
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook.review import GarbledError, decide, parse, respond
 from fournos.engine.runtime.webhook.server import WebhookServer
@@ -150,7 +150,7 @@ async def test_rights_are_asked_for_the_user_in_full(status: dict[str, Any], exp
             return {**obj, "status": status}
 
     def review(request: Request, facts: Facts) -> Review:
-        assert facts.require(MayCreate(request.user, TOY, "ns")) == expected
+        assert facts.require(UserAccess(request.user, "create", TOY, "ns")) == expected
         return Review()
 
     await decide(webhook(review), request(), Reviewer(Server()), seconds=1)
@@ -168,6 +168,23 @@ async def test_rights_are_asked_for_the_user_in_full(status: dict[str, Any], exp
             "namespace": "ns",
         },
     }
+
+
+async def test_a_right_to_one_name_is_asked_by_that_name() -> None:
+    sent: list[Obj] = []
+
+    class Reviewer(Connection):
+        async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+            sent.append(obj["spec"]["resourceAttributes"])
+            return {**obj, "status": {"allowed": True}}
+
+    def review(request: Request, facts: Facts) -> Review:
+        facts.require(UserAccess(request.user, "use", TOY, name="one"))
+        return Review()
+
+    await decide(webhook(review), request(), Reviewer(Server()), seconds=1)
+    (attributes,) = sent
+    assert (attributes["verb"], attributes["namespace"], attributes["name"]) == ("use", "", "one")
 
 
 # --- the server -----------------------------------------------------------------------------------
