@@ -141,13 +141,8 @@ async def under_load(
         kubeconfig = await asyncio.to_thread(throttle.kubeconfig, found.cluster, private)
         group = await stack.enter_async_context(replicas(kubeconfig, directory, number, program))
         stream = Stream(found.client, live=live or slots * LIVE_PER_SLOT, ends_per_second=rate)
-        keeper = asyncio.create_task(group.kept())
-        try:
-            async with stream.flowing(slots):
-                yield found, group, stream
-        finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+        async with group.kept(), stream.flowing(slots):
+            yield found, group, stream
 
 
 async def suffer(

@@ -37,6 +37,7 @@ class Replicas:
         self._number = number
         self._program = program
         self._started = 0
+        self._filling = asyncio.Lock()
 
     def holding(self, identity: str) -> Operator:
         """Returns the replica of the Lease's holder.  Raises LookupError."""
@@ -53,6 +54,10 @@ class Replicas:
 
     async def fill(self) -> None:
         """Starts as many replicas as are missing; does not wait until they are ready."""
+        async with self._filling:
+            await self._fill()
+
+    async def _fill(self) -> None:
         for each in [each for each in self.running if each.ended]:
             self.running.remove(each)
             self.restarts += 1
@@ -69,8 +74,17 @@ class Replicas:
                 )
             )
 
-    async def kept(self) -> None:
-        """Starts what ends by itself, until it is cancelled."""
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Starts what ends by itself, as long as the context is open."""
+        keeper = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+
+    async def _keep(self) -> None:
         while True:
             await self.fill()
             await asyncio.sleep(_LOOK)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any, Final
 
+from bench.beside import JOBS_SETTINGS, history_and_page
 from bench.failover import REPLICAS, Handover, hand_over
 from bench.machine import memory, open_files
 from bench.operator import samples
-from bench.replicas import Replicas, replicas
+from bench.replicas import Program, Replicas, replicas
 from bench.rig import Rig, rig
 from bench.stream import Stream
 
@@ -47,6 +49,8 @@ class Sample:
     p99: float
     storage: int
     """Size of etcd's database in bytes, as the API server reports it."""
+    beside: dict[str, int]
+    """Resident memory in bytes of the history and the page, by name."""
 
     @property
     def requests_of_a_job(self) -> float:
@@ -83,6 +87,8 @@ class Soak:
         }
         wrong = (self.doubles, self.failed, self.late, self.orphans)
         names = ("doubles", "failed", "late", "orphans")
+        for name in self.samples[0].beside:
+            flat[f"{name}.rss"] = partial(_memory_beside, name)
         grown = {name: growth([take(each) for each in self.steady]) for name, take in flat.items()}
         return {**grown, **{name: float(len(cases)) for name, cases in zip(names, wrong, strict=True)}}
 
@@ -92,6 +98,10 @@ class Soak:
         pids = [each.pid for each in self.samples]
         longest = max(pids, key=pids.count)
         return [each for each in self.samples if each.pid == longest]
+
+
+def _memory_beside(name: str, sample: Sample) -> float:
+    return sample.beside[name]
 
 
 def growth(values: Sequence[float]) -> float:
@@ -122,18 +132,22 @@ async def measure(
     directory: Path,
     keep: bool,
 ) -> Soak:
-    """Runs `rate` ends a second beside `live` jobs for `minutes` on a new cluster `name`.
+    """Runs `rate` ends a second beside `live` jobs for `minutes` on a new cluster `name`, with a page.
 
     `every` seconds a sample is taken and shown by `see`.  `kill_every` minutes the leader is killed; 0: not.
     """
     number = REPLICAS if kill_every else 1
     async with AsyncExitStack() as stack:
         found = await stack.enter_async_context(rig(name, quotas={"bench-1": slots}, keep=keep))
-        group = await stack.enter_async_context(replicas(found.cluster.kubeconfig_path, directory, number))
+        kubeconfig = found.cluster.kubeconfig_path
+        group = await stack.enter_async_context(
+            replicas(kubeconfig, directory, number, Program(settings=JOBS_SETTINGS))
+        )
+        others = await stack.enter_async_context(history_and_page(kubeconfig, directory))
         stream = Stream(found.client, live=live, ends_per_second=rate)
         taken: list[Sample] = []
-        async with stream.flowing(slots):
-            sampler = asyncio.create_task(_sample(found, group, stream, taken, every, see))
+        async with group.kept(), stream.flowing(slots):
+            sampler = asyncio.create_task(_sample(found, group, others, stream, taken, every, see))
             handovers = await _load(group, stream, minutes * _MINUTE, kill_every * _MINUTE)
             sampler.cancel()
             await asyncio.gather(sampler, return_exceptions=True)
@@ -169,6 +183,7 @@ async def _load(group: Replicas, stream: Stream, seconds: float, kill_every: flo
 async def _sample(
     found: Rig,
     group: Replicas,
+    others: Mapping[str, int],
     stream: Stream,
     taken: list[Sample],
     every: float,
@@ -199,6 +214,7 @@ async def _sample(
                 p50=median(waits) if waits else 0.0,
                 p99=p99(waits),
                 storage=await _storage(found),
+                beside={name: memory(other)[0] for name, other in others.items()},
             )
             taken.append(sample)
             see(sample)

@@ -45,11 +45,16 @@ def page(soak: Soak, surroundings: Mapping[str, Any]) -> str:
             ]
         ),
     ]
+    beside = [
+        (name, [(each.at, each.beside[name] / _MB) for each in soak.samples])
+        for name in soak.samples[0].beside
+    ]
+    body.append(plots.curves("Resident memory of the others, MB", beside))
     body += [
         plots.curves(
-            words, [(name, [(each.at, take(each)) for each in soak.samples]) for name, take in curves]
+            words, [(name, [(each.at, take(each)) for each in soak.samples]) for name, take in lines]
         )
-        for words, curves in _CURVES
+        for words, lines in _CURVES
     ]
     if soak.handovers:
         gaps = [(f"{place}. {each.how}", each.gap) for place, each in enumerate(soak.handovers, 1)]

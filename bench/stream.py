@@ -29,6 +29,8 @@ LATE: Final = 30.0
 """Seconds after the end of a run within which the job must show it."""
 _AGAIN: Final = 0.2
 """Seconds until a step is tried again that a failing API server refused."""
+_AT_ONCE: Final = 8
+"""Jobs that are submitted together.  The API server lets an administrator take all of its time."""
 _FULL_WITHIN: Final = 60.0
 _SUBMITTED_A_SECOND: Final = 3
 """So many jobs a second are queued even on a slow machine."""
@@ -87,7 +89,7 @@ class Stream(Executors):
         Raises TimeoutError.
         """
         async with self.watching():
-            await asyncio.gather(*(self._submit() for _ in range(self._live)))
+            await self._fill()
             async with asyncio.timeout(_FULL_WITHIN + self._live / _SUBMITTED_A_SECOND):
                 while self.running < slots or len(self.queued()) < self._live - slots:  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
@@ -98,6 +100,15 @@ class Stream(Executors):
                 flow.cancel()
                 await asyncio.gather(flow, return_exceptions=True)
             await self._drain()
+
+    async def _fill(self) -> None:
+        at_once = asyncio.Semaphore(_AT_ONCE)
+
+        async def submit() -> None:
+            async with at_once:
+                await self._submit()
+
+        await asyncio.gather(*(submit() for _ in range(self._live)))
 
     def queued(self) -> list[str]:
         """Returns the jobs that wait, in the order in which they began to."""

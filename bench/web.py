@@ -93,15 +93,15 @@ async def measure(
     async with rig(cluster, quotas={"cluster-0": 100}, keep=keep, extra=crd) as found:
         await _fill(found.client, jobs)
         kubeconfig = found.cluster.kubeconfig_path
-        async with _server("page", kubeconfig) as (address, pid):
-            site = await _Site.of(address)
+        async with server("page", kubeconfig) as (address, pid):
+            site = await Site.of(address)
             shown = await site.waiting()
             changes = Changes(found.client, shown)
             pages = [await _read(site, changes, path, reads) for path in _paths()]
             painted = await measure_paint(str(site.root), site.persons(loads), _paths(), loads)
             live, idle = await _page_live(site, changes, pid, tabs, seconds)
             rss, peak = memory(pid)
-        async with _server("snapshots", kubeconfig) as (address, pid):
+        async with server("snapshots", kubeconfig) as (address, pid):
             snapshots = await _snapshots_live(address, changes, pid, seconds)
     return Page(jobs, tuple(pages), tuple(painted), live, idle, rss, peak, snapshots)
 
@@ -143,7 +143,7 @@ async def _fill(client: Client, jobs: int) -> None:
 
 
 @asynccontextmanager
-async def _server(what: str, kubeconfig: Path) -> AsyncIterator[tuple[str, int]]:
+async def server(what: str, kubeconfig: Path) -> AsyncIterator[tuple[str, int]]:
     """Starts one of the servers; yields its address and PID."""
     words = (sys.executable, "-m", "bench.web_servers", what, str(kubeconfig))
     process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, stdout=subprocess.PIPE)
@@ -161,14 +161,14 @@ async def _server(what: str, kubeconfig: Path) -> AsyncIterator[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Site:
+class Site:
     """The page's server as its persons use it."""
 
     root: URL
     cookies: dict[str, str]
 
     @classmethod
-    async def of(cls, address: str) -> _Site:
+    async def of(cls, address: str) -> Site:
         jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(cookie_jar=jar) as session, session.get(address) as answer:
             answer.raise_for_status()
@@ -207,7 +207,7 @@ async def _get(session: aiohttp.ClientSession, path: str, encoding: str = "gzip"
         return answer.status, await answer.read()
 
 
-async def _read(site: _Site, changes: Changes, path: str, reads: int) -> PageRead:
+async def _read(site: Site, changes: Changes, path: str, reads: int) -> PageRead:
     changed: list[float] = []
     unchanged: list[float] = []
     status, body = 0, b""
@@ -241,26 +241,29 @@ def _assets(text: str) -> set[str]:
     return {html.unescape(one) for one in re.findall(rf'({re.escape(PREFIX)}[^"\')\s]+)', text)}
 
 
-async def _page_live(
-    site: _Site, changes: Changes, pid: int, tabs: int, seconds: float
-) -> tuple[Live, float]:
+async def _page_live(site: Site, changes: Changes, pid: int, tabs: int, seconds: float) -> tuple[Live, float]:
     """Returns what changes cost with all tabs open, and the CPU of the server while nothing changes."""
     arrived = Arrived(changes)
     async with AsyncExitStack() as stack:
         for number in range(tabs):
             if number % _TABS_EACH == 0:
                 session = await stack.enter_async_context(site.session(10_000 + number // _TABS_EACH))
-                text = (await _get(session, "/", "identity"))[1].decode()
-                found = re.search(r'"(/live\?[^"]+)"', text)
-                assert found, "the page has live updates"
-                path = html.unescape(found[1])
-            answer = await stack.enter_async_context(session.get(URL(path, encoded=True)))
+                stream = await live_stream(session)
+            answer = await stack.enter_async_context(session.get(stream))
             answer.raise_for_status()
             stack.push_async_callback(_cancel, asyncio.create_task(arrived.chunks(number, answer)))
         await asyncio.sleep(2.0)  # the tabs are connected and the first renderings are done
         idle = await share(pid, lambda: asyncio.sleep(seconds))
         live = await measure_live(changes, arrived, pid, tabs, seconds)
     return live, idle
+
+
+async def live_stream(session: aiohttp.ClientSession) -> URL:
+    """Returns the stream of changes that the first page opens."""
+    text = (await _get(session, "/", "identity"))[1].decode()
+    found = re.search(r'"(/live\?[^"]+)"', text)
+    assert found, "the page has live updates"
+    return URL(html.unescape(found[1]), encoded=True)
 
 
 async def _snapshots_live(address: str, changes: Changes, pid: int, seconds: float) -> Live:

@@ -106,7 +106,7 @@ def test_p99_of_few_values() -> None:
 
 
 def sample(at: float, pid: int, rss: int) -> Sample:
-    return Sample(at, pid, rss, 40, 30.0, 5.0, 20, 0.2, 0.5, 10_000_000)
+    return Sample(at, pid, rss, 40, 30.0, 5.0, 20, 0.2, 0.5, 10_000_000, {"history": 1000 + rss})
 
 
 SOAK = Soak(
@@ -127,13 +127,13 @@ SOAK = Soak(
 
 def test_a_soak_compares_the_process_that_led_longest_with_itself() -> None:
     found = SOAK.ratios()
-    assert found["rss"] == 1.05
+    assert (found["rss"], found["history.rss"]) == (1.05, 1105 / 1100)
     assert (found["failed"], found["doubles"]) == (1.0, 0.0)
 
 
 def test_the_report_has_a_plot_for_each_number_and_says_what_went_wrong() -> None:
     html = page(SOAK, {"cores": 2})
-    assert html.count("<svg") == 7
+    assert html.count("<svg") == 8
     assert "stream-7 is &lt;Failed&gt;" in html
     assert "http" not in html.replace("http-equiv", "")
 
