@@ -125,6 +125,9 @@ class Reflector:
         except KubeError as error:
             if isinstance(error, GoneError):
                 self._version = None
+                if before is not None:
+                    # The answer to a resume: the API server is there, and asks for a list.
+                    self._backoff.reset()
             return self._failed(error, self._wait_after(error))
         except Exception as error:  # an error in our code must not end the process, and must be visible
             logger.exception("watch of %s failed unexpectedly", self._label)

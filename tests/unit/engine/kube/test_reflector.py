@@ -241,6 +241,18 @@ async def test_the_first_answer_after_an_outage_is_followed_by_a_list_within_sec
     assert listed - answered <= 1.5 + 4.5
 
 
+async def test_a_bookmark_before_a_410_does_not_hold_the_list_back() -> None:
+    lost: list[list[Step]] = [[ConnectionLostError("refused")] for _ in range(4)]
+    ends: list[Step] = [mark(10)]
+    script = Script([listing(10), listing(50)], [*lost, ends, [GoneError("too old", status=410)], [Open()]])
+    async with reflecting(script, seconds=200):
+        pass
+    place = script.order.index("list", 1)
+    gone, listed = script.calls[place - 1][0], script.calls[place][0]
+    assert script.order[place - 1 : place + 2] == ["watch 10", "list", "watch 50"]
+    assert listed - gone <= 1.5
+
+
 async def test_a_right_that_stays_away_after_an_outage_is_tried_ever_more_slowly() -> None:
     refused = ForbiddenError("no right", status=403)
     script = Script([listing(10)], [[ConnectionLostError("refused")], [refused]])
