@@ -115,6 +115,7 @@ class _Onlooker:
 
     client: Client
     waits: list[Wait]
+    schedule: str
     fires: dict[str, set[str]] = field(default_factory=dict)
     """UIDs of jobs by the scheduled time."""
 
@@ -126,7 +127,7 @@ class _Onlooker:
         now = time.perf_counter()
         for each in objects.values():
             labels = each["metadata"].get("labels") or {}
-            if SCHEDULE_LABEL in labels:
+            if labels.get(SCHEDULE_LABEL) == self.schedule:
                 self.fires.setdefault(labels[TIME_LABEL], set()).add(uid_of(each))
         for wait in self.waits:
             kind, obj = KINDS[wait.kind], objects.get(Key(NAMESPACE, wait.name))
@@ -223,7 +224,7 @@ async def _waiting(
     client: Client, stream: Stream, waits: list[Wait], schedule: str
 ) -> AsyncIterator[_Onlooker]:
     """Makes all that waits, and the schedule, and deletes it in the end.  Raises TimeoutError."""
-    onlooker = _Onlooker(client, waits)
+    onlooker = _Onlooker(client, waits, schedule)
     stream.fails_once |= {wait.name for wait in waits if wait.kind == "retry"}
     stream.may_fail |= {wait.name for wait in waits if wait.kind == "deadline"}
     stream.may_fail |= {lock_name(wait.name) for wait in waits if wait.kind == "lock"}

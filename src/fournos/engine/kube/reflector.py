@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from fournos.engine.kube.api import Api, WatchEvent
 from fournos.engine.kube.errors import (
+    ConnectionLostError,
     ForbiddenError,
     GoneError,
     KubeError,
@@ -83,6 +84,9 @@ class Reflector:
         self._version: str | None = None
         """The resourceVersion at which the next watch begins; None: list first."""
         self._failures = 0
+        self._away = False
+        """True from a lost connection until a list or an event.  An API server that has just started refuses
+        everybody until it has read its roles, so a right that is missing meanwhile is no lasting error."""
         self._received_at: float | None = None
         self._retry_at = 0.0
 
@@ -113,20 +117,18 @@ class Reflector:
             if self._version is None:
                 await self._list()
             await self._watch()
-        except GoneError as error:
-            self._version = None
-            return self._failed(error, self._backoff.next())
         except NoSuchResourceError as error:
             self._version = None
             self.store.served = False
             await self._emit_all(self.store.clear())
             return self._failed(error, self._jittered(SLOW_RETRY))
-        except ForbiddenError as error:
-            return self._failed(error, self._jittered(SLOW_RETRY))
-        except ServerError as error:
-            return self._failed(error, max(self._backoff.next(), error.retry_after or 0.0))
         except KubeError as error:
-            return self._failed(error, self._backoff.next())
+            if isinstance(error, GoneError):
+                self._version = None
+                if before is not None:
+                    # The answer to a resume: the API server is there, and asks for a list.
+                    self._backoff.reset()
+            return self._failed(error, self._wait_after(error))
         except Exception as error:  # an error in our code must not end the process, and must be visible
             logger.exception("watch of %s failed unexpectedly", self._label)
             self._version = None
@@ -193,6 +195,7 @@ class Reflector:
             self._emit(change)
 
     def _received(self) -> None:
+        self._away = False
         self._received_at = asyncio.get_running_loop().time()
 
     async def _emit_all(self, changes: list[Change]) -> None:
@@ -208,6 +211,19 @@ class Reflector:
             self._on_change(*change)
         except Exception:
             logger.exception("a change of %s could not be handed on", self._label)
+
+    def _wait_after(self, error: KubeError) -> float:
+        """Returns the seconds until the next try."""
+        if isinstance(error, ConnectionLostError):
+            self._away = True
+        elif isinstance(self.error, ConnectionLostError):
+            # The first answer after an outage.  The cache is old until the watch is open again, so the delays
+            # that grew while nobody answered must not hold it back.
+            self._backoff.reset()
+        if isinstance(error, ForbiddenError) and not self._away:
+            return self._jittered(SLOW_RETRY)
+        wait = self._backoff.next()
+        return max(wait, error.retry_after or 0.0) if isinstance(error, ServerError) else wait
 
     def _failed(self, error: KubeError, wait: float) -> float:
         if isinstance(error, TransientError):

@@ -226,6 +226,41 @@ async def test_failures_back_off_with_jitter_up_to_half_a_minute() -> None:
     assert len(set(waits[:5])) == 5
 
 
+@pytest.mark.parametrize(
+    "first", [GoneError("too old", status=410), ForbiddenError("no roles yet", status=403)]
+)
+async def test_the_first_answer_after_an_outage_is_followed_by_a_list_within_seconds(first: Step) -> None:
+    """A watch whose waits have grown to half a minute meanwhile must not keep an old cache for as long."""
+    lost: list[list[Step]] = [[ConnectionLostError("refused")] for _ in range(4)]
+    gone: list[list[Step]] = [] if isinstance(first, GoneError) else [[GoneError("too old", status=410)]]
+    script = Script([listing(10, x=5), listing(50)], [*lost, [first], *gone, [Open()]])
+    async with reflecting(script, seconds=200) as run:
+        assert run.names == []
+    answered = [at for at, what in script.calls if what == "watch 10"][len(lost)]
+    listed = [at for at, what in script.calls if what == "list"][1]
+    assert listed - answered <= 1.5 + 4.5
+
+
+async def test_a_bookmark_before_a_410_does_not_hold_the_list_back() -> None:
+    lost: list[list[Step]] = [[ConnectionLostError("refused")] for _ in range(4)]
+    ends: list[Step] = [mark(10)]
+    script = Script([listing(10), listing(50)], [*lost, ends, [GoneError("too old", status=410)], [Open()]])
+    async with reflecting(script, seconds=200):
+        pass
+    place = script.order.index("list", 1)
+    gone, listed = script.calls[place - 1][0], script.calls[place][0]
+    assert script.order[place - 1 : place + 2] == ["watch 10", "list", "watch 50"]
+    assert listed - gone <= 1.5
+
+
+async def test_a_right_that_stays_away_after_an_outage_is_tried_ever_more_slowly() -> None:
+    refused = ForbiddenError("no right", status=403)
+    script = Script([listing(10)], [[ConnectionLostError("refused")], [refused]])
+    async with reflecting(script, seconds=600):
+        pass
+    assert len(script.calls) < 120
+
+
 async def test_events_reset_the_backoff() -> None:
     watches: list[list[Step]] = [
         [ev("ADDED", f"x{at}", at), ConnectionLostError("cut")] for at in range(11, 31)
