@@ -99,21 +99,21 @@ class Benchmark:
 
 
 def benchmark_of(review: SeriesReview, names: Mapping[str, str], now: datetime) -> Benchmark:
-    """Sums up what is known of a benchmark.  `names` maps runs to their names."""
+    """Returns the state of a benchmark and of its KPIs.  `names` maps runs to their names."""
     report, covered, baseline = review.report, review.covered, review.baseline
-    usable = [one for one in review.series if one.points]
+    usable = [series for series in review.series if series.points]
     silent = {silence.series: silence.reason for silence in silences(usable, now)}
     regressions = open_regressions(report, covered)
     kpis = [
         _kpi(
-            one,
+            series,
             report,
             covered,
-            next((finding for finding in regressions if finding.series == one.id), None),
-            one.id in silent,
-            review.baseline_values.get(one.id),
+            next((finding for finding in regressions if finding.series == series.id), None),
+            series.id in silent,
+            review.baseline_values.get(series.id),
         )
-        for one in usable
+        for series in usable
     ]
     kpis.sort(key=lambda kpi: (kpi.state.weight, kpi.kpi_id, sorted(kpi.labels.items())))
     order = runs_in_order(usable)
