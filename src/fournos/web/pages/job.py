@@ -156,10 +156,10 @@ def unsaid(explanation: Explanation | None, first: Failure | None, line: str) ->
     return [one for one in (explanation.because if explanation else ()) if not one.endswith(said)]
 
 
-def provenance(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+def provenance(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Path and text of what ran; the whole Pipeline and its Tasks are in the YAML of the history's API."""
-    short = {name: value for name, value in found.items() if name != "pipelineSpec"}
-    tasks = found.get("tasks") or {}
+    short = {name: value for name, value in document.items() if name != "pipelineSpec"}
+    tasks = document.get("tasks") or {}
     short["tasks"] = {name: {**task, "taskSpec": None} for name, task in tasks.items()}
     return [(path, text(value)) for path, value in leaves(short) if value not in (None, "", [], {})]
 

@@ -73,7 +73,7 @@ class KpiTable:
 
 def samples(runs: Iterable[RunValues]) -> list[Sample]:
     """The values of tests that succeeded, those of the oldest run first."""
-    found = [
+    newest_first = [
         Sample(
             value.kpi_id,
             value.value,
@@ -88,7 +88,7 @@ def samples(runs: Iterable[RunValues]) -> list[Sample]:
         for value in run.values
         if value.success
     ]
-    return found[::-1]
+    return newest_first[::-1]
 
 
 def groupings(values: Sequence[Sample]) -> list[str]:
