@@ -94,5 +94,5 @@ def _text(news: News, data: dict[str, Any]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Slack's own commands, such as a mention of a whole channel, stand between these characters."""
+    """Escapes the characters that enclose Slack's own commands, such as the mention of a whole channel."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -163,7 +163,7 @@ def _provenance(observed: ObservedObject, what: Fingerprint) -> dict[str, Any]:
 
 
 def _believed(observed: ObservedObject) -> list[Obj]:
-    """Returns the TaskRuns of the last attempt, without those that somebody else has made."""
+    """Returns the TaskRuns of the last attempt, only those that Tekton has made for it."""
     run = observed.children.run(observed.obj)
     return believed(run, observed.children.task_runs)[0] if run is not None else []
 
@@ -189,7 +189,7 @@ def _images(task_runs: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, dict[str
 
 
 def _maker(pod: Obj) -> str:
-    """The task of a pod; that of a resolve Job has none, and a name that no other run has."""
+    """Returns the task of a pod, and "resolve" for the pod of a resolve Job."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return "resolve" if any(one.get("kind") == "Job" for one in owners) else task_of(pod)
 

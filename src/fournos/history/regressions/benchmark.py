@@ -26,7 +26,7 @@ SHOWN: Final = 40
 
 
 class BenchmarkState(StrEnum):
-    """How a benchmark or one of its KPIs stands; what asks for somebody comes first."""
+    """The state of a benchmark or of one of its KPIs, the most urgent one first."""
 
     REGRESSION = "Regression"
     """A confirmed regression is open."""
@@ -133,7 +133,7 @@ def benchmark_of(review: SeriesReview, names: Mapping[str, str], now: datetime) 
 
 
 def open_regressions(report: Report, covered: Mapping[str, Acknowledgement]) -> tuple[Finding, ...]:
-    """The regressions that are neither refuted nor recovered nor acknowledged, the newest first."""
+    """Returns the regressions that are neither refuted nor recovered nor acknowledged, the newest first."""
     return tuple(
         finding
         for finding in report.findings
@@ -142,7 +142,7 @@ def open_regressions(report: Report, covered: Mapping[str, Acknowledgement]) -> 
 
 
 def in_order(benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
-    """What asks for somebody first; within a state the given order stays."""
+    """Sorts benchmarks by the urgency of their state; within a state the given order stays."""
     return sorted(benchmarks, key=lambda benchmark: benchmark.state.weight)
 
 

@@ -293,7 +293,7 @@ def _pair(point: Any) -> Any:
 
 
 def _unique(records: list[ResultRecord], findings: _Findings) -> tuple[ResultRecord, ...]:
-    """Leaves out what is there twice.  Two contents for one test are a problem: either could be meant."""
+    """Leaves out duplicates.  Two different contents for one test are a problem: either could be meant."""
     by_slot: dict[str, ResultRecord] = {}
     for record in records:
         earlier = by_slot.setdefault(record.slot, record)

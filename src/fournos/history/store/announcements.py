@@ -118,13 +118,13 @@ class Announcements:
         return True
 
     async def end(self, news: News, receiver: str, delivery: Delivery) -> None:
-        """Stores what became of a message."""
+        """Stores the result of sending a message."""
         table = announcements
         same = (table.c.message == news.id, table.c.receiver == receiver)
         async with self._store.writing() as connection:
             await connection.execute(update(table).where(*same).values(delivery=str(delivery)))
 
     async def expire(self, now: datetime) -> None:
-        """Deletes what is too old to be decided by."""
+        """Deletes announcements that are older than KEPT."""
         async with self._store.writing() as connection:
             await connection.execute(delete(announcements).where(announcements.c.made_at < now - KEPT))
