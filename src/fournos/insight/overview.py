@@ -212,7 +212,7 @@ def _holds(job: Obj) -> bool | None:
 
 
 def _since(job: Obj) -> str:
-    """When it began to run, or to hold its cluster, or to wait."""
+    """Returns when the job began to run, to hold its cluster or to wait."""
     times = (status_of(job).get("phaseTimes") or {}) if _holds(job) else {}
     return str(times.get("running") or times.get("admitted") or created(job))
 

@@ -50,7 +50,7 @@ class Difference:
 
 
 def differences(subjects: Sequence[ComparedRun]) -> tuple[Difference, ...]:
-    """All differences between the subjects, those of the fingerprint first."""
+    """Returns all differences between the subjects, those of the fingerprint first."""
     names = [subject.name for subject in subjects]
     return (
         *_section(Section.FINGERPRINT, [_fingerprint(subject.fingerprint).items() for subject in subjects]),

@@ -100,7 +100,7 @@ def remaining(durations: Durations | None, elapsed: float, now: datetime) -> Est
 
 
 def would_start(queue: QueueModel, job: WaitingJob, now: datetime, *, place: int | None = None) -> WouldStart:
-    """What would happen to a job that is not submitted yet, at its place in the order (None: the last)."""
+    """Returns what would happen to a job that is not submitted yet, at `place` in the order (None: last)."""
     order = list(queue.waiting)
     order.insert(len(order) if place is None else place, job)
     with_it = replace(queue, waiting=tuple(order))

@@ -111,7 +111,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
 
 def header(job: Obj) -> list[tuple[str, str]]:
-    """Label and text of the facts at the top of the page."""
+    """Returns label and text of the facts at the top of the page."""
     spec, status = spec_of(job), status_of(job)
     engine = spec.get("executionEngine") or {}
     rows = (

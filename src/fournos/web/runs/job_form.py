@@ -100,7 +100,7 @@ class AskedJobs:
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
-        """One manifest for each job.  Raises ManifestError."""
+        """Returns a manifest for each job.  Raises ManifestError."""
         if not self.axes:
             return [self.manifest]
         return [varied(self.manifest, values) for values in combinations(self.axes)]

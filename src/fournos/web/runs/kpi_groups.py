@@ -72,7 +72,7 @@ class KpiTable:
 
 
 def samples(runs: Iterable[RunValues]) -> list[Sample]:
-    """The values of tests that succeeded, those of the oldest run first."""
+    """Returns the values of tests that succeeded, those of the oldest run first."""
     newest_first = [
         Sample(
             value.kpi_id,
@@ -161,7 +161,7 @@ def _plot(
 
 
 def _fields(run: RunValues) -> dict[str, str]:
-    """What a run can be grouped by, as paths of fields."""
+    """Returns what a run can be grouped by, as paths of fields."""
     row = run.run
     fields = {"owner": row.owner, "cluster": row.target}
     fields |= {f"metadata.labels.{name}": text for name, text in row.labels.items()}

@@ -74,7 +74,7 @@ def trend_rows(trends: Trends) -> tuple[list[Trend], int]:
 
 
 def _weight(changes: Sequence[TrendChange]) -> int:
-    """Open regressions first, then other changes."""
+    """Returns the key to sort by: open regressions first, then other changes."""
     if any(one.is_open for one in changes):
         return 0
     return 1 if changes else 2
