@@ -108,7 +108,7 @@ def current_kubeconfig(environment: Mapping[str, str]) -> Path:
 
 def merge(target: Path, cluster: Mapping[str, Any], name: str) -> None:
     """Adds or replaces the cluster of a kubeconfig under this name, and makes it the current context."""
-    found = (yaml.safe_load(target.read_text()) if target.exists() else None) or {
+    kubeconfig = (yaml.safe_load(target.read_text()) if target.exists() else None) or {
         "apiVersion": "v1",
         "kind": "Config",
     }
@@ -118,13 +118,13 @@ def merge(target: Path, cluster: Mapping[str, Any], name: str) -> None:
         "contexts": {"context": {"cluster": name, "user": name}},
     }
     for section, entry in entries.items():
-        kept = [one for one in found.get(section) or () if one["name"] != name]
-        found[section] = [*kept, {"name": name, **entry}]
-    found["current-context"] = name
+        others = [item for item in kubeconfig.get(section) or () if item["name"] != name]
+        kubeconfig[section] = [*others, {"name": name, **entry}]
+    kubeconfig["current-context"] = name
     target.parent.mkdir(parents=True, exist_ok=True)
     written = target.with_name(f".{target.name}.new")
     written.touch(mode=0o600)
-    written.write_text(yaml.safe_dump(found, sort_keys=False))
+    written.write_text(yaml.safe_dump(kubeconfig, sort_keys=False))
     written.replace(target)
 
 

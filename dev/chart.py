@@ -96,11 +96,11 @@ def _in_variants(tree: Path, name: str) -> list[ChartObject]:
     }
     objects = in_variants(name, variants)
     if name == "web":
-        known = {identity(item.document) for item in objects}
+        identities = {identity(item.document) for item in objects}
         objects += [
             ChartObject(document, (name,), ".Values.web.impersonation.enabled")
             for document in documents(tree, System(name, "", kustomization=IMPERSONATION))
-            if identity(document) not in known
+            if identity(document) not in identities
         ]
     return objects
 

@@ -82,17 +82,17 @@ def _real(member: Any) -> Any:
     return member.final_target if member.is_alias else member
 
 
-def _class(found: Any) -> Iterator[str]:
-    yield f"{_prose(found)}\n"
-    members = [(name, _real(member)) for name, member in found.all_members.items()]
+def _class(definition: Any) -> Iterator[str]:
+    yield f"{_prose(definition)}\n"
+    members = [(name, _real(member)) for name, member in definition.all_members.items()]
     constructor = next((member for name, member in members if name == "__init__"), None)
-    if constructor is not None and found.name == "AsyncClient":
-        yield f"```python\n{_signature(found.name.removeprefix('Async'), constructor)}\n```\n"
+    if constructor is not None and definition.name == "AsyncClient":
+        yield f"```python\n{_signature(definition.name.removeprefix('Async'), constructor)}\n```\n"
     public = [(name, member) for name, member in members if not name.startswith("_")]
-    yield from _fields(found)
+    yield from _fields(definition)
     for name, member in public:
         if member.is_function:
-            yield f"### {found.name.removeprefix('Async')}.{name}\n"
+            yield f"### {definition.name.removeprefix('Async')}.{name}\n"
             yield f"```python\n{_signature(name, member)}\n```\n"
             yield f"{_prose(member)}\n"
 
@@ -116,17 +116,17 @@ def _typed(member: Any) -> bool:
 
 def _signature(name: str, function: Any) -> str:
     parameters, marked = [], False
-    for one in function.parameters:
-        if one.name == "self":
+    for parameter in function.parameters:
+        if parameter.name == "self":
             continue
-        kind = one.kind.value
+        kind = parameter.kind.value
         if kind == "keyword-only" and not marked:
             parameters.append("*")
         marked = marked or kind in ("keyword-only", "variadic positional")
         star = {"variadic positional": "*", "variadic keyword": "**"}.get(kind, "")
-        text = f"{star}{one.name}" + (f": {one.annotation}" if one.annotation else "")
+        text = f"{star}{parameter.name}" + (f": {parameter.annotation}" if parameter.annotation else "")
         variadic = kind.startswith("variadic")
-        parameters.append(text if one.default is None or variadic else f"{text} = {one.default}")
+        parameters.append(text if parameter.default is None or variadic else f"{text} = {parameter.default}")
     returns = f" -> {function.returns}" if function.returns and name[0].islower() else ""
     line = f"{name}({', '.join(parameters)}){returns}"
     if len(line) <= 100:

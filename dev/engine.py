@@ -74,18 +74,18 @@ def find_engine(environment: Mapping[str, str] | None = None) -> Engine | None:
     None means buildah.  The server of each is queried: an installed client alone cannot build.  Raises
     DevclusterError if the named engine is not usable.
     """
-    wanted = (os.environ if environment is None else environment).get("CONTAINER_TOOL", "")
-    if wanted == WITHOUT:
+    tool = (os.environ if environment is None else environment).get("CONTAINER_TOOL", "")
+    if tool == WITHOUT:
         return None
-    if wanted and wanted not in PROGRAMS:
+    if tool and tool not in PROGRAMS:
         known = ", ".join((*PROGRAMS, WITHOUT))
-        raise DevclusterError(f"CONTAINER_TOOL is {wanted!r}", hint=f"It is one of: {known}.")
-    for program in (wanted,) if wanted else PROGRAMS:
+        raise DevclusterError(f"CONTAINER_TOOL is {tool!r}", hint=f"It is one of: {known}.")
+    for program in (tool,) if tool else PROGRAMS:
         if shutil.which(program) and _answers(program):
             return Engine(program)
-    if wanted:
+    if tool:
         raise DevclusterError(
-            f"CONTAINER_TOOL is {wanted}, and `{wanted} info` does not succeed here",
+            f"CONTAINER_TOOL is {tool}, and `{tool} info` does not succeed here",
             hint=f"Start its service, or leave CONTAINER_TOOL out: {WITHOUT} builds without one.",
         )
     return None

@@ -27,11 +27,11 @@ def objects(image: str) -> list[dict[str, Any]]:
 
 def with_image(shipped: Iterable[dict[str, Any]], image: str) -> list[dict[str, Any]]:
     """Returns the shipped manifests with this image."""
-    found = list(shipped)
-    (deployment,) = (one for one in found if one["kind"] == "Deployment")
+    manifests = list(shipped)
+    (deployment,) = (manifest for manifest in manifests if manifest["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     container["image"] = image
-    return found
+    return manifests
 
 
 def deploy(cluster: Cluster, image: Image | str, *, limit: int = LIMIT) -> None:

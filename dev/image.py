@@ -89,17 +89,17 @@ def mock_resolve_image(kubectl: Path, progress: Progress) -> Image:
         key = f"{VALIDATION} {_digest(('dev/mock-resolve',), kubectl)}"
         if not (archive.is_file() and made.is_file() and made.read_text() == key):
             folder = ROOT / "dev" / "mock-resolve"
-            one = BUILD / "mock-resolve-one.tar"
+            untagged = BUILD / "mock-resolve-one.tar"
             build_image(
                 MOCK_RESOLVE,
                 containerfile=folder / "Containerfile",
                 context=folder,
                 progress=progress,
                 bases=[kubectl],
-                target=one,
+                target=untagged,
             )
-            retag(one, (MOCK_RESOLVE, VALIDATION), archive)
-            one.unlink()
+            retag(untagged, (MOCK_RESOLVE, VALIDATION), archive)
+            untagged.unlink()
             made.write_text(key)
     return Image(MOCK_RESOLVE, archive)
 

@@ -145,12 +145,13 @@ def main() -> int:
             changes, ["-k", given.select, *chosen], workers=given.workers, budget=given.budget
         )
         os.chdir(scratch)
-        found = list(_diffs(runs.survived))
+        survivors = list(_diffs(runs.survived))
         os.chdir(ROOT)
-    listed = [one for one in found if given.texts or not one.of_a_text]
+    listed = [change for change in survivors if given.texts or not change.of_a_text]
     print("\n".join(map(str, listed)))
-    print(f"{len(found)} changes survived, {sum(one.of_a_text for one in found)} of them of a text.")
-    for function, count in Counter(one.rpartition("__mutmut_")[0] for one in runs.untested).items():
+    of_a_text = sum(change.of_a_text for change in survivors)
+    print(f"{len(survivors)} changes survived, {of_a_text} of them of a text.")
+    for function, count in Counter(mutant.rpartition("__mutmut_")[0] for mutant in runs.untested).items():
         print(f"{function}: no test calls it ({count} changes)")
     print(score(changes, (*runs.survived, *runs.untested)))
     return 0

@@ -27,8 +27,8 @@ def objects(
 
     `settings`: environment variables of the operator, beside or instead of the shipped ones.
     """
-    found = list(shipped)
-    (deployment,) = (item for item in found if item["kind"] == "Deployment")
+    manifests = list(shipped)
+    (deployment,) = (item for item in manifests if item["kind"] == "Deployment")
     deployment["spec"]["replicas"] = replicas
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -51,7 +51,7 @@ def objects(
         "metadata": {"name": TEMPLATE, "namespace": deployment["metadata"]["namespace"]},
         "data": {"resolve_job.yaml": template},
     }
-    return [config, *found]
+    return [config, *manifests]
 
 
 def deploy(

@@ -147,10 +147,10 @@ def _answers(served: Served) -> bool:
 
 
 async def _serve(record: Record, namespace: str) -> None:
-    found = _read(record.directory)
-    if found is None:
+    recorded = _read(record.directory)
+    if recorded is None:
         raise DevclusterError(f"{record.directory / _FILE} cannot be read")
-    served = Served(found.port, found.token, reference(os.getpid()))
+    served = Served(recorded.port, recorded.token, reference(os.getpid()))
     _write(record.directory, served)
     options = LocalOptions(namespace, port=served.port)
     async with Client(load(record.kubeconfig)) as api:

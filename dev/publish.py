@@ -57,10 +57,10 @@ def _write_digest(output: Path, digests: set[str]) -> None:
 def main() -> int:
     progress = Progress()
     try:
-        wanted = tags(os.environ.get("GIT_REF", ""), os.environ.get("GIT_COMMIT", ""), __version__)
+        image_tags = tags(os.environ.get("GIT_REF", ""), os.environ.get("GIT_COMMIT", ""), __version__)
         engine = require_engine("make docker-push")
         image = operator_image(progress, engine)
-        names = tuple(f"{repository}:{tag}" for repository in REPOSITORIES for tag in wanted)
+        names = tuple(f"{repository}:{tag}" for repository in REPOSITORIES for tag in image_tags)
         engine.push(image.archive, image.tag, names, progress)
         if output := os.environ.get("GITHUB_OUTPUT"):
             _write_digest(Path(output), {engine.digest(name) for name in names})

@@ -142,13 +142,13 @@ def _install(path: Path, objects: Sequence[Document], title: str) -> None:
 # --- the rest ------------------------------------------------------------------------------------------
 
 
-def images(source: Source, out: Path, wanted: Sequence[str], progress: Progress) -> dict[str, str]:
-    """Builds an archive for each wanted base.  Returns file name → reason for each archive that is absent."""
+def images(source: Source, out: Path, chosen_bases: Sequence[str], progress: Progress) -> dict[str, str]:
+    """Builds an archive for each chosen base.  Returns file name → reason for each archive that is absent."""
     absent = {}
     for name in BASES:
         target = out / f"fournos-{source.version}-image-{name}.tar.gz"
         try:
-            if name not in wanted:
+            if name not in chosen_bases:
                 raise AbsentError("it was not asked for")
             BASES[name].make(source.tree, source.image, target, progress)
         except AbsentError as reason:
@@ -194,7 +194,7 @@ def seal(folder: Path, signer: Signer | None) -> None:
 
 
 def release(
-    out: Path | None, repository: str, wanted: Sequence[str], signer: Signer | None, progress: Progress
+    out: Path | None, repository: str, chosen_bases: Sequence[str], signer: Signer | None, progress: Progress
 ) -> Path:
     """Makes the release of the checked-out commit and returns its directory.  Raises DevclusterError."""
     system.ensure_packages([system.RELEASE_PACKAGES], progress)
@@ -207,14 +207,14 @@ def release(
     with tempfile.TemporaryDirectory(prefix="fournos-release-") as scratch:
         archive, tree = Path(scratch) / "tree.tar", Path(scratch) / "tree"
         _git("archive", "--format=tar", f"--output={archive}", "HEAD")
-        with tarfile.open(archive) as found:
-            found.extractall(tree, filter="data")
+        with tarfile.open(archive) as tarball:
+            tarball.extractall(tree, filter="data")
         source = Source(tree, int(_git("log", "-1", "--format=%ct")), repository)
         target = out or ROOT / "dist" / f"fournos-{source.version}"
         shutil.rmtree(target, ignore_errors=True)
         with progress.step("Making wheel, sdist, chart, install files, bills of materials", usual="20 s"):
             artifacts(source, target)
-        absent = images(source, target, wanted, progress)
+        absent = images(source, target, chosen_bases, progress)
         (target / NOTES).write_text(notes(source, absent, signer), encoding="utf-8")
     seal(target, signer)
     for name, reason in absent.items():
@@ -258,13 +258,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.sign_key and options.sign_keyless:
         parser.error("--sign-keyless: a key is given by --sign-key or COSIGN_KEY")
-    wanted = [name for name in options.images.split(",") if name and name != "none"]
-    if unknown := set(wanted) - set(BASES):
+    chosen_bases = [name for name in options.images.split(",") if name and name != "none"]
+    if unknown := set(chosen_bases) - set(BASES):
         parser.error(f"--images {','.join(sorted(unknown))}: known are {', '.join(BASES)}, none")
     progress = Progress()
     try:
         signer = _signer(options.sign_key, options.sign_keyless, progress)
-        print(release(options.out, options.image, wanted, signer, progress))
+        print(release(options.out, options.image, chosen_bases, signer, progress))
     except DevclusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -118,12 +118,12 @@ def merged(systems: Mapping[str, Sequence[Document]]) -> list[tuple[Document, tu
     owners: dict[tuple[str, str, str, str], list[str]] = {}
     for system, item in ((system, item) for system, items in systems.items() for item in items):
         key = identity(item)
-        known = objects.setdefault(key, {**item})
+        merged_object = objects.setdefault(key, {**item})
         owners.setdefault(key, []).append(system)
-        if known != item:
+        if merged_object != item:
             if item["kind"] != "Namespace":
                 raise ValueError(f"two systems differ about {' '.join(filter(None, key))}")
-            known["metadata"] = {**item["metadata"], **known["metadata"]}
+            merged_object["metadata"] = {**item["metadata"], **merged_object["metadata"]}
     return [(objects[key], tuple(names)) for key, names in owners.items()]
 
 

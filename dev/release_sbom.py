@@ -36,14 +36,14 @@ class Pin:
 
 def pins(lock: str) -> list[Pin]:
     """Parses a lock with a comment `via` under each package, as hack/lock.sh writes it."""
-    found: list[Pin] = []
+    parsed: list[Pin] = []
     for line in lock.splitlines():
         if pinned := _PIN.match(line):
-            found.append(Pin(pinned["name"], pinned["version"], ()))
-        elif found and (via := _VIA.match(line)):
-            last = found[-1]
-            found[-1] = Pin(last.name, last.version, (*last.via, via["name"] or via["single"]))
-    return found
+            parsed.append(Pin(pinned["name"], pinned["version"], ()))
+        elif parsed and (via := _VIA.match(line)):
+            last = parsed[-1]
+            parsed[-1] = Pin(last.name, last.version, (*last.via, via["name"] or via["single"]))
+    return parsed
 
 
 def sbom(lock: str, *, name: str, version: str, made: int, licences: Mapping[str, str]) -> str:

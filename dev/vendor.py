@@ -52,7 +52,7 @@ def main() -> None:
 def fetch(folder: Path, packages: tuple[Package, ...]) -> None:
     """Writes one folder, with `vendor.json`."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = {}
+    files = {}
     for package in packages:
         with tempfile.TemporaryDirectory() as directory:
             subprocess.run(
@@ -67,13 +67,13 @@ def fetch(folder: Path, packages: tuple[Package, ...]) -> None:
                     name = f"{package.name}.LICENSE" if path == package.license_file else Path(path).name
                     content = source.read()
                     (folder / name).write_bytes(content)
-                    found[name] = {
+                    files[name] = {
                         "package": package.name,
                         "version": package.version,
                         "license": package.license,
                         "sha256": hashlib.sha256(content).hexdigest(),
                     }
-    (folder / "vendor.json").write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
+    (folder / "vendor.json").write_text(json.dumps(files, indent=2, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -48,12 +48,12 @@ def make(name: str, root: Path = ROOT) -> None:
 
 def _make_v2(name: str, root: Path) -> None:
     available = (root / "cgroup.controllers").read_text().split()
-    wanted = [f"+{each}" for each in _V2_CONTROLLERS if each in available]
+    enabled = [f"+{each}" for each in _V2_CONTROLLERS if each in available]
     try:
-        (root / "cgroup.subtree_control").write_text(" ".join(wanted))
+        (root / "cgroup.subtree_control").write_text(" ".join(enabled))
         group = root / name
         group.mkdir(exist_ok=True)
-        (group / "cgroup.subtree_control").write_text(" ".join(wanted))
+        (group / "cgroup.subtree_control").write_text(" ".join(enabled))
     except OSError as error:
         raise DevclusterError(
             f"Cannot prepare the cgroup {root / name}: {error}",
@@ -79,10 +79,10 @@ def remove(name: str, root: Path = ROOT, *, limit: float = 10.0) -> None:
 
 def find(name: str, root: Path = ROOT) -> list[Path]:
     """Returns all directories of the group, the deepest first, but those that go while they are listed."""
-    found: list[Path] = []
+    directories: list[Path] = []
     for hierarchy in [root] if version(root) == 2 else _hierarchies(root):
-        found += [Path(folder) for folder, _, _ in os.walk(hierarchy / name, topdown=False)]
-    return found
+        directories += [Path(folder) for folder, _, _ in os.walk(hierarchy / name, topdown=False)]
+    return directories
 
 
 def _hierarchies(root: Path) -> list[Path]:

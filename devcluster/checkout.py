@@ -20,13 +20,13 @@ def records() -> list[Record]:
 
     A record of another version has no checkout to compare, so it is skipped.
     """
-    found = []
+    own_records = []
     for name in state.names():
         with contextlib.suppress(DevclusterError):
             record = state.load(name)
             if record is not None and record.checkout == str(CHECKOUT):
-                found.append(record)
-    return found
+                own_records.append(record)
+    return own_records
 
 
 def end_all(progress: Progress) -> int:
@@ -35,16 +35,16 @@ def end_all(progress: Progress) -> int:
     A cluster that cannot be removed does not stop the others: DevclusterError is raised after the last one,
     and names all that remain.
     """
-    found = records()
+    own_records = records()
     failures = []
-    for record in found:
+    for record in own_records:
         try:
             cluster.stop(record.spec.name, progress=progress)
         except DevclusterError as error:
             failures.append(str(error))
     if failures:
         raise DevclusterError("\n".join(failures))
-    return len(found)
+    return len(own_records)
 
 
 def notice(found: Sequence[Record]) -> str:

@@ -209,11 +209,11 @@ def build(
 ) -> None:
     """Build programs and images into the cache, and start nothing."""
     progress = Progress()
-    wanted = Versions.named(versions)
+    chosen_versions = Versions.named(versions)
     if binaries_only:
-        built = ensure_built(progress, wanted)
+        built = ensure_built(progress, chosen_versions)
     else:
-        built, _ = build_all(progress, wanted)
+        built, _ = build_all(progress, chosen_versions)
         ensure_images(built, progress)
     typer.echo(built.root)
 

@@ -144,23 +144,23 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
     """
     shape = spec.shape()
     with file_lock(state.lock_path(spec.name), limit=_BUSY_LIMIT, what=f"Cluster {spec.name}"):
-        found = state.load(spec.name)
-        if found is not None:
-            running = healthy(found)
-            if running and found.shape == shape and not recreate:
+        earlier = state.load(spec.name)
+        if earlier is not None:
+            running = healthy(earlier)
+            if running and earlier.shape == shape and not recreate:
                 progress.print(f"Cluster {spec.name} is up already.")
-                return Cluster(found)
+                return Cluster(earlier)
             if running and not recreate:
                 other = "other settings than these"
-                if found.spec.versions != spec.versions:
-                    other = f"the versions {found.spec.version_set}, not {spec.version_set}"
+                if earlier.spec.versions != spec.versions:
+                    other = f"the versions {earlier.spec.version_set}, not {spec.version_set}"
                 raise DevclusterError(
                     f"Cluster {spec.name} is up with {other}",
                     hint=f"Add --recreate, or run `python -m devcluster down {spec.name}` first.",
                 )
             if not running:
                 progress.print(f"Cluster {spec.name} is there but not healthy: it is removed first.")
-            provider_of(found).down(found, progress)
+            provider_of(earlier).down(earlier, progress)
         record = Record(spec=spec, shape=shape)
         record.save()
         try:
@@ -229,28 +229,28 @@ def ensure(
         controllers=controllers,
     )
     with file_lock(state.lock_path(name), limit=_BUSY_LIMIT, what=f"Cluster {name}"):
-        found = state.load(name)
-        if found is not None and differs_in_kueue_alone(found, spec) and healthy(found):
-            _configure_kueue(found, spec, progress)
-    same = found is not None and found.shape == spec.shape()
+        earlier = state.load(name)
+        if earlier is not None and differs_in_kueue_alone(earlier, spec) and healthy(earlier):
+            _configure_kueue(earlier, spec, progress)
+    same = earlier is not None and earlier.shape == spec.shape()
     return start(spec, progress=progress, recreate=not same)
 
 
-def differs_in_kueue_alone(found: Record, spec: ClusterSpec) -> bool:
-    """Whether a cluster becomes that of `spec` when its Kueue, a process, is started anew."""
+def differs_in_kueue_alone(record: Record, spec: ClusterSpec) -> bool:
+    """Returns whether a cluster becomes that of `spec` when its Kueue, a process, is started anew."""
     return (
-        found.shape == replace(spec, kueue_config=found.spec.kueue_config).shape()
-        and found.shape != spec.shape()
-        and "kueue" in found.processes
+        record.shape == replace(spec, kueue_config=record.spec.kueue_config).shape()
+        and record.shape != spec.shape()
+        and "kueue" in record.processes
     )
 
 
-def _configure_kueue(found: Record, spec: ClusterSpec, progress: Progress) -> None:
-    found.spec, found.shape, found.phase = spec, spec.shape(), "starting"
-    found.save()  # if this is cut short, the cluster counts as broken
-    NativeProvider().configure_kueue(found, progress)
-    found.phase = "ready"
-    found.save()
+def _configure_kueue(record: Record, spec: ClusterSpec, progress: Progress) -> None:
+    record.spec, record.shape, record.phase = spec, spec.shape(), "starting"
+    record.save()  # if this is cut short, the cluster counts as broken
+    NativeProvider().configure_kueue(record, progress)
+    record.phase = "ready"
+    record.save()
 
 
 def down(name: str, *, progress: Progress | None = None) -> bool:

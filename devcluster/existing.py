@@ -81,12 +81,12 @@ def kubectl_program() -> list[str]:
     built = Built(chosen())
     if (built.bin / "hyper").is_file():
         return built.kubectl
-    found = shutil.which("kubectl")
-    if found is None:
+    on_path = shutil.which("kubectl")
+    if on_path is None:
         raise NotSupportedError(
             "There is no kubectl", hint="Install kubectl, or run `python -m devcluster build` on Linux."
         )
-    return [found]
+    return [on_path]
 
 
 def pod_logs(kubectl: Kubectl, component: str, tail: int) -> str:

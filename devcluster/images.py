@@ -56,23 +56,23 @@ def recipes(built: Built, busybox: Path, applets: list[str]) -> dict[str, Recipe
 
 def ensure_images(built: Built, progress: Progress) -> dict[str, Path]:
     """Makes the missing and outdated archives. Returns file name → docker archive for all images."""
-    found = shutil.which("busybox", path="/bin:/usr/bin:/usr/local/bin")
-    if found is None:
+    busybox_path = shutil.which("busybox", path="/bin:/usr/bin:/usr/local/bin")
+    if busybox_path is None:
         raise NotSupportedError("busybox is not installed", hint="Install Debian's package busybox-static.")
-    busybox = Path(found).resolve()
+    busybox = Path(busybox_path).resolve()
     applets = run([busybox, "--list"], limit=10).stdout.split()
     directory = built.root / "images"
     directory.mkdir(parents=True, exist_ok=True)
-    wanted = recipes(built, busybox, applets)
-    archives = {name: directory / f"{name}.tar" for name in wanted}
+    image_recipes = recipes(built, busybox, applets)
+    archives = {name: directory / f"{name}.tar" for name in image_recipes}
     with file_lock(directory / ".lock", limit=300, what="the making of images"):
-        stale = [name for name, recipe in wanted.items() if not _is_current(archives[name], recipe)]
+        stale = [name for name, recipe in image_recipes.items() if not _is_current(archives[name], recipe)]
         if stale:
             with progress.step(f"Making {len(stale)} images", usual="5 s") as step:
                 for name in stale:
                     step.detail = name
-                    write_image(wanted[name], archives[name])
-                    archives[name].with_suffix(".key").write_text(wanted[name].key())
+                    write_image(image_recipes[name], archives[name])
+                    archives[name].with_suffix(".key").write_text(image_recipes[name].key())
     return archives
 
 

@@ -69,10 +69,10 @@ class Kubectl:
 def rolled_out(deployment: dict[str, Any]) -> bool:
     """Returns whether the controller has seen this generation, and only its pods are there and available."""
     status = deployment.get("status") or {}
-    wanted = deployment["spec"].get("replicas", 1)
+    replicas = deployment["spec"].get("replicas", 1)
     counts = (status.get(field, 0) for field in ("replicas", "updatedReplicas", "availableReplicas"))
     seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
-    return seen and all(count == wanted for count in counts)
+    return seen and all(count == replicas for count in counts)
 
 
 def await_established(

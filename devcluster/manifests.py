@@ -41,12 +41,12 @@ def tekton_files(config: Path) -> list[Path]:
     patterns: tuple[str, ...]
     patterns = ("100-namespace/*.yaml", "200-*.yaml", "201-*.yaml", "300-crds/*.yaml", "500-webhooks.yaml")
     patterns += ("clusterrole-aggregate-*.yaml", "config-*.yaml", "controller.yaml", "webhook.yaml")
-    found = [path for pattern in patterns for path in sorted(config.glob(pattern))]
-    if not found:
+    files = [path for pattern in patterns for path in sorted(config.glob(pattern))]
+    if not files:
         raise DevclusterError(
             f"No Tekton manifests in {config}", hint="Build again: python -m devcluster build"
         )
-    return found
+    return files
 
 
 def tekton_image(program: str) -> str:
@@ -142,7 +142,7 @@ def kueue_process_configuration(rendered: str, changes: Mapping[str, Any], certi
 
 def kueue_without_pods(rendered: str, ca_pem: bytes) -> str:
     """Returns Kueue's CRDs, roles and webhooks. All webhooks, also conversion, have a URL, not a Service."""
-    kept = [
+    objects = [
         each
         for each in parse(rendered)
         if each["kind"] in ("Namespace", "CustomResourceDefinition", "ClusterRole", *_WEBHOOK_KINDS)
@@ -153,7 +153,7 @@ def kueue_without_pods(rendered: str, ca_pem: bytes) -> str:
         path = client_config["service"].get("path", "")
         return {"url": f"https://127.0.0.1:{KUEUE_WEBHOOK_PORT}{path}", "caBundle": bundle}
 
-    for each in kept:
+    for each in objects:
         if each["kind"] in _WEBHOOK_KINDS:
             for webhook in each["webhooks"]:
                 webhook["clientConfig"] = by_url(webhook["clientConfig"])
@@ -161,7 +161,7 @@ def kueue_without_pods(rendered: str, ca_pem: bytes) -> str:
             webhook = each["spec"].get("conversion", {}).get("webhook")
             if webhook:
                 webhook["clientConfig"] = by_url(webhook["clientConfig"])
-    return dump(kept)
+    return dump(objects)
 
 
 STORAGE_CLASS: Object = {

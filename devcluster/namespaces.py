@@ -206,17 +206,17 @@ def kill_all(record_directory: Path, *, limit: float = 15.0) -> None:
 
 def find_marked(record_directory: Path) -> list[int]:
     """Returns the processes with this cluster's marker in the environment (a zombie has no environment)."""
-    wanted = f"{MARKER}={record_directory}".encode()
-    found = []
+    variable = f"{MARKER}={record_directory}".encode()
+    marked = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
                 environment = (entry / "environ").read_bytes()
             except OSError:
                 continue
-            if wanted in environment.split(b"\0"):
-                found.append(int(entry.name))
-    return found
+            if variable in environment.split(b"\0"):
+                marked.append(int(entry.name))
+    return marked
 
 
 def _fill_etc(etc: Path) -> None:

@@ -345,9 +345,9 @@ def _node_status(kubectl: Kubectl, name: str) -> ComponentStatus:
 def _deployment_status(kubectl: Kubectl, name: str) -> ComponentStatus:
     namespace, deployment = POD_COMPONENTS[name]
     try:
-        found = kubectl.json("-n", namespace, "get", "deployment", deployment, limit=20)
+        live = kubectl.json("-n", namespace, "get", "deployment", deployment, limit=20)
     except CommandFailedError:
         return ComponentStatus(name, "absent", f"no Deployment {namespace}/{deployment}")
-    have = found.get("status", {}).get("availableReplicas", 0)
-    want = found["spec"].get("replicas", 1)
+    have = live.get("status", {}).get("availableReplicas", 0)
+    want = live["spec"].get("replicas", 1)
     return ComponentStatus(name, "running" if have >= want else "failed", f"{have} of {want} pods available")

@@ -74,14 +74,14 @@ def choose_index(*, recorded: Collection[int], in_use: Iterable[IPv4Network]) ->
 
 def subnets_in_use() -> list[IPv4Network]:
     """Returns the networks of the machine's addresses and routes, without the default route."""
-    found: list[IPv4Network] = []
+    subnets: list[IPv4Network] = []
     for link in json.loads(run(["ip", "-json", "-4", "addr"], limit=_LIMIT).stdout or "[]"):
         for address in link.get("addr_info", []):
-            found.append(IPv4Interface(f"{address['local']}/{address['prefixlen']}").network)
+            subnets.append(IPv4Interface(f"{address['local']}/{address['prefixlen']}").network)
     for route in json.loads(run(["ip", "-json", "-4", "route"], limit=_LIMIT).stdout or "[]"):
         if route["dst"] != "default":
-            found.append(IPv4Network(route["dst"], strict=False))
-    return found
+            subnets.append(IPv4Network(route["dst"], strict=False))
+    return subnets
 
 
 def past_proxies(environment: Mapping[str, str]) -> list[str]:
@@ -152,12 +152,12 @@ def remove(network: Network) -> None:
 
 def leftovers(network: Network) -> list[str]:
     """Describes what `remove` could not remove."""
-    found = []
+    remains = []
     if (Path("/sys/class/net") / network.interface).exists():
-        found.append(f"network interface {network.interface}")
+        remains.append(f"network interface {network.interface}")
     if (Path("/run/netns") / network.namespace).exists():
-        found.append(f"network namespace {network.namespace}")
-    return found
+        remains.append(f"network namespace {network.namespace}")
+    return remains
 
 
 def _forward_rules(network: Network) -> list[list[str]]:

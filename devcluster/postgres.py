@@ -30,12 +30,12 @@ _LIMIT = 60.0
 
 def programs() -> Path:
     """Returns the folder of the server's programs; Debian's package is installed if there is none."""
-    if (found := _find()) is None:
+    if (folder := _find()) is None:
         ensure_packages([POSTGRES_PACKAGES], Progress())
-        found = _find()
-    if found is None:
+        folder = _find()
+    if folder is None:
         raise NotSupportedError("PostgreSQL's initdb is not found", hint="Install the package postgresql.")
-    return found
+    return folder
 
 
 def _find() -> Path | None:

@@ -73,7 +73,7 @@ def stream(
     """
     words = [str(word) for word in argv]
     started = time.monotonic()
-    kept: list[str] = []
+    tail: list[str] = []
     try:
         process = subprocess.Popen(
             words,
@@ -92,18 +92,18 @@ def stream(
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                kept = [*kept[-_TAIL_LINES:], line.rstrip()]
+                tail = [*tail[-_TAIL_LINES:], line.rstrip()]
                 on_line(line.rstrip())
                 if time.monotonic() - started > limit:
                     raise CommandFailedError(
-                        f"`{words[0]}` did not end within {limit:.0f} s", evidence="\n".join(kept)
+                        f"`{words[0]}` did not end within {limit:.0f} s", evidence="\n".join(tail)
                     )
             returncode = process.wait(timeout=max(1.0, limit - (time.monotonic() - started)))
         except BaseException:
             process.kill()
             raise
     if returncode != 0:
-        raise CommandFailedError(f"`{shown(words)}` returned {returncode}", evidence="\n".join(kept))
+        raise CommandFailedError(f"`{shown(words)}` returned {returncode}", evidence="\n".join(tail))
 
 
 def shown(command: str | Sequence[str | Path]) -> str:

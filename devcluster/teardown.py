@@ -34,12 +34,12 @@ def tear_down(record: Record) -> None:
 def leftovers(record: Record) -> list[str]:
     """Describes what exists of a cluster on the machine, apart from its files."""
     net = Network(record.index, record.spec.name)
-    found = [f"process {pid}" for pid in namespaces.find_marked(record.directory)]
-    found += network.leftovers(net)
-    found += [f"cgroup {group}" for group in cgroups.find(net.cgroup)]
+    remains = [f"process {pid}" for pid in namespaces.find_marked(record.directory)]
+    remains += network.leftovers(net)
+    remains += [f"cgroup {group}" for group in cgroups.find(net.cgroup)]
     mounts = Path("/proc/self/mounts").read_text().splitlines()
-    found += [f"mount {line.split()[1]}" for line in mounts if f"{record.directory}/" in line]
-    return found
+    remains += [f"mount {line.split()[1]}" for line in mounts if f"{record.directory}/" in line]
+    return remains
 
 
 def _reap(record: Record) -> None:

@@ -179,8 +179,8 @@ async def test_a_number_is_not_given_again(store: HistoryStore, files: Directory
 async def test_a_query_to_delete_spares_open_and_marked_runs(store: HistoryStore) -> None:
     await record(store, *(ended(a_run(number)) for number in range(3)), a_run(3))
     await store.keep(a_run(0).identity, True, by="alice", reason="", now=at(0))
-    assert {run.name for run in await erasable(store, everything(), kept=False)} == {"job-1", "job-2"}
-    assert len(await erasable(store, everything(), kept=True)) == 3
+    assert {run.name for run in await erasable(store, everything(), with_marked=False)} == {"job-1", "job-2"}
+    assert len(await erasable(store, everything(), with_marked=True)) == 3
 
 
 class RefusingBlobs(DirectoryBlobs):

@@ -176,11 +176,11 @@ async def _run(
         await _verify(parts, events_api)
         recorder = Recorder(events_api, clock, metrics, instance=identity)
         started = [await _start(part, settings, shared, lease_api, recorder) for part, settings in parts]
-        logs.configure(levels=_by_controller(levels, [one.running for one in started]))
+        logs.configure(levels=_by_controller(levels, [part.running for part in started]))
         # Neither client is guarded by a lease, because every replica answers.
         webhooks = served(
             await shared.client("webhooks"),
-            [one.offer for one in started if one.offer is not None],
+            [part.offer for part in started if part.offer is not None],
             webhook_settings,
             clock=clock,
             metrics=metrics,
@@ -194,7 +194,7 @@ async def _run(
             metrics=metrics,
             refresh=refresh,
         )
-        managers = [one.manager for one in started if one.manager is not None]
+        managers = [part.manager for part in started if part.manager is not None]
         health = _health(started, webhooks, shared, plain=metrics_settings.plain, refresh=refresh)
         return await process.run(
             managers,
@@ -203,7 +203,7 @@ async def _run(
             recorder=recorder,
             background={
                 "health": partial(health.run, port=health_port),
-                **{name: task for one in started for name, task in one.tasks.items()},
+                **{name: task for part in started for name, task in part.tasks.items()},
                 **webhooks.background,
                 **metrics_server,
             },
@@ -264,10 +264,10 @@ def _health(
     plain: bool,
     refresh: Callable[[], None],
 ) -> Health:
-    informers = [one.manager.informers for one in started if one.manager is not None]
+    informers = [part.manager.informers for part in started if part.manager is not None]
 
     def problems() -> list[str]:
-        return [text for one in started for text in one.running.problems()]
+        return [text for part in started for text in part.running.problems()]
 
     # The API server must reach webhooks whatever else their process does not reach: without them it refuses
     # the objects that they review.
@@ -275,13 +275,16 @@ def _health(
     return Health(
         shared.clock,
         shared.metrics,
-        alive=lambda: [text for one in informers for text in one.stuck()],
+        alive=lambda: [text for informer in informers for text in informer.stuck()],
         ready=lambda: [
-            *(text for one in informers for text in one.unsynced()),
+            *(text for informer in informers for text in informer.unsynced()),
             *webhooks.problems(),
             *(problems() if decides else ()),
         ],
-        remarks=lambda: [*(text for one in informers for text in one.failing()), *problems()],
+        remarks=lambda: [
+            *(text for informer in informers for text in informer.failing()),
+            *problems(),
+        ],
         plain=plain,
         refresh=refresh,
     )

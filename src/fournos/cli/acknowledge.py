@@ -71,14 +71,14 @@ def _show(cli: Cli, acknowledged: Sequence[Acknowledged]) -> None:
     else:
         rows = [
             (
-                one.run,
-                one.kpi_id,
-                " ".join(f"{name}={value}" for name, value in one.labels.items()) or "-",
-                "higher" if one.rises else "lower",
-                one.by or "-",
-                one.reason,
+                acknowledgement.run,
+                acknowledgement.kpi_id,
+                " ".join(f"{name}={value}" for name, value in acknowledgement.labels.items()) or "-",
+                "higher" if acknowledgement.rises else "lower",
+                acknowledgement.by or "-",
+                acknowledgement.reason,
             )
-            for one in acknowledged
+            for acknowledgement in acknowledged
         ]
         header = ("SINCE", "KPI", "TEST", "NOW", "BY", "REASON")
         cli.output.lines(table(header, rows, width=cli.output.width))

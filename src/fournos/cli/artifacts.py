@@ -55,11 +55,16 @@ async def list_artifacts(cli: Cli, job: RunArgument, all_clusters: AllClustersOp
         (name,) = await selected(cli, history, [job])
         artifacts = await history.artifacts(name)
     if cli.output.structured:
-        cli.output.data([{"path": one.path, "size": one.size, "sha256": one.sha256} for one in artifacts])
+        cli.output.data(
+            [
+                {"path": artifact.path, "size": artifact.size, "sha256": artifact.sha256}
+                for artifact in artifacts
+            ]
+        )
     elif not artifacts:
         cli.output.hint(f"{job} has no artifacts.")
     else:
-        rows = [(one.path, str(one.size), one.sha256[:12]) for one in artifacts]
+        rows = [(artifact.path, str(artifact.size), artifact.sha256[:12]) for artifact in artifacts]
         cli.output.lines(table(("PATH", "BYTES", "SHA256"), rows, width=cli.output.width))
 
 

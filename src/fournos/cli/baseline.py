@@ -70,8 +70,13 @@ async def list_baselines(
         baselines = await history_of(session, all_clusters=all_clusters).baselines(everywhere=everywhere)
     if cli.output.structured:
         data = [
-            {"run": run_data(one.run), "at": one.at.isoformat(), "by": one.by, "reason": one.reason}
-            for one in baselines
+            {
+                "run": run_data(baseline.run),
+                "at": baseline.at.isoformat(),
+                "by": baseline.by,
+                "reason": baseline.reason,
+            }
+            for baseline in baselines
         ]
         cli.output.data(data)
     elif not baselines:
@@ -80,18 +85,18 @@ async def list_baselines(
         header = ["NAME", "PIPELINE", "PROJECT", "CLUSTER", "PINNED", "BY", "REASON"]
         rows = [
             [
-                one.run.name,
-                one.run.pipeline or "-",
-                one.run.project or "-",
-                one.run.target or "-",
-                f"{one.at:%F %H:%M}",
-                one.by or "-",
-                one.reason or "-",
+                baseline.run.name,
+                baseline.run.pipeline or "-",
+                baseline.run.project or "-",
+                baseline.run.target or "-",
+                f"{baseline.at:%F %H:%M}",
+                baseline.by or "-",
+                baseline.reason or "-",
             ]
-            for one in baselines
+            for baseline in baselines
         ]
         if everywhere:
             header.insert(0, "NAMESPACE")
-            for row, one in zip(rows, baselines, strict=True):
-                row.insert(0, one.run.identity.namespace)
+            for row, baseline in zip(rows, baselines, strict=True):
+                row.insert(0, baseline.run.identity.namespace)
         cli.output.lines(table(header, rows, width=cli.output.width))

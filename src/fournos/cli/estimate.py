@@ -81,13 +81,13 @@ def _show(cli: Cli, estimates: Estimates) -> None:
         header = ("PLACE", "NAME", "STARTS", "ENDS", "BASIS")
         rows: list[tuple[str | Text, ...]] = [
             (
-                str(one.position or "-"),
-                one.name,
-                when(one.estimate.start, now) if one.position else "started",
-                when(one.estimate.end, now),
-                "; ".join(filter(None, (one.estimate.basis, one.estimate.reason))),
+                str(job.position or "-"),
+                job.name,
+                when(job.estimate.start, now) if job.position else "started",
+                when(job.estimate.end, now),
+                "; ".join(filter(None, (job.estimate.basis, job.estimate.reason))),
             )
-            for one in estimates.jobs
+            for job in estimates.jobs
         ]
         cli.output.lines(table(header, rows, width=cli.output.width))
     for score in estimates.accuracy:

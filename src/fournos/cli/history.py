@@ -95,7 +95,7 @@ async def delete(
             "--cluster", metavar="UID", help="Of this cluster: the UID of its namespace kube-system."
         ),
     ] = "",
-    kept: Annotated[bool, typer.Option("--kept", help="Also those with a keep mark.")] = False,
+    with_marked: Annotated[bool, typer.Option("--kept", help="Also those with a keep mark.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete; without it, only list them.")] = False,
 ) -> None:
     """Delete ended runs permanently, with their documents, logs and artifacts: they are not recorded again.
@@ -119,7 +119,7 @@ async def delete(
     async with _store(writable=yes) as store:
         from fournos.history.store import retention
 
-        runs = await retention.erasable(store, query, kept=kept)
+        runs = await retention.erasable(store, query, with_marked=with_marked)
         if len(clusters := {run.identity.cluster for run in runs}) > 1:
             choices = " or ".join(sorted(clusters))
             raise Fail(f"Runs of {len(clusters)} clusters match", fix=f"add --cluster {choices}")

@@ -50,14 +50,14 @@ def view(waiting: Sequence[QueueEntry], now: datetime, *, width: int | None) -> 
     header = ["PLACE", "NAMESPACE", "NAME", "OWNER", "PRIORITY", "FOR", "REASON"]
     rows = [
         (
-            str(one.place or "-"),
-            one.namespace,
-            one.name if one.kind == "FournosJob" else f"{one.kind.lower()}/{one.name}",
-            one.owner or "-",
-            str(one.priority),
-            since(one.since, now),
-            one.reason,
+            str(entry.place or "-"),
+            entry.namespace,
+            entry.name if entry.kind == "FournosJob" else f"{entry.kind.lower()}/{entry.name}",
+            entry.owner or "-",
+            str(entry.priority),
+            since(entry.since, now),
+            entry.reason,
         )
-        for one in waiting
+        for entry in waiting
     ]
     return table(header, rows, width=width, spare=("PRIORITY", "NAMESPACE", "OWNER"))

@@ -115,9 +115,9 @@ def waiting_lines(waits: Sequence[Interval], now: datetime) -> list[Text]:
     """What a run waited for, from its submission on."""
     return [
         Text.assemble(
-            f"{between(one.start.isoformat(), one.end.isoformat() if one.end else None, now):<8} ",
-            (f"{one.cause.value:<14} ", "dim"),
-            one_line(one.text),
+            f"{between(wait.start.isoformat(), wait.end.isoformat() if wait.end else None, now):<8} ",
+            (f"{wait.cause.value:<14} ", "dim"),
+            one_line(wait.text),
         )
-        for one in waits
+        for wait in waits
     ]

@@ -124,16 +124,16 @@ def chosen(overview: Overview, screen: Screen) -> Overview:
     text = screen.filter.lower()
 
     def picked(rows: Iterable[JobLine]) -> tuple[JobLine, ...]:
-        kept = [one for one in rows if not text or text in _words(one)]
-        kept.sort(key=_ORDERS[screen.order])
-        return tuple(reversed(kept)) if screen.reverse else tuple(kept)
+        shown_rows = [row for row in rows if not text or text in _words(row)]
+        shown_rows.sort(key=_ORDERS[screen.order])
+        return tuple(reversed(shown_rows)) if screen.reverse else tuple(shown_rows)
 
     clusters = [
-        one
-        for one in overview.clusters
+        cluster
+        for cluster in overview.clusters
         if not text
-        or text in f"{one.name} {one.owner}".lower()
-        or any(text in _words(job) for job in overview.running if job.cluster == one.name)
+        or text in f"{cluster.name} {cluster.owner}".lower()
+        or any(text in _words(job) for job in overview.running if job.cluster == cluster.name)
     ]
     return Overview(tuple(clusters), picked(overview.running), picked(overview.waiting))
 
@@ -174,14 +174,14 @@ def _gpus(gpus: Sequence[GpuCounts]) -> Text:
 def _running(jobs: Sequence[JobLine], now: datetime, width: int | None) -> list[Text]:
     rows = [
         (
-            f"  {one.namespace}/{one.name}",
-            phase_text(one.phase),
-            one.owner or "-",
-            one.cluster or "-",
-            one.hardware,
-            since(one.since, now),
+            f"  {job.namespace}/{job.name}",
+            phase_text(job.phase),
+            job.owner or "-",
+            job.cluster or "-",
+            job.hardware,
+            since(job.since, now),
         )
-        for one in jobs
+        for job in jobs
     ]
     header = ("  JOB", "PHASE", "OWNER", "CLUSTER", "GPUS", "FOR")
     return table(header, rows, width=width) if rows else []
@@ -190,15 +190,15 @@ def _running(jobs: Sequence[JobLine], now: datetime, width: int | None) -> list[
 def _waiting(jobs: Sequence[JobLine], now: datetime, width: int | None) -> list[Text]:
     rows = [
         (
-            f"  {one.namespace}/{one.name}",
-            phase_text(one.phase),
-            one.owner or "-",
-            str(one.place or "-"),
-            one.hardware,
-            since(one.since, now),
-            one.reason or "-",
+            f"  {job.namespace}/{job.name}",
+            phase_text(job.phase),
+            job.owner or "-",
+            str(job.place or "-"),
+            job.hardware,
+            since(job.since, now),
+            job.reason or "-",
         )
-        for one in jobs
+        for job in jobs
     ]
     header = ("  JOB", "PHASE", "OWNER", "PLACE", "GPUS", "FOR", "WHY")
     return table(header, rows, width=width, spare=("GPUS", "OWNER", "PHASE")) if rows else []

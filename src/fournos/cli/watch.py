@@ -167,9 +167,9 @@ async def _lines(cli: Cli, follower: Follower) -> Obj:
     before: tuple[Obj, list[Task]] | None = None
     is_broken = False
     while True:
-        job, found = _seen(follower)
-        cli.output.lines(changes(before, (job, found), cli.world.now()))
-        before = (job, found)
+        job, tasks = _seen(follower)
+        cli.output.lines(changes(before, (job, tasks), cli.world.now()))
+        before = (job, tasks)
         if (follower.watch_error is not None) is not is_broken:
             is_broken = not is_broken
             cli.output.warn(connection_text(follower.watch_error))
@@ -183,16 +183,16 @@ def changes(
 ) -> list[Text]:
     """Returns a line for a new phase or message, and for each task whose state has changed."""
     clock = now.strftime("%H:%M:%SZ")
-    (job, found) = after
-    (old_job, old_found) = before or (None, [])
+    (job, tasks) = after
+    (old_job, old_tasks) = before or (None, [])
     lines = []
     if old_job is None or _told(old_job) != _told(job):
         phase, message = _told(job)
         lines.append(
             Text.assemble((clock, "dim"), "  ", phase_text(phase), f"  {message}" if message else "")
         )
-    states = {task.name: task.state for task in old_found}
-    for task in found:
+    states = {task.name: task.state for task in old_tasks}
+    for task in tasks:
         if task.state != states.get(task.name, "Waiting"):
             line = Text.assemble((clock, "dim"), f"  task {task.name}: {task.state}")
             if task.message and task.state != "Running":

@@ -118,20 +118,20 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
 
         chosen = parse_all(selectors)
         runs_by_text: dict[str, Run] = {}
-        for one in chosen:
-            if one.by is not By.BASELINE and one.text not in runs_by_text:
-                runs_by_text[one.text] = await self._selected(one, owner, namespace)
-        if any(one.by is By.BASELINE for one in chosen):
+        for selector in chosen:
+            if selector.by is not By.BASELINE and selector.text not in runs_by_text:
+                runs_by_text[selector.text] = await self._selected(selector, owner, namespace)
+        if any(selector.by is By.BASELINE for selector in chosen):
             beside = baseline_for([run.fingerprint for run in runs_by_text.values()])
             pinned = await self.baselines(namespace=namespace)
-            runs = [one.run for one in pinned if one.run.fingerprint == beside]
+            runs = [baseline.run for baseline in pinned if baseline.run.fingerprint == beside]
             if not runs:
                 raise MissingError(
                     f"no run is pinned as the baseline of {', '.join(runs_by_text)}",
                     fix="pin one: fournos baseline pin JOB",
                 )
             runs_by_text[BASELINE] = runs[0]
-        return [runs_by_text[one.text] for one in chosen]
+        return [runs_by_text[selector.text] for selector in chosen]
 
     async def _selected(self, selector: Selector, owner: str, namespace: str | None) -> Run:
         from fournos.history.compare.selectors import By

@@ -79,7 +79,7 @@ class StoreSettings(BaseSettings):
 
     @property
     def blob_place(self) -> Path | S3Location:
-        """Where logs and artifacts are: a directory or a bucket."""
+        """The place of logs and artifacts: a directory or a bucket."""
         return self.bucket(self.blobs) if self.blobs else Path(self.directory) / "blobs"
 
     def bucket(self, url: str) -> S3Location:

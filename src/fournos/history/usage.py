@@ -155,22 +155,22 @@ def added(sums: Iterable[Sum]) -> Usage:
         of: tuple(
             sorted(
                 (Share(name, *total) for name, total in totals[of].items()),
-                key=lambda one: (-one.hours, one.name),
+                key=lambda share: (-share.hours, share.name),
             )
         )
         for of in totals
     }
     owners = shares["owners"]
-    hours, runs = sum(one.hours for one in owners), sum(one.runs for one in owners)
+    hours, runs = sum(share.hours for share in owners), sum(share.runs for share in owners)
     return Usage(
         hours, runs, owners, shares["clusters"], shares["projects"], shares["gpu_types"], locks=shares[LOCKS]
     )
 
 
-def _hours(one: Use, since: datetime, until: datetime) -> float | None:
-    """The GPU-hours within the period; None if the run lies outside of it."""
-    start, end = max(one.start, since), min(one.end or until, until)
-    return one.gpus * (end - start).total_seconds() / 3600 if start < end else None
+def _hours(use: Use, since: datetime, until: datetime) -> float | None:
+    """Returns the GPU-hours within the period; None if the run lies outside of it."""
+    start, end = max(use.start, since), min(use.end or until, until)
+    return use.gpus * (end - start).total_seconds() / 3600 if start < end else None
 
 
 def of_job(job: Obj) -> Use | None:

@@ -47,13 +47,13 @@ class Waited:
         Within a class the runs are taken as spread evenly, so that the result is exact to the class only.
         """
         totals = list(accumulate(self.counts))
-        wanted = share * totals[-1]
-        place = bisect_left(totals, wanted)
+        rank = share * totals[-1]
+        place = bisect_left(totals, rank)
         if place >= len(EDGES):
             return float(EDGES[-1])
         low = EDGES[place - 1] if place else 0
         before = totals[place - 1] if place else 0
-        inside = (wanted - before) / self.counts[place] if self.counts[place] else 0.0
+        inside = (rank - before) / self.counts[place] if self.counts[place] else 0.0
         return low + inside * (EDGES[place] - low)
 
 

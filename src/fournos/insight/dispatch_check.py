@@ -110,8 +110,8 @@ def _manager(
     return lines
 
 
-async def _queues(manager: ManagerCluster, found: Sequence[DispatchCheck]) -> list[_Queue]:
-    workers_of = {check.name: check.workers for check in found}
+async def _queues(manager: ManagerCluster, checks: Sequence[DispatchCheck]) -> list[_Queue]:
+    workers_of = {check.name: check.workers for check in checks}
     locals_of: dict[str, list[Key]] = {}
     for local in (await manager.api.list(LOCAL_QUEUE)).items:
         key = Key(local["metadata"]["namespace"], local["metadata"]["name"])
@@ -119,12 +119,12 @@ async def _queues(manager: ManagerCluster, found: Sequence[DispatchCheck]) -> li
     result = []
     for queue in (await manager.api.list(CLUSTER_QUEUE)).items:
         strategy = queue["spec"].get("admissionChecksStrategy") or {}
-        names = {str(one["name"]) for one in strategy.get("admissionChecks") or ()}
+        names = {str(check["name"]) for check in strategy.get("admissionChecks") or ()}
         names |= set(queue["spec"].get("admissionChecks") or ())
         names &= workers_of.keys()
         if names:
             name = queue["metadata"]["name"]
-            workers = frozenset(worker for one in names for worker in workers_of[one])
+            workers = frozenset(worker for check in names for worker in workers_of[check])
             ways = tuple(sorted(locals_of.get(name, ())))
             result.append(_Queue(name, _active(queue), frozenset(names), workers, ways))
     return sorted(result, key=lambda queue: queue.name)

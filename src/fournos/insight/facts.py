@@ -51,11 +51,11 @@ class SharedFacts:
         """Returns the names of those before this key in the line; None if it is not in it."""
         if line is not self._line:
             self._line, self._names = line, []
-            self._places = {one.key: number for number, one in enumerate(line)}
+            self._places = {waiting.key: number for number, waiting in enumerate(line)}
         place = self._places.get(key)
         if place is None:
             return None
-        self._names += [str(one.key) for one in line[len(self._names) : place]]
+        self._names += [str(waiting.key) for waiting in line[len(self._names) : place]]
         return tuple(self._names[:place])
 
     def holders_on(self, holders: tuple[Obj, ...], clusters: tuple[str, ...]) -> tuple[Obj, ...]:

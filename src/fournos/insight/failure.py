@@ -90,10 +90,10 @@ def failure(job: Obj, dependents: Children) -> Failure:
         reason, text = str(verdict.get("reason") or ""), one_line(verdict.get("message"))
         if category := _sign(reason):
             return Failure(category, text or message)
-    if verdicts := [one for type_ in _CONDITIONS if _is_false(one := condition(job, type_) or {})]:
+    if verdicts := [verdict for type_ in _CONDITIONS if _is_false(verdict := condition(job, type_) or {})]:
         # An earlier attempt may have left a False condition, so the newest transition wins.  Times are whole
         # seconds: on a tie the condition of the later stage wins.
-        verdict = max(reversed(verdicts), key=lambda one: str(one.get("lastTransitionTime") or ""))
+        verdict = max(reversed(verdicts), key=lambda verdict: str(verdict.get("lastTransitionTime") or ""))
         text = one_line(verdict.get("message")) or message
         category = _CONDITIONS[str(verdict["type"])].get(str(verdict.get("reason")), Category.REQUEST)
         if category in (Category.RESOLVER, Category.BENCHMARK):

@@ -192,10 +192,12 @@ def details(cluster: Obj) -> Details:
         certificate_ends=str(connection.get("certificateExpires") or ""),
         unreachable_since=str(connection.get("unreachableSince") or ""),
         counted=str(hardware.get("lastDiscovery") or ""),
-        shrinking=tuple((str(one["model"]), str(one["since"])) for one in hardware.get("shrinking") or ()),
+        shrinking=tuple(
+            (str(entry["model"]), str(entry["since"])) for entry in hardware.get("shrinking") or ()
+        ),
         conditions=tuple(
-            tuple(one_line(one.get(name)) for name in names)  # type: ignore[misc]
-            for one in status.get("conditions") or ()
+            tuple(one_line(condition.get(name)) for name in names)  # type: ignore[misc]
+            for condition in status.get("conditions") or ()
         ),
     )
 

@@ -23,16 +23,16 @@ async def find_object(
     Raises MissingError if there is none, and FournosError for an unknown kind or if several match.
     """
     kind, _, name = text.rpartition("/")
-    meant = [one for one in kinds if not kind or kind.lower() in words_of(one)]
+    meant = [framework for framework in kinds if not kind or kind.lower() in words_of(framework)]
     if not meant:
-        known = ", ".join(one.name for one in kinds)
+        known = ", ".join(framework.name for framework in kinds)
         raise FournosError(
             f"{kind} is not a kind that is queued by configuration", fix=f"known: {known}; others: -f FILE"
         )
     there = []
-    for one in meant:
+    for framework in meant:
         try:
-            there.append((one, await source.get(one.resource, Key(namespace, name))))
+            there.append((framework, await source.get(framework.resource, Key(namespace, name))))
         except (NotFoundError, NoSuchResourceError):
             continue
         except ForbiddenError:
@@ -41,14 +41,14 @@ async def find_object(
     if len(there) == 1:
         return there[0]
     if there:
-        choice = " or ".join(f"{one.resource.kind}/{name}" for one, _ in there)
+        choice = " or ".join(f"{framework.resource.kind}/{name}" for framework, _ in there)
         raise FournosError(f"several kinds have a {name}", fix=f"say which: {choice}")
-    others = [other for one in meant for other in await _queued(source, namespace, one)]
+    others = [other for framework in meant for other in await _queued(source, namespace, framework)]
     near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
-    plurals = ",".join(f"{one.resource.plural}.{one.resource.group}" for one in meant)
+    plurals = ",".join(f"{framework.resource.plural}.{framework.resource.group}" for framework in meant)
     look = f"see what there is: kubectl get {plurals} -n {namespace} -l {QUEUE_NAME_LABEL}"
     raise MissingError(
-        f"no {' or '.join(one.resource.kind for one in meant)} {name} in namespace {namespace}",
+        f"no {' or '.join(framework.resource.kind for framework in meant)} {name} in namespace {namespace}",
         fix=f"did you mean {' or '.join(near)}?" if near else look,
     )
 

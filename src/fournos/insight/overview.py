@@ -120,14 +120,21 @@ async def read(
 
 
 async def _queued(source: Source, namespace: str, jobs: Sequence[Obj], now: datetime) -> list[QueueEntry]:
-    """The entries of every ClusterQueue that has a LocalQueue in which a Workload waits."""
+    """Returns the entries of every ClusterQueue that has a LocalQueue in which a Workload waits."""
     try:
         workloads = await everywhere(source, WORKLOAD, namespace)
-        locals_ = {key_of(one): one for one in await everywhere(source, LOCAL_QUEUE, namespace)}
+        locals_ = {
+            key_of(local_queue): local_queue
+            for local_queue in await everywhere(source, LOCAL_QUEUE, namespace)
+        }
     except KubeError:
         return []
     used = valued(workloads, WAITING)
-    ways = {str(spec_of(one).get("clusterQueue")): key for key, one in sorted(locals_.items()) if key in used}
+    ways = {
+        str(spec_of(local_queue).get("clusterQueue")): key
+        for key, local_queue in sorted(locals_.items())
+        if key in used
+    }
     shared = Queued.of(workloads, jobs)
     result: list[QueueEntry] = []
     for key in ways.values():
@@ -147,7 +154,7 @@ def overview(
     kueue: Iterable[KueueCluster] = (),
     most: int | None = None,
 ) -> Overview:
-    """Pure: `queued` are the entries of all queues, in their order.
+    """Returns the overview.  Pure: `queued` are the entries of all queues, in their order.
 
     `kueue`: the clusters of the quota.  They are shown where no FournosCluster describes them.
     """
@@ -164,7 +171,7 @@ def overview(
         and _waits(by_key[key])
     }
     # Several queues have a first place.
-    in_order = sorted(placed.values(), key=lambda one: (one[0].place, *born(one[1])))
+    in_order = sorted(placed.values(), key=lambda placement: (placement[0].place, *born(placement[1])))
     waiting, held = (valued(jobs, _WAITING).get(state) for state in ("waiting", "held"))
     unplaced = chain(waiting.items if waiting else (), held.items if held else ())
     others = (job for job in unplaced if key_of(job) not in placed)
@@ -172,9 +179,13 @@ def overview(
         *(_job(job, entry) for entry, job in in_order[:most]),
         *(_job(job) for job in islice(others, None if most is None else max(0, most - len(placed)))),
     )
-    described = {name_of(one): one for one in clusters}
-    lines = [_cluster(one, holding.get(name, ())) for name, one in described.items()]
-    lines += [_kueue_cluster(one, holding.get(one.name, ())) for one in kueue if one.name not in described]
+    described = {name_of(cluster): cluster for cluster in clusters}
+    lines = [_cluster(cluster, holding.get(name, ())) for name, cluster in described.items()]
+    lines += [
+        _kueue_cluster(cluster, holding.get(cluster.name, ()))
+        for cluster in kueue
+        if cluster.name not in described
+    ]
     return Overview(
         tuple(sorted(lines, key=attrgetter("name"))),
         tuple(line for _, line in running),
@@ -201,7 +212,7 @@ def _holds(job: Obj) -> bool | None:
 
 
 def _since(job: Obj) -> str:
-    """When it began to run, or to hold its cluster, or to wait."""
+    """Returns when the job began to run, to hold its cluster or to wait."""
     times = (status_of(job).get("phaseTimes") or {}) if _holds(job) else {}
     return str(times.get("running") or times.get("admitted") or created(job))
 

@@ -138,11 +138,11 @@ def uncounted_devices(workload: Obj) -> tuple[str, ...]:
     if is_counted(workload):
         return ()
     claims = [claim for pod in _pods(workload) for claim in pod.get("resourceClaims") or ()]
-    names = [one.get("resourceClaimTemplateName") or one.get("resourceClaimName") for one in claims]
+    names = [claim.get("resourceClaimTemplateName") or claim.get("resourceClaimName") for claim in claims]
     classes = [name for name in requests(workload) if name.startswith(DEVICE_CLASS)]
     return tuple(
         dict.fromkeys(
-            [str(name or one["name"]) for name, one in zip(names, claims, strict=True)]
+            [str(name or claim["name"]) for name, claim in zip(names, claims, strict=True)]
             + [name.removeprefix(DEVICE_CLASS) for name in classes]
         )
     )

@@ -148,18 +148,21 @@ async def _dispatched(source: Source, namespace: str) -> list[SheetLine]:
     if not checks:
         return []
     dispatched = [
-        (one, dispatch.entry_of(one, checks)) for one in await everywhere(source, WORKLOAD, namespace)
+        (workload, dispatch.entry_of(workload, checks))
+        for workload in await everywhere(source, WORKLOAD, namespace)
     ]
     return [
         SheetLine(
-            key_of(one).namespace,
-            dispatch.job_name(one),
-            dispatch.state_of(one, entry),
-            str(spec_of(one).get("queueName") or ""),
-            created(one),
-            f"on {dispatch.worker_of(one)}" if dispatch.worker_of(one) else one_line(entry.get("message")),
+            key_of(workload).namespace,
+            dispatch.job_name(workload),
+            dispatch.state_of(workload, entry),
+            str(spec_of(workload).get("queueName") or ""),
+            created(workload),
+            f"on {dispatch.worker_of(workload)}"
+            if dispatch.worker_of(workload)
+            else one_line(entry.get("message")),
         )
-        for one, entry in dispatched
+        for workload, entry in dispatched
         if entry
     ]
 

@@ -46,25 +46,25 @@ async def _named(source: Source, kind: Resource, key: Key, field: str, noun: str
     if not isinstance(await or_error(source.get(kind, key)), NotFoundError):
         return []
     listed = await or_error(source.list(kind, namespace=key.namespace))
-    known = () if isinstance(listed, KubeError) else tuple(map(name_of, listed.items))
-    return [_violation(field, noun, key.name, known)] if known else []
+    existing = () if isinstance(listed, KubeError) else tuple(map(name_of, listed.items))
+    return [_violation(field, noun, key.name, existing)] if existing else []
 
 
 async def _gpus(source: Source, spec: Obj) -> list[Violation]:
-    wanted = list(_wanted(spec.get("hardware")))
-    if not wanted or spec.get("clusterless"):
+    requested = list(_wanted(spec.get("hardware")))
+    if not requested or spec.get("clusterless"):
         return []
     listed = await or_error(source.list(CLUSTER_QUEUE))
-    known = {
+    gpu_types = {
         resource.removeprefix(GPU_PREFIX)
         for queue in (() if isinstance(listed, KubeError) else listed.items)
         for resource in covered(queue)
         if resource.startswith(GPU_PREFIX)
     }
     return [
-        _violation(field, "GPU type", gpu_type, known)
-        for field, gpu_type in wanted
-        if known and gpu_type not in known
+        _violation(field, "GPU type", gpu_type, gpu_types)
+        for field, gpu_type in requested
+        if gpu_types and gpu_type not in gpu_types
     ]
 
 
@@ -78,10 +78,10 @@ def _wanted(hardware: object) -> Iterator[tuple[str, str]]:
         yield f"spec.hardware.alternatives[{place}].gpuType", str(alternative.get("gpuType"))
 
 
-def _violation(field: str, noun: str, name: str, known: Collection[str]) -> Violation:
-    near = difflib.get_close_matches(name, known, n=1) or [
-        each for each in known if each.lower() == name.lower()
+def _violation(field: str, noun: str, name: str, existing: Collection[str]) -> Violation:
+    near = difflib.get_close_matches(name, existing, n=1) or [
+        each for each in existing if each.lower() == name.lower()
     ]
-    listed = ", ".join(sorted(known)[:_MOST]) + (", …" if len(known) > _MOST else "")
+    listed = ", ".join(sorted(existing)[:_MOST]) + (", …" if len(existing) > _MOST else "")
     hint = f"is {near[0]} meant?" if near else f"there are {listed}"
     return Violation(field, f"there is no {noun} {name}: {hint}", UNKNOWN)

@@ -70,13 +70,13 @@ class Lines(Generic[T]):
 
     def of(self, objects: Iterable[Obj]) -> Mapping[Any, PlacedItems[T]]:
         groups: dict[Hashable, list[tuple[Any, Obj]]] = {}
-        for one in objects:
-            if (group := self.group(one)) is not None:
-                groups.setdefault(group, []).append((self.place(one), one))
+        for obj in objects:
+            if (group := self.group(obj)) is not None:
+                groups.setdefault(group, []).append((self.place(obj), obj))
         for placed in groups.values():
             placed.sort(key=_place)
         return {
-            group: PlacedItems([place for place, _ in placed], [self.make(one) for _, one in placed])
+            group: PlacedItems([place for place, _ in placed], [self.make(obj) for _, obj in placed])
             for group, placed in groups.items()
         }
 

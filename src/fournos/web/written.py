@@ -45,6 +45,6 @@ async def _is_there(caches: ObjectCaches, written: Written) -> bool:
 
 
 def _version(obj: Obj) -> int:
-    """resourceVersions of one kind grow; one that is not a number counts as old."""
+    """Returns the resourceVersion as a number; they grow within a kind, and any other text counts as old."""
     text = str(obj["metadata"].get("resourceVersion") or "")
     return int(text) if text.isdecimal() else 0

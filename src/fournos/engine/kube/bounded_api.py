@@ -38,10 +38,10 @@ class MemoryBudget:
         """Resets the count of a resource type before a new list replaces its objects."""
         self._spent[resource], self._sums[resource] = {}, 0
 
-    def take(self, resource: Resource, kept: Obj) -> bool:
+    def take(self, resource: Resource, obj: Obj) -> bool:
         """Counts an object in place of its earlier version; returns True within the limit."""
-        costs, key = self._spent.setdefault(resource, {}), key_of(kept)
-        costs[key], before = _cost(kept), costs.get(key, 0)
+        costs, key = self._spent.setdefault(resource, {}), key_of(obj)
+        costs[key], before = _cost(obj), costs.get(key, 0)
         self._sums[resource] = self._sums.get(resource, 0) + costs[key] - before
         return sum(self._sums.values()) <= self.most
 
@@ -82,10 +82,10 @@ class Bounded:
             if count > self._limit:
                 raise TooManyObjectsError(f"more than {self._limit} {resource}")
             _check(resource, obj)
-            kept = keep(obj) if keep else obj
-            if not self._budget.take(resource, kept):
+            slim = keep(obj) if keep else obj
+            if not self._budget.take(resource, slim):
                 raise TooManyObjectsError(self._too_much(resource))
-            return kept
+            return slim
 
         return await self._api.list(resource, keep=counted, page_size=PAGE, **options)
 

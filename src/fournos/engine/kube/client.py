@@ -107,10 +107,10 @@ class Client(Paths):
         return self._with(self._credentials.impersonating(headers), qps, burst)
 
     def _with(self, credentials: Credentials, qps: float, burst: int) -> Client:
-        found = copy(self)
-        found._credentials = credentials
-        found._transport = self._transport.of(credentials, qps=qps, burst=burst)
-        return found
+        client = copy(self)
+        client._credentials = credentials
+        client._transport = self._transport.of(credentials, qps=qps, burst=burst)
+        return client
 
     # --- reading -------------------------------------------------------------------------------------
 

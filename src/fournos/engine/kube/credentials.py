@@ -49,10 +49,10 @@ class Credentials:
 
     def of(self, identity: Identity) -> Credentials:
         """Returns credentials for the same API server with another identity, and nothing of this one."""
-        found = copy(self)
-        found._identity = identity
-        found._tls, found._tls_for = self._without_certificate, None
-        return found
+        credentials = copy(self)
+        credentials._identity = identity
+        credentials._tls, credentials._tls_for = self._without_certificate, None
+        return credentials
 
     def impersonating(self, headers: tuple[tuple[str, str], ...]) -> Credentials:
         """Returns credentials that act as the user of these headers, by a right of this identity."""

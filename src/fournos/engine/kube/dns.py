@@ -55,11 +55,11 @@ class LoneResolver(AbstractResolver):
                     hostname=host,
                     host=str(address[0]),
                     port=int(address[1]),
-                    family=found,
+                    family=address_family,
                     proto=protocol,
                     flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
                 )
-                for found, _, protocol, _, address in socket.getaddrinfo(
+                for address_family, _, protocol, _, address in socket.getaddrinfo(
                     host, port, type=socket.SOCK_STREAM, family=family, flags=socket.AI_ADDRCONFIG
                 )
             ]

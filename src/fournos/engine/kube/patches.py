@@ -82,10 +82,10 @@ def read(obj: Mapping[str, Any], path: str) -> Any:
 
 def nested(path: str, value: Any) -> dict[str, Any]:
     """Returns the object with only this value at the path, as a merge patch that writes it."""
-    found: Any = value
+    patch: Any = value
     for name in reversed(path.split(".")):
-        found = {name: found}
-    body: dict[str, Any] = found
+        patch = {name: patch}
+    body: dict[str, Any] = patch
     return body
 
 

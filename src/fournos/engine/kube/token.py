@@ -15,15 +15,15 @@ def claims(token: str) -> Mapping[str, Any]:
     if len(parts) != 3:
         return {}
     try:
-        found = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        payload = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return payload if isinstance(payload, dict) else {}
 
 
-def time_of(found: Mapping[str, Any], claim: str) -> datetime | None:
+def time_of(payload: Mapping[str, Any], claim: str) -> datetime | None:
     """Returns the time of a claim such as `exp` or `iat`; None without a valid one."""
     try:
-        return datetime.fromtimestamp(found[claim], UTC)
+        return datetime.fromtimestamp(payload[claim], UTC)
     except (ValueError, KeyError, TypeError, OverflowError, OSError):
         return None

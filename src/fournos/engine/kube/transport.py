@@ -97,10 +97,10 @@ class Transport:
 
     def of(self, credentials: Credentials, *, qps: float, burst: int) -> Transport:
         """Returns one with other credentials and a rate limit of its own, over the same connections."""
-        found = copy(self)
-        found._credentials = credentials
-        found._bucket = TokenBucket(qps, burst)
-        return found
+        transport = copy(self)
+        transport._credentials = credentials
+        transport._bucket = TokenBucket(qps, burst)
+        return transport
 
     async def send(self, request: ApiRequest) -> bytes:
         """Returns the body of the response."""

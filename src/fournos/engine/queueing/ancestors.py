@@ -59,10 +59,10 @@ def ancestor_among(obj: Obj, workloads: Iterable[Obj]) -> Ancestor | None:
     `workloads`: the Workloads controlled by that controller, from a cache or from the API server.
     """
     owner = controller_of(obj)
-    held = [one for one in workloads if owner and _is_owners(one, owner)]
+    held = [workload for workload in workloads if owner and _is_owners(workload, owner)]
     if owner is None or not held:
         return None
-    going = [one for one in held if not is_true(one, "Finished")]
+    going = [workload for workload in held if not is_true(workload, "Finished")]
     latest = newest(going)
     if not _belongs(obj, owner, latest or held[0]):
         return None
@@ -99,7 +99,9 @@ def share_of(obj: Obj, workload: Obj) -> QuotaShare | None:
         return None
     own = set(_pod_sets_for(obj, workload))
     admission = (workload.get("status") or {}).get("admission") or {}
-    assigned = [one for one in admission.get("podSetAssignments") or () if one["name"] in own]
+    assigned = [
+        assignment for assignment in admission.get("podSetAssignments") or () if assignment["name"] in own
+    ]
     if not assigned:
         return None
     flavors: dict[str, set[str]] = {}
@@ -109,7 +111,9 @@ def share_of(obj: Obj, workload: Obj) -> QuotaShare | None:
             flavors.setdefault(resource, set()).add(flavor)
         for resource, amount in (assignment.get("resourceUsage") or {}).items():
             amounts[resource] = amounts.get(resource, Decimal(0)) + parse_quantity(amount)
-    return QuotaShare({name: next(iter(one)) for name, one in flavors.items() if len(one) == 1}, amounts)
+    return QuotaShare(
+        {resource: next(iter(names)) for resource, names in flavors.items() if len(names) == 1}, amounts
+    )
 
 
 def _is_owners(workload: Obj, owner: Obj) -> bool:

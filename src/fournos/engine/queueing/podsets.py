@@ -55,10 +55,10 @@ def union(what: str, *maps: Mapping[str, str] | None) -> dict[str, str]:
 
 def distinct(*lists: Iterable[Any] | None) -> list[Any]:
     """Returns all items in order, each only once."""
-    found: list[Any] = []
+    collected: list[Any] = []
     for items in lists:
-        found += [item for item in items or () if item not in found]
-    return found
+        collected += [item for item in items or () if item not in collected]
+    return collected
 
 
 def infos_of(workload: Obj, flavors: Mapping[str, Obj]) -> tuple[PodSetInfo, ...]:

@@ -29,8 +29,8 @@ def named_reason(reason: str, message: str) -> str:
     """
     if reason not in LEGACY:
         return reason
-    for part, found in _MESSAGES:
+    for part, cause in _MESSAGES:
         # A topology is one of several causes in a message that names quota, too.
-        if part in message and not (found == TOPOLOGY and _QUOTA_MESSAGE in message):
-            return found
+        if part in message and not (cause == TOPOLOGY and _QUOTA_MESSAGE in message):
+            return cause
     return ""

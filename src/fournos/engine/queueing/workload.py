@@ -127,9 +127,12 @@ def _one_of_each_variable(pod_spec: Obj) -> dict[str, Any]:
     for section in ("initContainers", "containers"):
         if section in spec:
             spec[section] = [
-                {**one, "env": list({variable["name"]: variable for variable in one["env"]}.values())}
-                if one.get("env")
-                else one
-                for one in spec[section]
+                {
+                    **container,
+                    "env": list({variable["name"]: variable for variable in container["env"]}.values()),
+                }
+                if container.get("env")
+                else container
+                for container in spec[section]
             ]
     return spec

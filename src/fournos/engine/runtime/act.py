@@ -296,10 +296,10 @@ async def _ours(resource: Resource, body: Obj, api: Api, caches: Caches, *, own_
     if is_terminating(live):
         caches.assume(resource, live)
         raise _WaitError(f"{resource.kind} {key} is being deleted")
-    owner, wanted = controller_of(live), controller_of(body)
-    if owner is not None and wanted is not None and owner["uid"] == wanted["uid"]:
+    owner, own_controller = controller_of(live), controller_of(body)
+    if owner is not None and own_controller is not None and owner["uid"] == own_controller["uid"]:
         return live
-    if owner is None and wanted is not None and wanted["uid"] in owner_uids(live):
+    if owner is None and own_controller is not None and own_controller["uid"] in owner_uids(live):
         return live  # the published operator's copies have an owner that is not their controller
     if owner is None and own_label and _label(live, own_label) == _label(body, own_label):
         return live

@@ -41,8 +41,9 @@ class CertRotator:
     ) -> None:
         """`name` of the server begins its log lines.
 
-        `show(pair)` is called with each certificate to serve from now on.  `publish(kept)` is called before
-        it, at each look: it gives the authorities to those who must trust them, and may raise KubeErrors.
+        `show(pair)` is called with each certificate to serve from now on.  `publish(certificates)` is called
+        before it, at each look: it gives the authorities to those who must trust them, and may raise
+        KubeErrors.
         """
         self._secret = CertificateSecret(api, secret, hosts=hosts, terms=terms, clock=clock, bundled=True)
         self._key = secret
@@ -57,10 +58,10 @@ class CertRotator:
         backoff = Backoff()
         while True:
             try:
-                kept = await self._secret.rotated()
+                certificates = await self._secret.rotated()
                 if self._publish is not None:
-                    await self._publish(kept)
-                wait = self._present(kept)
+                    await self._publish(certificates)
+                wait = self._present(certificates)
                 backoff.reset()
             except ConflictError:
                 wait = backoff.next()

@@ -195,10 +195,10 @@ class Facts:
 
     def require_all(self, questions: Iterable[Question]) -> tuple[Answer, ...]:
         """Like `require`, for a number of questions that is not known beforehand."""
-        wanted = tuple(questions)
-        if missing := tuple(question for question in wanted if question not in self.answers):
+        asked = tuple(questions)
+        if missing := tuple(question for question in asked if question not in self.answers):
             raise MissingFacts(missing)
-        return tuple(self.answers[question] for question in wanted)
+        return tuple(self.answers[question] for question in asked)
 
     def known(self, questions: Iterable[Question]) -> bool:
         """True if the API server has answered all of them, so that no answer is Unknown."""

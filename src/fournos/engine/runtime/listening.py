@@ -40,7 +40,10 @@ _REST: Final = 0.1
 
 
 def _no_client_faults(record: logging.LogRecord) -> bool:
-    """What is not HTTP is answered; a line and a stack of each would be a log that any client fills."""
+    """Drops the log records of requests that are not HTTP.
+
+    The server answers them with an error.  With a stack trace of each, any client could fill the log.
+    """
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 

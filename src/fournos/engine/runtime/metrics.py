@@ -57,10 +57,10 @@ class Metrics:
                 )
 
     def add(self, counter: Counter, *labels: str, amount: float = 1.0) -> None:
-        found = self._counted.get((counter.name, labels))
-        if found is None:
-            found = self._counted[counter.name, labels] = self.counter(counter, *labels)
-        found.inc(amount)
+        series = self._counted.get((counter.name, labels))
+        if series is None:
+            series = self._counted[counter.name, labels] = self.counter(counter, *labels)
+        series.inc(amount)
 
     def counter(self, counter: Counter, *labels: str) -> prometheus.Counter:
         """Returns one series of a counter; for frequent increments, which then need no lookup."""
@@ -85,10 +85,10 @@ class Metrics:
         self._gauges[gauge.name].remove(*labels)
 
     def observe(self, histogram: Histogram, seconds: float, *labels: str) -> None:
-        found = self._observed.get((histogram.name, labels))
-        if found is None:
-            found = self._observed[histogram.name, labels] = self.histogram(histogram, *labels)
-        found.observe(seconds)
+        series = self._observed.get((histogram.name, labels))
+        if series is None:
+            series = self._observed[histogram.name, labels] = self.histogram(histogram, *labels)
+        series.observe(seconds)
 
     def value(self, name: str, *labels: str) -> float:
         """Returns the present value of a counter or gauge, by the name under which it is served."""

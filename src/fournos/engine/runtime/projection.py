@@ -21,10 +21,10 @@ METADATA = (
 )
 
 
-def pick(obj: Mapping[str, Any] | None, kept: Iterable[str]) -> dict[str, Any]:
+def pick(obj: Mapping[str, Any] | None, fields: Iterable[str]) -> dict[str, Any]:
     """Returns these fields as far as they are present."""
     found = obj or {}
-    return {name: found[name] for name in kept if name in found}
+    return {name: found[name] for name in fields if name in found}
 
 
 def metadata(obj: Obj, *more: str) -> dict[str, Any]:

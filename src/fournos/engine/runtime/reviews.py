@@ -105,7 +105,7 @@ class Rules:
 
 @lru_cache(_SETS)
 def _complete(rules: bytes) -> Rules:
-    """Most namespaces of a person have the same rules, which are then in memory once."""
+    """Parses a list of rules; cached, because a person has the same rules in most namespaces."""
     return Rules(complete=True, rules=orjson.loads(rules))
 
 
@@ -125,7 +125,7 @@ def names_allowed(
 
 
 def _covers(rule: Mapping[str, Any], verb: str, group: str, resource: str) -> bool:
-    """RBAC's match of one rule, whatever its resourceNames."""
+    """Returns whether RBAC applies this rule to the request; its resourceNames are not compared."""
     _, slash, subresource = resource.partition("/")
     resources = {"*", resource, *([f"*/{subresource}"] if slash else ())}
     return (

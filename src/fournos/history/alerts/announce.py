@@ -65,12 +65,13 @@ class Announcer:
 async def _context(store: HistoryStore, news: News) -> NewsContext:
     identities = Identity.of(news.before), Identity.of(news.run)
     before, after = [
-        await store.document(one, Document.PROVENANCE) or {} if one else {} for one in identities
+        await store.document(identity, Document.PROVENANCE) or {} if identity else {}
+        for identity in identities
     ]
-    previous, began = [await store.get(one) if one else None for one in identities]
-    found: tuple[str, ...] = ()
+    previous, began = [await store.get(identity) if identity else None for identity in identities]
+    likely_causes: tuple[str, ...] = ()
     if began and previous and began.target != previous.target:
-        found = (f"cluster {previous.target} -> {began.target}",)
+        likely_causes = (f"cluster {previous.target} -> {began.target}",)
     if began and previous and before and after:
-        found += causes(before, after, (previous.name, began.name))
-    return NewsContext(began, previous, found)
+        likely_causes += causes(before, after, (previous.name, began.name))
+    return NewsContext(began, previous, likely_causes)

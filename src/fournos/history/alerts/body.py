@@ -27,7 +27,7 @@ def sample() -> bytes:
 
 
 def body(news: News, context: NewsContext, *, page: str = "") -> bytes:
-    """Returns the JSON: `text` for Slack and what takes its messages, `fournos` for programs.
+    """Returns the JSON: `text` for Slack and receivers of its format, `fournos` for programs.
 
     `page` is the address of the page.
     """
@@ -46,13 +46,13 @@ def body(news: News, context: NewsContext, *, page: str = "") -> bytes:
             "clusterId": cluster_id,
             "owner": short(run.owner) if run else "",
         },
-        "changes": [_change(one) for one in news.changes[:SHOWN]],
+        "changes": [_change(change) for change in news.changes[:SHOWN]],
         "silent": [
-            {"kpi": short(one.kpi_id), "reason": short(one.reason), "lastAt": one.last_at}
-            for one in news.silent[:SHOWN]
+            {"kpi": short(silence.kpi_id), "reason": short(silence.reason), "lastAt": silence.last_at}
+            for silence in news.silent[:SHOWN]
         ],
         "more": max(0, len(news.changes) + len(news.silent) - SHOWN),
-        "causes": [short(one) for one in context.causes[:CAUSES]],
+        "causes": [short(cause) for cause in context.causes[:CAUSES]],
         "commands": commands(news, context),
         "page": f"{page.rstrip('/')}/trends/{namespace}/{uid}" if page else "",
     }
@@ -85,14 +85,14 @@ def _text(news: News, data: dict[str, Any]) -> str:
     since = "last" if news.verdict is NewsVerdict.SILENT else "since"
     title = f"{TITLES[news.verdict]} in {run['namespace']}, {since} {run['name']}"
     lines = [f"{title} ({', '.join(of)})" if of else title]
-    lines += [f"• {line(one)}" for one in news.changes[:SHOWN]]
-    lines += [f"• {one['kpi']}: {one['reason']}" for one in data["silent"]]
+    lines += [f"• {line(change)}" for change in news.changes[:SHOWN]]
+    lines += [f"• {silence['kpi']}: {silence['reason']}" for silence in data["silent"]]
     lines += [f"• {data['more']} more" for _ in range(data["more"] > 0)]
-    lines += [f"Changed with it: {one}" for one in data["causes"]]
+    lines += [f"Changed with it: {cause}" for cause in data["causes"]]
     lines += [data["page"]] if data["page"] else []
     return _escaped("\n".join((*lines, *data["commands"])))
 
 
 def _escaped(text: str) -> str:
-    """Slack's own commands, such as a mention of a whole channel, stand between these characters."""
+    """Escapes the characters that enclose Slack's own commands, such as the mention of a whole channel."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

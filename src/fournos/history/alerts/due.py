@@ -106,10 +106,13 @@ class News:
     @property
     def marks(self) -> tuple[NewsMark, ...]:
         return (
-            *(NewsMark(one.series, one.run, one.at, one.rises, VERDICTS[one.kind]) for one in self.changes),
             *(
-                NewsMark(one.series, one.last_run, one.last_at, False, NewsVerdict.SILENT)
-                for one in self.silent
+                NewsMark(change.series, change.run, change.at, change.rises, VERDICTS[change.kind])
+                for change in self.changes
+            ),
+            *(
+                NewsMark(silence.series, silence.last_run, silence.last_at, False, NewsVerdict.SILENT)
+                for silence in self.silent
             ),
         )
 
@@ -124,13 +127,13 @@ class News:
 def due(review: SeriesReview, announced: Iterable[Announced], now: datetime) -> list[News]:
     """Returns the messages that are to be sent, the oldest run first.
 
-    What is acknowledged is left out, and what was announced at this place of the series: a change point that
-    later runs move by one or two is the same verdict.
+    Acknowledged changes are left out, and those that were announced at this place of the series: a change
+    point that later runs move by one or two is the same verdict.
     """
-    settled = [one for one in announced if one.settled(now)]
+    settled = [announcement for announcement in announced if announcement.settled(now)]
     order = runs_in_order(review.series)
     messages = [
-        *(_of_group(review, one, order) for one in _groups(review, settled, order, now)),
+        *(_of_group(review, group, order) for group in _groups(review, settled, order, now)),
         *_silent(review, settled, now),
     ]
     return sorted(messages, key=lambda news: (news.at, news.id))
@@ -171,12 +174,18 @@ def _benchmark(review: SeriesReview) -> tuple[str, str, str]:
 
 def _silent(review: SeriesReview, settled: Iterable[Announced], now: datetime) -> Iterable[News]:
     # A last run that expires makes an earlier one the last: no news.
-    newest = dict(sorted((one.series, one.at) for one in settled if one.state is NewsVerdict.SILENT))
+    newest = dict(
+        sorted(
+            (announcement.series, announcement.at)
+            for announcement in settled
+            if announcement.state is NewsVerdict.SILENT
+        )
+    )
     open_ = [
-        one
-        for one in silences(review.series, now)
-        if one.series not in newest or one.last_at > newest[one.series]
+        silence
+        for silence in silences(review.series, now)
+        if silence.series not in newest or silence.last_at > newest[silence.series]
     ]
-    open_.sort(key=lambda one: (one.last_at, one.last_run, one.series))
-    for (at, run), each in groupby(open_, key=lambda one: (one.last_at, one.last_run)):
+    open_.sort(key=lambda silence: (silence.last_at, silence.last_run, silence.series))
+    for (at, run), each in groupby(open_, key=lambda silence: (silence.last_at, silence.last_run)):
         yield News(*_benchmark(review), NewsVerdict.SILENT, run, at, "", silent=tuple(each))

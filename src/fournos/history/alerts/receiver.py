@@ -12,7 +12,7 @@ from fournos.history.records import Run
 
 @dataclass(frozen=True, slots=True)
 class NewsContext:
-    """What the history knows of the runs of a message; None: the row has expired."""
+    """The stored runs that a message is about; None if the row has expired."""
 
     run: Run | None
     before: Run | None = None
@@ -22,7 +22,7 @@ class NewsContext:
 
 @dataclass(frozen=True, slots=True)
 class SendOutcome:
-    """What became of a message."""
+    """The result of sending a message."""
 
     failure: str = ""
     """Why it was not taken, without any secret; "" if it was."""
@@ -47,7 +47,7 @@ class Receiver(Protocol):
         ...
 
     def takes(self, news: News) -> bool:
-        """False: this message is none for this receiver, or for that of another process."""
+        """Returns False if the message is not for this receiver, or is for that of another process."""
         ...
 
     async def send(self, news: News, context: NewsContext) -> SendOutcome: ...

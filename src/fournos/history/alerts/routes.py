@@ -28,17 +28,17 @@ def routes(text: str) -> list[WebhookRoute]:
 
     Raises ValueError, whose text has no URL, if there is none or a line is wrong.
     """
-    found = [
+    webhook_routes = [
         _route(number, line)
         for number, line in enumerate(map(str.strip, text.splitlines()), start=1)
         if line and not line.startswith("#")
     ]
-    if not found:
+    if not webhook_routes:
         raise ValueError("the file of FOURNOS_HISTORY_WEBHOOK_URL_FILE has no URL of http or https")
-    return found
+    return webhook_routes
 
 
-def chosen(found: Sequence[WebhookRoute], run: Run | None) -> WebhookRoute | None:
+def chosen(webhook_routes: Sequence[WebhookRoute], run: Run | None) -> WebhookRoute | None:
     """Returns the first route that takes messages about a run, None: its row has expired; None without one.
 
     A selector sees the labels of the job, and `owner`, `namespace` and `cluster`.
@@ -47,7 +47,7 @@ def chosen(found: Sequence[WebhookRoute], run: Run | None) -> WebhookRoute | Non
     if run is not None:
         places = {"owner": run.owner, "namespace": run.identity.namespace, "cluster": run.target}
         facts = {**run.labels, **{name: value for name, value in places.items() if value}}
-    return next((route for route in found if route.takes(facts)), None)
+    return next((route for route in webhook_routes if route.takes(facts)), None)
 
 
 def _route(number: int, line: str) -> WebhookRoute:

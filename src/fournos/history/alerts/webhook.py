@@ -62,19 +62,19 @@ class WebhookReceiver:
     async def post(self, content: bytes, run: Run | None = None) -> SendOutcome:
         """Sends to the URL for messages about this run."""
         try:
-            known, secret = self._files()
+            webhook_routes, secret = self._files()
         except (OSError, ValueError) as error:
             return SendOutcome(_reason(error), down=True)
-        route = chosen(known, run)
+        route = chosen(webhook_routes, run)
         return await self._insist(route.url, secret, content) if route else SendOutcome(gone=True)
 
     async def test(self) -> list[tuple[str, SendOutcome]]:
-        """Sends a message that is about nothing to each URL; returns its selector and what became of it."""
+        """Sends a test message to each URL; returns the selector and the outcome of each."""
         try:
-            known, secret = self._files()
+            webhook_routes, secret = self._files()
         except (OSError, ValueError) as error:
             return [("", SendOutcome(_reason(error), down=True))]
-        return [(route.selector, await self._insist(route.url, secret, sample())) for route in known]
+        return [(route.selector, await self._insist(route.url, secret, sample())) for route in webhook_routes]
 
     def _files(self) -> tuple[list[WebhookRoute], bytes]:
         """Raises OSError or ValueError."""

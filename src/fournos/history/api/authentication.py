@@ -62,7 +62,7 @@ class FrontProxy:
         if caller is None or (self.names and caller not in self.names):
             return None
         headers = request.headers
-        user = next((headers[one] for one in self.user_headers if headers.get(one)), "")
+        user = next((headers[header] for header in self.user_headers if headers.get(header)), "")
         if not user:
             return None
         extra: dict[str, tuple[str, ...]] = {}
@@ -74,8 +74,8 @@ class FrontProxy:
                     extra[name] = tuple(headers.getall(header))
         return User(
             name=user,
-            uid=next((headers[one] for one in self.uid_headers if headers.get(one)), ""),
-            groups=tuple(group for one in self.group_headers for group in headers.getall(one, [])),
+            uid=next((headers[header] for header in self.uid_headers if headers.get(header)), ""),
+            groups=tuple(group for header in self.group_headers for group in headers.getall(header, [])),
             extra=tuple(sorted(extra.items())),
         )
 

@@ -57,7 +57,7 @@ async def read_front_proxy(api: Api) -> tuple[bytes, FrontProxy] | None:
         return None
 
 
-async def publish(api: Api, kept: Kept, *, namespace: str) -> None:
+async def publish(api: Api, certificates: Kept, *, namespace: str) -> None:
     """Writes our authorities into the APIService, if there is one that names a Service of this namespace.
 
     Raises KubeErrors.
@@ -66,7 +66,7 @@ async def publish(api: Api, kept: Kept, *, namespace: str) -> None:
         service = await api.get(API_SERVICE, Key("", NAME))
     except NotFoundError:
         return
-    if patch := correction(service, kept.bundle, namespace=namespace):
+    if patch := correction(service, certificates.bundle, namespace=namespace):
         await api.patch(API_SERVICE, Key("", NAME), patch)
 
 

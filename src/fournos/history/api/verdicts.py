@@ -98,14 +98,14 @@ async def acknowledge(service: HistoryService, call: ApiCall) -> tuple[Acknowled
     given: Acknowledge = call.body
     run = await found(service, call)
     trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
-    changes = [one for one in trends.report.findings if one.state is not State.REFUTED]
+    changes = [finding for finding in trends.report.findings if finding.state is not State.REFUTED]
     meant = near(changes, trends.series, run.identity.text)
     if not meant:
-        others = sorted({trends.names.get(one.run, one.run) for one in changes})
+        others = sorted({trends.names.get(finding.run, finding.run) for finding in changes})
         which = f"; changes began with {', '.join(others)}" if others else ""
         raise InvalidError(f"no change of a KPI began with {run.name}{which}")
     try:
-        made = [Acknowledgement.of(one, given.reason, call.user.name, service.now()) for one in meant]
+        made = [Acknowledgement.of(finding, given.reason, call.user.name, service.now()) for finding in meant]
     except ValueError as error:
         raise InvalidError(f"reason: {error}") from None
     await (await service.verdicts()).acknowledge(run.namespace_uid, *made)
@@ -139,19 +139,19 @@ async def withdraw(service: HistoryService, call: ApiCall) -> Withdrawn:
 def _shown(
     trends: Trends, acknowledgements: list[Acknowledgement], names: dict[str, str] | None = None
 ) -> tuple[Acknowledged, ...]:
-    by_id, run_names = {one.id: one for one in trends.series}, trends.names | (names or {})
+    by_id, run_names = {series.id: series for series in trends.series}, trends.names | (names or {})
     return tuple(
         Acknowledged(
-            by_id[one.series].kpi_id,
-            dict(by_id[one.series].labels),
-            run_names.get(one.run) or uid_in(one.run),
-            one.rises,
-            one.at,
-            one.reason,
-            one.by,
-            one.made_at,
+            by_id[acknowledgement.series].kpi_id,
+            dict(by_id[acknowledgement.series].labels),
+            run_names.get(acknowledgement.run) or uid_in(acknowledgement.run),
+            acknowledgement.rises,
+            acknowledgement.at,
+            acknowledgement.reason,
+            acknowledgement.by,
+            acknowledgement.made_at,
         )
-        for one in acknowledgements
+        for acknowledgement in acknowledgements
     )
 
 

@@ -134,10 +134,10 @@ class Artifacts:
     ) -> Artifact:
         artifact, present = upload.artifact, await (await self._rows()).stored_artifacts(identity)
         self._limits.check([*_artifacts(present), *_artifacts(receiving)], artifact.path, artifact.size)
-        same = [one for one in present if one.artifact.sha256 == artifact.sha256]
-        for one in same:
-            if one.artifact.path == artifact.path:
-                return one.artifact
+        same = [earlier for earlier in present if earlier.artifact.sha256 == artifact.sha256]
+        for earlier in same:
+            if earlier.artifact.path == artifact.path:
+                return earlier.artifact
         stored = StoredArtifact(artifact, same[0].upload if same else secrets.token_hex(4))
         if not same:
             await self._check_room(identity, artifact.size)

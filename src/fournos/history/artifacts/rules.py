@@ -48,10 +48,10 @@ class ArtifactLimits:
 
     def check(self, present: list[Artifact], path: str, size: int) -> None:
         """Raises ArtifactError if a file of this path and size is too much beside the present ones."""
-        others = [one for one in present if one.path != path]
+        others = [artifact for artifact in present if artifact.path != path]
         if len(others) + 1 > self.files:
             raise ArtifactError(f"the run has {len(others)} artifacts, and at most {self.files} are kept")
-        total = sum(one.size for one in others) + size
+        total = sum(artifact.size for artifact in others) + size
         if total > self.bytes:
             raise ArtifactError(
                 f"{path}: the run would have {total} bytes of artifacts, and at most {self.bytes} are kept"

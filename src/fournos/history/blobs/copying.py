@@ -27,16 +27,16 @@ class Copied:
 
 async def copy_blobs(source: Blobs, target: Blobs) -> Copied:
     """Copies what the target lacks or has in an older state; deletes nothing.  Raises OSError."""
-    there = {one.key: one async for page in target.pages() for one in page}
+    there = {blob.key: blob async for page in target.pages() for blob in page}
     number = size = present = 0
     async for page in source.pages():
-        differing = [one for one in page if _differs(one, there.get(one.key))]
+        differing = [blob for blob in page if _differs(blob, there.get(blob.key))]
         present += len(page) - len(differing)
         for start in range(0, len(differing), _WORKERS):
             some = differing[start : start + _WORKERS]
-            sizes = await asyncio.gather(*(_copy(source, target, one.key) for one in some))
-            number += sum(one is not None for one in sizes)
-            size += sum(one or 0 for one in sizes)
+            sizes = await asyncio.gather(*(_copy(source, target, blob.key) for blob in some))
+            number += sum(copied is not None for copied in sizes)
+            size += sum(copied or 0 for copied in sizes)
     return Copied(number, size, present)
 
 

@@ -18,19 +18,19 @@ ACROSS: Final = "The verdicts below were asked for nevertheless."
 
 
 def headlines(comparison: Comparison) -> list[str]:
-    """What a reader must know before the numbers."""
+    """Returns the warning above a comparison of different fingerprints; none if the runs are comparable."""
     if comparison.comparable:
         return []
     return [f"{WARNING} {ACROSS if comparison.across else NO_VERDICT}"]
 
 
 def no_differences(comparison: Comparison) -> str:
-    """What is shown in place of an empty table of differences."""
+    """Returns the text that replaces an empty table of differences."""
     return WITHHELD if comparison.withheld else NOTHING
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """What the comparison could not take into account, in one line each."""
+    """Returns a line for each thing that the comparison could not take into account."""
     unknown = [f"Not recorded: {'; '.join(comparison.not_recorded)}"] if comparison.not_recorded else []
     return [*unknown, *map(str, comparison.left_out)]
 

@@ -122,11 +122,11 @@ def compare(subjects: Sequence[ComparedRun], history: History, *, across: bool =
     Runs of different fingerprints get no verdict unless `across` is set: they measured different things.
     """
     different = differences(subjects)
-    comparable = not any(one.section is Section.FINGERPRINT for one in different)
+    comparable = not any(difference.section is Section.FINGERPRINT for difference in different)
     measured = [_measured(subject) for subject in subjects]
-    keys = sorted({key for one in measured for key in one}, key=lambda key: (key.kpi_id, key.labels))
+    keys = sorted({key for kpis in measured for key in kpis}, key=lambda key: (key.kpi_id, key.labels))
     judged = comparable or across
-    rows = [_row(key, [one.get(key, ()) for one in measured], history, judged, len(keys)) for key in keys]
+    rows = [_row(key, [kpis.get(key, ()) for kpis in measured], history, judged, len(keys)) for key in keys]
     names = tuple(subject.name for subject in subjects)
     return Comparison(names, different, comparable, across, tuple(rows), not_recorded=not_recorded(subjects))
 
@@ -144,13 +144,13 @@ def _measured(subject: ComparedRun) -> dict[RowKey, tuple[Kpi, ...]]:
 
 
 def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged: bool, count: int) -> Row:
-    measured = [one for repeats in kpis for one in repeats]
+    measured = [kpi for repeats in kpis for kpi in repeats]
     first = next(repeats[0] for repeats in kpis if repeats)
     same = [_same(repeats, first) for repeats in kpis]
-    earlier = [one for one in history.get(key, ()) if _alike(one, first)]
+    earlier = [kpi for kpi in history.get(key, ()) if _alike(kpi, first)]
     curves = _curves(same) if first.is_curve else ()
     values, past, notes = _values(same, earlier, curves)
-    band = _band(past, [len(one) for one in same], count)
+    band = _band(past, [len(repeats) for repeats in same], count)
     reference = next((value for value in values if value is not None), None)
     cells = []
     for place, value in enumerate(values):
@@ -203,9 +203,9 @@ def _values(
     earlier: Sequence[Kpi],
     curves: Sequence[tuple[tuple[float, float], ...]],
 ) -> tuple[list[float | None], list[float], list[str]]:
-    """The value of each run, the values of the history, and a note for each run."""
+    """Returns the value of each run, the values of the history, and a note for each run."""
     if not curves:
-        scalars = [median(_scalars(one)) if one else None for one in same]
+        scalars = [median(_scalars(repeats)) if repeats else None for repeats in same]
         return scalars, _scalars(earlier), [""] * len(same)
     there = [place for place, curve in enumerate(curves) if curve]
     shared = common([curves[place] for place in there])
@@ -216,7 +216,7 @@ def _values(
     for position, place in enumerate(there[1:], start=1):
         x, gap = shared.largest_gap(0, position)
         notes[place] = f"largest at x = {x:g}" + (f": {gap:+.1%}" if gap is not None else "")
-    past = heights_over([one.values for one in earlier], shared.x[0], shared.x[-1])
+    past = heights_over([kpi.values for kpi in earlier], shared.x[0], shared.x[-1])
     return [heights.get(place) for place in range(len(same))], past, notes
 
 

@@ -45,11 +45,11 @@ def common(curves: Sequence[Curve]) -> CommonCurves | None:
     clean = [single_valued(curve) for curve in curves]
     if not all(clean):
         return None
-    low, high = max(one[0][0] for one in clean), min(one[-1][0] for one in clean)
-    xs = sorted({x for one in clean for x, _ in one if low <= x <= high})
+    low, high = max(curve[0][0] for curve in clean), min(curve[-1][0] for curve in clean)
+    xs = sorted({x for curve in clean for x, _ in curve if low <= x <= high})
     if not xs:
         return None
-    return CommonCurves(tuple(xs), tuple(tuple(_at(one, x) for x in xs) for one in clean))
+    return CommonCurves(tuple(xs), tuple(tuple(_at(curve, x) for x in xs) for curve in clean))
 
 
 def heights_over(curves: Iterable[Curve], low: float, high: float) -> list[float]:

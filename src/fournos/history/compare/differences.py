@@ -54,7 +54,7 @@ class Difference:
 
 
 def differences(subjects: Sequence[ComparedRun]) -> tuple[Difference, ...]:
-    """All differences between the subjects: first changed schedules, then those of the fingerprint."""
+    """Returns all differences between the subjects: first changed schedules, then those of the fingerprint."""
     names = [subject.name for subject in subjects]
     schedules = changed_schedules([subject.schedule for subject in subjects])
     return (
@@ -140,16 +140,16 @@ _NEVER_RECORDED: Final = ("ConfigMaps and Secrets",)
 def causes(
     before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str] = ("", "")
 ) -> tuple[str, ...]:
-    """The differences of provenance between two runs in one line each: what may have caused a change.
+    """Returns a line for each difference of provenance between two runs: it may have caused a change.
 
     `names`: those of the runs.  Results of tasks are left out: they follow from a change.  Nodes come last:
     they differ between many runs.
     """
-    found = _section(Section.PROVENANCE, _comparable((before, after)), names)
+    changed = _section(Section.PROVENANCE, _comparable((before, after)), names)
     return tuple(
-        f"{one.path} {one.values[0] or '-'} -> {one.values[1] or '-'}"
-        for one in sorted(found, key=lambda difference: difference.path.startswith("nodes."))
-        if not _TASK_RESULT.match(one.path)
+        f"{difference.path} {difference.values[0] or '-'} -> {difference.values[1] or '-'}"
+        for difference in sorted(changed, key=lambda difference: difference.path.startswith("nodes."))
+        if not _TASK_RESULT.match(difference.path)
     )
 
 

@@ -35,18 +35,18 @@ def as_text(comparison: Comparison) -> str:
 
 
 def as_data(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as a JSON value."""
+    """Returns the comparison as a JSON value."""
     return {
         "runs": list(comparison.names),
         "comparable": comparison.comparable,
         "across": comparison.across,
         "differences": [
-            {"section": one.section.value, "path": one.path, "values": list(one.values)}
-            for one in comparison.differences
+            {"section": difference.section.value, "path": difference.path, "values": list(difference.values)}
+            for difference in comparison.differences
         ],
         "withheld": comparison.withheld,
         "not_recorded": list(comparison.not_recorded),
-        "left_out": [asdict(one) for one in comparison.left_out],
+        "left_out": [asdict(group) for group in comparison.left_out],
         "kpis": [_row_data(row) for row in comparison.rows],
     }
 

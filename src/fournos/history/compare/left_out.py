@@ -49,8 +49,8 @@ class OtherRuns:
 def left_out(mine: Fingerprint, spec: Mapping[str, Any], others: Iterable[OtherRuns]) -> tuple[LeftOut, ...]:
     """Returns those of the others whose specs measure the same as `spec`, that of a run with `mine`.
 
-    Their fingerprints differ by what a spec does not say: the GPUs and the cluster that a job got, or what
-    the Pipeline declared to count at that time.
+    Their fingerprints differ by values that are not in the spec: the GPUs and the cluster that a job got, or
+    the parameters that the Pipeline declared to count at that time.
     """
     chosen = fingerprint(spec)
     return tuple(

@@ -49,19 +49,21 @@ class Accuracy:
 def accuracy(event: str, predictions: Iterable[Prediction]) -> Accuracy | None:
     """Scores the predictions of an event that has happened; None if there are fewer than MIN_SCORED."""
     scored = [
-        (one, one.happened_at)
-        for one in predictions
-        if one.event == event and one.happened_at is not None and one.happened_at >= one.made_at
+        (prediction, prediction.happened_at)
+        for prediction in predictions
+        if prediction.event == event
+        and prediction.happened_at is not None
+        and prediction.happened_at >= prediction.made_at
     ]
     if len(scored) < MIN_SCORED:
         return None
-    errors = [abs((happened - one.median).total_seconds()) for one, happened in scored]
-    left = [max(1.0, (happened - one.made_at).total_seconds()) for one, happened in scored]
+    errors = [abs((happened - prediction.median).total_seconds()) for prediction, happened in scored]
+    left = [max(1.0, (happened - prediction.made_at).total_seconds()) for prediction, happened in scored]
     return Accuracy(
         event,
         len(scored),
         median(errors),
         median(error / time for error, time in zip(errors, left, strict=True)),
-        sum(happened <= one.median for one, happened in scored) / len(scored),
-        sum(happened <= one.p90 for one, happened in scored) / len(scored),
+        sum(happened <= prediction.median for prediction, happened in scored) / len(scored),
+        sum(happened <= prediction.p90 for prediction, happened in scored) / len(scored),
     )

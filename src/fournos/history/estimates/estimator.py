@@ -203,11 +203,11 @@ async def read_objects(caches: Caches) -> Objects:
 
 
 def _unpacked(held: dict[Any, tuple[Obj, ...]]) -> Objects:
-    workloads = tuple(unpack(one) for one in held[WORKLOAD] if not _finished(one))
+    workloads = tuple(unpack(workload) for workload in held[WORKLOAD] if not _finished(workload))
     owners = {
         str(owner.get("uid"))
-        for one in workloads
-        for owner in one["metadata"].get("ownerReferences") or ()
+        for workload in workloads
+        for owner in workload["metadata"].get("ownerReferences") or ()
         if owner.get("kind") == FOURNOS_JOB.kind
     }
     return Objects(
@@ -216,9 +216,9 @@ def _unpacked(held: dict[Any, tuple[Obj, ...]]) -> Objects:
         cluster_queues=held[CLUSTER_QUEUE],
         flavors=held[RESOURCE_FLAVOR],
         priority_classes=held[WORKLOAD_PRIORITY_CLASS],
-        jobs={uid_of(one): unpack(one) for one in held[FOURNOS_JOB] if uid_of(one) in owners},
-        clusters={name_of(one): one for one in (*held[RESOURCE_FLAVOR], *held[FOURNOS_CLUSTER])},
-        namespaces={name_of(one): uid_of(one) for one in held[NAMESPACE]},
+        jobs={uid_of(job): unpack(job) for job in held[FOURNOS_JOB] if uid_of(job) in owners},
+        clusters={name_of(cluster): cluster for cluster in (*held[RESOURCE_FLAVOR], *held[FOURNOS_CLUSTER])},
+        namespaces={name_of(namespace): uid_of(namespace) for namespace in held[NAMESPACE]},
     )
 
 

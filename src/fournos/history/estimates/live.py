@@ -73,13 +73,13 @@ class QueueSnapshot:
     running: tuple[QueuedObject, ...] = ()
 
     def place(self, namespace: str, asked: str) -> QueuedObject | None:
-        """The object of this name or UID in the namespace; a FournosJob comes before other kinds."""
+        """Returns the object of this name or UID in the namespace; a FournosJob comes before other kinds."""
         matching = [
-            one
-            for one in (*self.waiting, *self.running)
-            if one.namespace == namespace and asked in (one.name, one.uid)
+            queued
+            for queued in (*self.waiting, *self.running)
+            if queued.namespace == namespace and asked in (queued.name, queued.uid)
         ]
-        return min(matching, key=lambda one: one.kind != "FournosJob", default=None)
+        return min(matching, key=lambda queued: queued.kind != "FournosJob", default=None)
 
 
 PastByNamespace = Mapping[str, Sequence[Past]]
@@ -132,21 +132,21 @@ def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> QueueSna
     queues: dict[str, QueueModel] = {}
     waiting: list[QueuedObject] = []
     running: list[QueuedObject] = []
-    workloads = {key_of(one): one for one in objects.workloads}
+    workloads = {key_of(workload): workload for workload in objects.workloads}
     for cluster_queue in objects.cluster_queues:
         name = name_of(cluster_queue)
         line = in_line(objects.workloads, objects.local_queues, name)
         quotas = Quotas(cluster_queue, objects.flavors)
         jobs = [
             WaitingJob.of(
-                one.key,
-                quotas.of(workloads[one.key]),
-                durations.of(workloads[one.key]),
+                pending.key,
+                quotas.of(workloads[pending.key]),
+                durations.of(workloads[pending.key]),
             )
-            for one in line
+            for pending in line
         ]
-        holding = [one for one in objects.workloads if _admitted_by(one) == name]
-        held = [part for one in holding for part in _running(one, durations.of(one), now)]
+        holding = [workload for workload in objects.workloads if _admitted_by(workload) == name]
+        held = [part for workload in holding for part in _running(workload, durations.of(workload), now)]
         queues[name] = QueueModel(
             capacity=capacity_of(cluster_queue),
             waiting=tuple(jobs),
@@ -154,8 +154,10 @@ def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> QueueSna
             strict=spec_of(cluster_queue).get("queueingStrategy") == "StrictFIFO",
             stopped=_stopped(cluster_queue),
         )
-        waiting += (_place(workloads[one.key], name, position) for position, one in enumerate(line, start=1))
-        running += (_place(one, name, 0) for one in holding)
+        waiting += (
+            _place(workloads[pending.key], name, position) for position, pending in enumerate(line, start=1)
+        )
+        running += (_place(workload, name, 0) for workload in holding)
     return QueueSnapshot(now, queues, tuple(waiting), tuple(running))
 
 
@@ -191,7 +193,7 @@ def _place(workload: Obj, cluster_queue: str, position: int) -> QueuedObject:
 
 
 def _admitted_by(workload: Obj) -> str:
-    """The ClusterQueue whose quota the Workload holds; "" if it holds none."""
+    """Returns the ClusterQueue whose quota the Workload holds; "" if it holds none."""
     if is_true(workload, "Finished") or not is_true(workload, "QuotaReserved"):
         return ""
     return str((status_of(workload).get("admission") or {}).get("clusterQueue") or "")

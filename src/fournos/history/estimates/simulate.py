@@ -100,7 +100,7 @@ def remaining(durations: Durations | None, elapsed: float, now: datetime) -> Est
 
 
 def would_start(queue: QueueModel, job: WaitingJob, now: datetime, *, place: int | None = None) -> WouldStart:
-    """What would happen to a job that is not submitted yet, at its place in the order (None: the last)."""
+    """Returns what would happen to a job that is not submitted yet, at `place` in the order (None: last)."""
     order = list(queue.waiting)
     order.insert(len(order) if place is None else place, job)
     with_it = replace(queue, waiting=tuple(order))
@@ -110,19 +110,19 @@ def would_start(queue: QueueModel, job: WaitingJob, now: datetime, *, place: int
 
 
 def _obstacle(queue: QueueModel, job: WaitingJob) -> str:
-    """Why there is no estimate; "" if there is one."""
+    """Returns why there is no estimate; "" if there is one."""
     if queue.stopped:
         return "its queue is stopped"
     if not job.flavors:
         return "its cluster takes no jobs" if job.closed else "no quota exists for what it asks for"
     if not any(
-        all(queue.capacity.get(flavor, {}).get(one, 0.0) >= amount for one, amount in asks.items())
+        all(queue.capacity.get(flavor, {}).get(resource, 0.0) >= amount for resource, amount in asks.items())
         for flavor, asks in job.flavors.items()
     ):
         return "it asks for more than there is"
     before = queue.waiting[: queue.waiting.index(job)]
-    unknown = sum(one.durations is None and not _apart(one, job.flavors) for one in before) + sum(
-        one.durations is None and one.flavor in job.flavors for one in queue.running
+    unknown = sum(earlier.durations is None and not _apart(earlier, job.flavors) for earlier in before) + sum(
+        running.durations is None and running.flavor in job.flavors for running in queue.running
     )
     if unknown and fitting(job, queue.free()) is None:
         return f"not enough history: nothing is known of the duration of {count(unknown, 'job')} before it"

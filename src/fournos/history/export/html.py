@@ -97,12 +97,12 @@ def _timeline(export: Export) -> Iterator[str]:
 def _waits(export: Export) -> Iterator[str]:
     rows = [
         (
-            _time(one.start),
-            short((one.end or export.made_at) - one.start),
-            one.cause.value,
-            one.text,
+            _time(wait.start),
+            short((wait.end or export.made_at) - wait.start),
+            wait.cause.value,
+            wait.text,
         )
-        for one in export.waits
+        for wait in export.waits
     ]
     if rows:
         yield offline.table([("from", "for", "cause", "text"), *rows])

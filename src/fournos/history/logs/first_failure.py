@@ -107,6 +107,9 @@ def first_failed(logs: Iterable[Log]) -> Log | None:
 
 
 def _order(container: StartedContainer) -> tuple[str, int]:
-    """Tekton ends the steps after a failed one in the same second."""
+    """Returns the key to sort by: the end, then the position.
+
+    Tekton ends the steps after a failed one in the same second.
+    """
     assert container.ended_at is not None
     return container.ended_at.isoformat(), container.position

@@ -78,7 +78,7 @@ class LogReader:
         over: bool,
         later: bool = False,
     ) -> None:
-        """`over`: nothing more is stored, also of logs whose end was not seen.
+        """`over`: nothing more will be stored, not even of logs whose end was not seen.
 
         `later`: further containers may start.
         """

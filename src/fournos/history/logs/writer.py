@@ -95,7 +95,7 @@ class LogWriter:
                 pass
 
     async def _flushed(self, *, cut: bool) -> bool:
-        """False: another process has stored lines meanwhile."""
+        """Stores the pending lines; returns False if another process has stored lines meanwhile."""
         await self._reread()
         lines = self._pending[:]
         log = replace(self.log, cut=self.log.cut or cut)

@@ -128,12 +128,12 @@ def _quota(workload: Obj) -> dict[str, Any]:
     admission = status_of(workload).get("admission") or {}
     sets = [
         {
-            "name": one.get("name"),
-            "flavors": one.get("flavors") or {},
-            "resources": one.get("resourceUsage") or {},
-            "count": one.get("count"),
+            "name": assignment.get("name"),
+            "flavors": assignment.get("flavors") or {},
+            "resources": assignment.get("resourceUsage") or {},
+            "count": assignment.get("count"),
         }
-        for one in admission.get("podSetAssignments") or ()
+        for assignment in admission.get("podSetAssignments") or ()
     ]
     return {"clusterQueue": admission.get("clusterQueue"), "podSets": sets} if sets else {}
 
@@ -163,7 +163,7 @@ def _provenance(observed: ObservedObject, what: Fingerprint) -> dict[str, Any]:
 
 
 def _believed(observed: ObservedObject) -> list[Obj]:
-    """Returns the TaskRuns of the last attempt, without those that somebody else has made."""
+    """Returns the TaskRuns of the last attempt, only those that Tekton has made for it."""
     run = observed.children.run(observed.obj)
     return believed(run, observed.children.task_runs)[0] if run is not None else []
 
@@ -181,15 +181,15 @@ def _images(task_runs: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, dict[str
                 name = str(step.get("container") or f"step-{step.get('name')}")
                 images[f"{task}/{name}"] = {"imageID": str(step["imageID"])}
     for pod in pods:
-        for one in status_of(pod).get("containerStatuses") or ():
-            if one.get("imageID"):
-                about = {"image": str(one.get("image") or ""), "imageID": str(one["imageID"])}
-                images[f"{_maker(pod)}/{one.get('name')}"] = about
+        for container in status_of(pod).get("containerStatuses") or ():
+            if container.get("imageID"):
+                about = {"image": str(container.get("image") or ""), "imageID": str(container["imageID"])}
+                images[f"{_maker(pod)}/{container.get('name')}"] = about
     return images
 
 
 def _maker(pod: Obj) -> str:
-    """The task of a pod; that of a resolve Job has none, and a name that no other run has."""
+    """Returns the task of a pod, and "resolve" for the pod of a resolve Job."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return "resolve" if any(one.get("kind") == "Job" for one in owners) else task_of(pod)
 

@@ -48,9 +48,9 @@ _pack_workload = packing(spec=("queueName", "active", "priority"))
 def project_workload(workload: Obj) -> Obj:
     references = workload["metadata"].get("ownerReferences") or ()
     states = [
-        {"type": one["type"], "status": one["status"]}
-        for one in status_of(workload).get("conditions") or ()
-        if one.get("type") in ("QuotaReserved", "Finished")
+        {"type": condition["type"], "status": condition["status"]}
+        for condition in status_of(workload).get("conditions") or ()
+        if condition.get("type") in ("QuotaReserved", "Finished")
     ]
     body = _pack_workload(workload)
     boost = pick(workload["metadata"].get("annotations"), (PRIORITY_BOOST,))
@@ -58,7 +58,9 @@ def project_workload(workload: Obj) -> Obj:
         **body,
         **({"metadata": {**body["metadata"], "annotations": boost}} if boost else {}),
         "status": {"conditions": states},
-        "ownedBy": tuple((str(one.get("kind")), str(one.get("name"))) for one in references),
+        "ownedBy": tuple(
+            (str(reference.get("kind")), str(reference.get("name"))) for reference in references
+        ),
     }
 
 

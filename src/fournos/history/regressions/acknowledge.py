@@ -62,12 +62,15 @@ class Acknowledgement:
 def covered(
     findings: Iterable[Finding],
     series: Iterable[Series],
-    known: Sequence[Acknowledgement],
+    acknowledgements: Sequence[Acknowledgement],
     pinned_at: datetime | None = None,
 ) -> dict[str, Acknowledgement]:
     """Returns id of a finding → the acknowledgement that covers it, of those that have one."""
     by_id = {each.id: each for each in series}
-    pairs = ((finding.id, covering(finding, by_id[finding.series], known, pinned_at)) for finding in findings)
+    pairs = (
+        (finding.id, covering(finding, by_id[finding.series], acknowledgements, pinned_at))
+        for finding in findings
+    )
     return {name: acknowledgement for name, acknowledgement in pairs if acknowledgement is not None}
 
 

@@ -26,7 +26,7 @@ SHOWN: Final = 40
 
 
 class BenchmarkState(StrEnum):
-    """How a benchmark or one of its KPIs stands; what asks for somebody comes first."""
+    """The state of a benchmark or of one of its KPIs, the most urgent one first."""
 
     REGRESSION = "Regression"
     """A confirmed regression is open."""
@@ -99,21 +99,21 @@ class Benchmark:
 
 
 def benchmark_of(review: SeriesReview, names: Mapping[str, str], now: datetime) -> Benchmark:
-    """Sums up what is known of a benchmark.  `names` maps runs to their names."""
+    """Returns the state of a benchmark and of its KPIs.  `names` maps runs to their names."""
     report, covered, baseline = review.report, review.covered, review.baseline
-    usable = [one for one in review.series if one.points]
+    usable = [series for series in review.series if series.points]
     silent = {silence.series: silence.reason for silence in silences(usable, now)}
     regressions = open_regressions(report, covered)
     kpis = [
         _kpi(
-            one,
+            series,
             report,
             covered,
-            next((finding for finding in regressions if finding.series == one.id), None),
-            one.id in silent,
-            review.baseline_values.get(one.id),
+            next((finding for finding in regressions if finding.series == series.id), None),
+            series.id in silent,
+            review.baseline_values.get(series.id),
         )
-        for one in usable
+        for series in usable
     ]
     kpis.sort(key=lambda kpi: (kpi.state.weight, kpi.kpi_id, sorted(kpi.labels.items())))
     order = runs_in_order(usable)
@@ -133,7 +133,7 @@ def benchmark_of(review: SeriesReview, names: Mapping[str, str], now: datetime) 
 
 
 def open_regressions(report: Report, covered: Mapping[str, Acknowledgement]) -> tuple[Finding, ...]:
-    """The regressions that are neither refuted nor recovered nor acknowledged, the newest first."""
+    """Returns the regressions that are neither refuted nor recovered nor acknowledged, the newest first."""
     return tuple(
         finding
         for finding in report.findings
@@ -142,7 +142,7 @@ def open_regressions(report: Report, covered: Mapping[str, Acknowledgement]) -> 
 
 
 def in_order(benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
-    """What asks for somebody first; within a state the given order stays."""
+    """Sorts benchmarks by the urgency of their state; within a state the given order stays."""
     return sorted(benchmarks, key=lambda benchmark: benchmark.state.weight)
 
 

@@ -52,7 +52,7 @@ def size(finding: Finding) -> str:
 
 
 def runs_in_order(series: Iterable[Series]) -> list[str]:
-    """All runs of the series, the oldest first."""
+    """Returns all runs of the series, the oldest first."""
     found = {point.run: point.at for one in series for point in one.points}
     return sorted(found, key=lambda run: (found[run], run))
 

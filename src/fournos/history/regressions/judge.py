@@ -141,15 +141,15 @@ def _returns(finding: Finding, step: Finding, min_effect: float) -> bool:
 
 def _levels(series: Sequence[Series], limits: JudgeLimits) -> list[_Level]:
     """Finds the change points of each series, and accepts those that are significant among all of them."""
-    lasting = {one.id: _lasting(one, limits) for one in series}
+    lasting = {kpi_series.id: _lasting(kpi_series, limits) for kpi_series in series}
     candidates: dict[str, list[ChangePoint]] = {
-        one.id: change_points(
-            [point.value for point in lasting[one.id]],
+        kpi_series.id: change_points(
+            [point.value for point in lasting[kpi_series.id]],
             max_p=limits.max_p,
             min_effect=limits.min_effect,
             min_segment=limits.min_segment,
         )
-        for one in series
+        for kpi_series in series
     }
     # Each series is a test, also one without a candidate: hence the entries with p = 1.
     p_values = {f"{name} -": 1.0 for name, points in candidates.items() if not points}
@@ -157,11 +157,13 @@ def _levels(series: Sequence[Series], limits: JudgeLimits) -> list[_Level]:
     accepted = holm(p_values, limits.max_p)
     return [
         _Level(
-            one,
-            lasting[one.id],
-            tuple(point for point in candidates[one.id] if f"{one.id} {point.index}" in accepted),
+            kpi_series,
+            lasting[kpi_series.id],
+            tuple(
+                point for point in candidates[kpi_series.id] if f"{kpi_series.id} {point.index}" in accepted
+            ),
         )
-        for one in series
+        for kpi_series in series
     ]
 
 

@@ -37,10 +37,10 @@ def repeats(series: Series, run: str) -> list[float]:
 
 def uncounted(series: Series, run: str) -> str:
     """Returns why reruns of this run are not repeats of it; "" if all are."""
-    others = [one for one in series.points if one.confirms == run and one.other_images]
+    others = [rerun for rerun in series.points if rerun.confirms == run and rerun.other_images]
     if not others:
         return ""
-    images = list(dict.fromkeys(image for one in others for image in one.other_images))
+    images = list(dict.fromkeys(image for rerun in others for image in rerun.other_images))
     named = ", ".join(images[:_MOST]) + (" …" if len(images) > _MOST else "")
     do = "does" if len(others) == 1 else "do"
     return f"{count(len(others), 'rerun')} {do} not count, with other images: {named}"

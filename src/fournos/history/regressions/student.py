@@ -42,13 +42,16 @@ def mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
 
 
 def two_sided_p(t: float, freedom: float) -> float:
-    """The probability of a value at least as far from 0 as `t`."""
+    """Returns the probability of a value at least as far from 0 as `t`."""
     square = t * t
     return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + square), square / (freedom + square))
 
 
 def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
-    """`rest` is 1 - x, which the caller has exactly: near x = 1 the subtraction would lose it."""
+    """Returns the regularized incomplete beta function.
+
+    `rest` is 1 - x, exactly: near x = 1 the subtraction would lose digits.
+    """
     if x <= 0 or rest <= 0:
         return 0.0 if x <= 0 else 1.0
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)

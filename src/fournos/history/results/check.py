@@ -64,25 +64,25 @@ class _Findings:
     def problem(self, record: str, field: str, message: str) -> None:
         self.problems.append(ResultProblem(record, field, message))
 
-    def unknown(self, record: str, path: str, value: Mapping[str, Any], known: frozenset[str]) -> None:
+    def unknown(self, record: str, path: str, value: Mapping[str, Any], fields: frozenset[str]) -> None:
         """Warns of fields that are not stored."""
         for name in value:
-            if name in known or name in _IGNORED:
+            if name in fields or name in _IGNORED:
                 continue
             if len(self.warnings) > MAX_REPORTED:
                 return
-            hint = self._hint(str(name), known)
+            hint = self._hint(str(name), fields)
             self.warnings.append(
                 ResultProblem(
                     record, _join(path, shown(name).strip("'")), f"is not known and is ignored{hint}"
                 )
             )
 
-    def _hint(self, name: str, known: frozenset[str]) -> str:
+    def _hint(self, name: str, fields: frozenset[str]) -> str:
         if not self._hints:
             return ""
         self._hints -= 1
-        near = difflib.get_close_matches(name[:64], sorted(known), n=1)
+        near = difflib.get_close_matches(name[:64], sorted(fields), n=1)
         return f"; is {near[0]} meant?" if near else ""
 
 
@@ -293,7 +293,7 @@ def _pair(point: Any) -> Any:
 
 
 def _unique(records: list[ResultRecord], findings: _Findings) -> tuple[ResultRecord, ...]:
-    """Leaves out what is there twice.  Two contents for one test are a problem: either could be meant."""
+    """Leaves out duplicates.  Two different contents for one test are a problem: either could be meant."""
     by_slot: dict[str, ResultRecord] = {}
     for record in records:
         earlier = by_slot.setdefault(record.slot, record)

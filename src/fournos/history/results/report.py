@@ -33,13 +33,13 @@ def summary(results: CheckedResults) -> str:
 def report_data(checked: Mapping[str, CheckedResults]) -> dict[str, Any]:
     return {
         name: {
-            "valid": not found.problems,
-            "records": len(found.records),
-            "kpis": found.kpis,
-            "problems": [problem.as_data() for problem in found.problems],
-            "warnings": [warning.as_data() for warning in found.warnings],
+            "valid": not results.problems,
+            "records": len(results.records),
+            "kpis": results.kpis,
+            "problems": [problem.as_data() for problem in results.problems],
+            "warnings": [warning.as_data() for warning in results.warnings],
         }
-        for name, found in checked.items()
+        for name, results in checked.items()
     }
 
 

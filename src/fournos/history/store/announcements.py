@@ -77,7 +77,7 @@ class Announcements:
     async def begin(self, news: News, receiver: str, now: datetime) -> bool:
         """Stores that a message is being sent.
 
-        False: it was settled, a crash has cut it off twice, or another process is sending it.
+        Returns False if it was settled, a crash has cut it off twice, or another process is sending it.
         """
         table = announcements
         same = (table.c.message == news.id, table.c.receiver == receiver)
@@ -104,27 +104,27 @@ class Announcements:
             }
             rows: list[dict[str, Any]] = [
                 {
-                    "series": indexed(one.series),
-                    "run": indexed(one.run),
-                    "at": one.at,
-                    "rises": one.rises,
-                    "state": str(one.state),
+                    "series": indexed(mark.series),
+                    "run": indexed(mark.run),
+                    "at": mark.at,
+                    "rises": mark.rises,
+                    "state": str(mark.state),
                     **common,
                 }
-                for one in news.marks
+                for mark in news.marks
             ]
             await connection.execute(delete(table).where(*same))
             await connection.execute(insert(table), rows)
         return True
 
     async def end(self, news: News, receiver: str, delivery: Delivery) -> None:
-        """Stores what became of a message."""
+        """Stores the result of sending a message."""
         table = announcements
         same = (table.c.message == news.id, table.c.receiver == receiver)
         async with self._store.writing() as connection:
             await connection.execute(update(table).where(*same).values(delivery=str(delivery)))
 
     async def expire(self, now: datetime) -> None:
-        """Deletes what is too old to be decided by."""
+        """Deletes announcements that are older than KEPT."""
         async with self._store.writing() as connection:
             await connection.execute(delete(announcements).where(announcements.c.made_at < now - KEPT))

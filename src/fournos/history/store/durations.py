@@ -33,7 +33,7 @@ async def past_runs(store: HistoryStore, works: Iterable[tuple[str, WorkProfile]
             await connection.execute(_ended(dialect).order_by(runs.c.ended_at.desc()).limit(NEWEST))
         ).all()
         by_namespace = _by_namespace(newest)
-        fingerprints = {uid: [one.work.fingerprint for one in past] for uid, past in by_namespace.items()}
+        fingerprints = {uid: [run.work.fingerprint for run in past] for uid, past in by_namespace.items()}
         short = {
             (uid, work.fingerprint): None
             for uid, work in works
@@ -43,7 +43,7 @@ async def past_runs(store: HistoryStore, works: Iterable[tuple[str, WorkProfile]
             where = (runs.c.fingerprint == indexed(fingerprint), runs.c.namespace_uid == indexed(uid))
             statement = _ended(dialect, *where).order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
             same = (await connection.execute(statement.limit(MAX_RUNS))).all()
-            rest = [one for one in by_namespace.get(uid, []) if one.work.fingerprint != fingerprint]
+            rest = [run for run in by_namespace.get(uid, []) if run.work.fingerprint != fingerprint]
             by_namespace[uid] = _by_namespace(same).get(uid, []) + rest
     return by_namespace
 

@@ -39,16 +39,16 @@ async def sweep_orphans(
     store: HistoryStore, files: Blobs, now: datetime, *, unknown: bool = False
 ) -> OrphanBlobs:
     """Deletes what interrupted uploads left; with `unknown` also the blobs that have no run."""
-    deleted = kept = 0
+    deleted = remaining = 0
     async for page in files.pages():
-        keys = [one.key for one in page if one.written_at < now - AGE]
+        keys = [blob.key for blob in page if blob.written_at < now - AGE]
         unfinished, without = await _lost(store, keys)
-        kept += 0 if unknown else len(without)
+        remaining += 0 if unknown else len(without)
         gone = [*unfinished, *(without if unknown else ())]
         if gone:
             await _delete(store, files, gone)
             deleted += len(gone)
-    return OrphanBlobs(deleted, kept)
+    return OrphanBlobs(deleted, remaining)
 
 
 async def _lost(store: HistoryStore, keys: Sequence[str]) -> tuple[list[str], list[str]]:

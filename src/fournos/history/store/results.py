@@ -90,8 +90,8 @@ class Results:
 
         `kpis`: only these, all without any.
         """
-        wanted = [runs.c.uid.in_({indexed(identity.uid) for identity in identities}), of_last_attempt()]
-        wanted += [scalars.c.kpi_id.in_(list(map(indexed, kpis)))] if kpis else []
+        conditions = [runs.c.uid.in_({indexed(identity.uid) for identity in identities}), of_last_attempt()]
+        conditions += [scalars.c.kpi_id.in_(list(map(indexed, kpis)))] if kpis else []
         statement = (
             select(
                 runs.c.cluster,
@@ -107,7 +107,7 @@ class Results:
             .join(result_records, result_records.c.run_id == runs.c.id)
             .join(scalars, scalars.c.record_id == result_records.c.id)
             .join(series, series.c.id == scalars.c.series)
-            .where(*wanted)
+            .where(*conditions)
             .order_by(result_records.c.id, scalars.c.kpi_id)
             .limit(most + 1)
         )
@@ -164,20 +164,20 @@ class Results:
         images are compared with those of the run that they should repeat.  Repeats of a test within one run
         are one point, their median.
         """
-        wanted = [series.c.fingerprint == indexed(fingerprint), series.c.is_curve.is_(False)]
-        wanted += [series.c.kpi_id == indexed(kpi_id)] if kpi_id else []
-        statement = newest_points(scalars, scalars.c.value, wanted, namespaces, newest, cluster=cluster)
+        conditions = [series.c.fingerprint == indexed(fingerprint), series.c.is_curve.is_(False)]
+        conditions += [series.c.kpi_id == indexed(kpi_id)] if kpi_id else []
+        statement = newest_points(scalars, scalars.c.value, conditions, namespaces, newest, cluster=cluster)
         async with self._store.reading() as connection:
             found = (await connection.execute(statement)).all()
             by_series = [list(rows)[:newest] for _, rows in groupby(found, key=lambda row: row.id)]
             points = [_points(rows) for rows in by_series]
-            reruns = {one.run: one.confirms for each in points for one in each if one.confirms}
+            reruns = {point.run: point.confirms for each in points for point in each if point.confirms}
             others = await changed_images(connection, reruns)
         return [
             Series(
                 rows[0].id,
                 rows[0].kpi_id,
-                tuple(replace(one, other_images=others.get(one.run, ())) for one in each),
+                tuple(replace(point, other_images=others.get(point.run, ())) for point in each),
                 rows[0].unit,
                 rows[0].higher_is_better,
                 json.loads(rows[0].labels),
@@ -209,18 +209,20 @@ class Results:
 
 
 def _points(rows: Iterable[Any]) -> tuple[Point, ...]:
-    """The points of a series, the oldest first; several values of a run are one point."""
+    """Returns the points of a series, the oldest first; several values of a run are one point."""
     by_run: dict[str, list[Any]] = {}
     for row in rows:
         by_run.setdefault(identity_text(row), []).append(row)
     points = [
         Point(
             run,
-            max(row.at for row in found),
-            median(row.measured for row in found),
-            f"{found[0].cluster}/{found[0].namespace}/{found[0].confirms}" if found[0].confirms else "",
+            max(row.at for row in repeats),
+            median(row.measured for row in repeats),
+            f"{repeats[0].cluster}/{repeats[0].namespace}/{repeats[0].confirms}"
+            if repeats[0].confirms
+            else "",
         )
-        for run, found in by_run.items()
+        for run, repeats in by_run.items()
     ]
     return tuple(sorted(points, key=lambda point: (point.at, point.run)))
 

@@ -180,14 +180,14 @@ async def erase(store: HistoryStore, files: Blobs, identities: Iterable[Identity
     return number
 
 
-async def erasable(store: HistoryStore, query: Query, *, kept: bool) -> list[Run]:
-    """Returns the ended runs that match; those with a keep mark only with `kept`."""
+async def erasable(store: HistoryStore, query: Query, *, with_marked: bool) -> list[Run]:
+    """Returns the ended runs that match; those with a keep mark only with `with_marked`."""
     erasable_runs: list[Run] = []
     query = replace(query, limit=PAGE_MAX)
     while True:
         page = await store.find(query)
         closed = [run for run in page.runs if run.ending is not Ending.OPEN]
-        marked = set() if kept else await store.kept(run.identity for run in closed)
+        marked = set() if with_marked else await store.kept(run.identity for run in closed)
         erasable_runs += [run for run in closed if run.identity not in marked]
         if not page.cursor:
             return erasable_runs

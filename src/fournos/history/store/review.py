@@ -50,7 +50,7 @@ async def review(
 
 
 async def review_in_its_namespace(store: HistoryStore, run: Run) -> SeriesReview:
-    """Judges by all runs of the run's namespace, whoever asks: what is counted and announced."""
+    """Judges the run by all runs of its namespace; counts and announcements use this review."""
     return await review(store, run, (run.namespace_uid,))
 
 
@@ -95,7 +95,7 @@ async def newest_runs(
 async def suspects_regression(store: HistoryStore, identity: Identity) -> bool:
     """True if the newest results of this run are worse than the noise of earlier ones.
 
-    Only then reruns are worth their time: not for an improvement, nor for a rerun itself.
+    Reruns are made only then: not for an improvement, and not for a rerun itself.
     """
     run = await store.get(identity)
     if run is None or not _is_judged(run) or not await Results(store).of(identity):

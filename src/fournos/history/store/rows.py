@@ -71,7 +71,7 @@ def row_of(run: Run) -> dict[str, Any]:
 def closed_at(run: Run) -> datetime | None:
     """Returns when the run counts as over for the retention; None while it is open.
 
-    The end is by the clock of whoever wrote it: one in the future would keep the run for ever.
+    The writer of the end has a clock of its own: an end in the future would keep the run for ever.
     """
     if run.ending is Ending.OPEN:
         return None

@@ -104,9 +104,9 @@ def in_scope(
     kinds: Sequence[str],
     cluster: str,
 ) -> Select[Any]:
-    """Leaves the runs of a statement that may be read and are asked for."""
+    """Limits a statement to the runs that may be read and are asked for."""
     if namespaces is not None:
-        statement = statement.where(runs.c.namespace_uid.in_([indexed(one) for one in namespaces]))
+        statement = statement.where(runs.c.namespace_uid.in_([indexed(uid) for uid in namespaces]))
     if cluster:
         # Nearly all runs are of one cluster, as of one kind.
         statement = statement.where(in_the_row(runs.c.cluster, dialect) == indexed(cluster))
@@ -114,5 +114,5 @@ def in_scope(
         statement = statement.where(runs.c.namespace == indexed(namespace))
     if kinds:
         # Nearly all runs are of one kind: the index of the period leaves fewer.
-        statement = statement.where(in_the_row(runs.c.kind, dialect).in_([indexed(one) for one in kinds]))
+        statement = statement.where(in_the_row(runs.c.kind, dialect).in_([indexed(kind) for kind in kinds]))
     return statement

@@ -106,15 +106,15 @@ class Verdicts:
         rows: list[dict[str, Any]] = [
             {
                 "namespace_uid": indexed(namespace_uid),
-                "series": indexed(one.series),
-                "run": indexed(one.run),
-                "at": one.at,
-                "rises": one.rises,
-                "reason": message(one.reason),
-                "by": indexed(one.by),
-                "made_at": one.made_at,
+                "series": indexed(acknowledgement.series),
+                "run": indexed(acknowledgement.run),
+                "at": acknowledgement.at,
+                "rises": acknowledgement.rises,
+                "reason": message(acknowledgement.reason),
+                "by": indexed(acknowledgement.by),
+                "made_at": acknowledgement.made_at,
             }
-            for one in made
+            for acknowledgement in made
         ]
         place = ("namespace_uid", "series", "run", "rises")
         async with self._store.writing() as connection:

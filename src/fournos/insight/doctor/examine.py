@@ -63,7 +63,7 @@ def check_history(answer: bytes | KubeError) -> DoctorFinding:
 
 
 def check_messages(answer: bytes | KubeError | None) -> Iterator[DoctorFinding]:
-    """The receivers of messages about results; nothing of a history that does not say how it went."""
+    """Checks how many messages reached each receiver; nothing without an answer of the history."""
     if answer is None or isinstance(answer, KubeError):
         return
     for counts in json.loads(answer):

@@ -137,8 +137,10 @@ async def gather(
     local_queues = await _items(server, LOCAL_QUEUE, place.namespace)
     webhooks = await _webhooks(server)
     crds = [definition.name for definition, _ in KINDS]
-    queues = sorted({str(spec_of(one).get("clusterQueue") or "") for one in _known(local_queues)} - {""})
-    services = sorted({key for one in _known(webhooks) for key in services_of(one)})
+    queues = sorted(
+        {str(spec_of(local_queue).get("clusterQueue") or "") for local_queue in _known(local_queues)} - {""}
+    )
+    services = sorted({key for webhook in _known(webhooks) for key in services_of(webhook)})
     rights = [right for need in NEEDS for right in need.rights(place.namespace, place.clusters)]
     single = [
         (CONFIG_MAP, TEKTON_INFO),
@@ -148,7 +150,7 @@ async def gather(
         (CUSTOM_RESOURCE_DEFINITION, WORKLOAD_CRD),
         (LEASE, Key(place.namespace, names.LEASE)),
     ]
-    singles = await _each(single, lambda one: server.get(*one))
+    singles = await _each(single, lambda reference: server.get(*reference))
     tekton, kueue, kueue_role, namespace, workload_crd, lease = singles.values()
     history = await or_error(server.raw_get(HISTORY.format(place.namespace)))
     messages = MESSAGES.format(place.namespace)

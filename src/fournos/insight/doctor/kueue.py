@@ -76,7 +76,7 @@ def _integrations(document: Mapping[str, Any], facts: DoctorFacts) -> Iterator[D
 
 
 def _appwrappers(own: Sequence[str], external: Sequence[str]) -> DoctorFinding:
-    """Exactly one of Kueue and our operator makes the Workloads of AppWrappers."""
+    """Checks that exactly one of Kueue and our operator makes the Workloads of AppWrappers."""
     by_kueue, by_us = _OWN_INTEGRATION in own, _APPWRAPPERS in external
     if by_kueue and by_us:
         text = "they are listed twice, as Kueue's own integration and as an external framework"
@@ -92,7 +92,7 @@ def _appwrappers(own: Sequence[str], external: Sequence[str]) -> DoctorFinding:
 
 
 def _left_out(document: Mapping[str, Any], facts: DoctorFacts) -> Iterator[DoctorFinding]:
-    """Kueue's own integrations ignore a namespace that is not selected, also what names a queue there."""
+    """Finds that Kueue's own integrations ignore the namespace, even objects in it that name a queue."""
     namespace = facts.place.namespace
     what = f"namespace {namespace}"
     if namespace in _NEVER_MANAGED:
@@ -109,7 +109,7 @@ def _left_out(document: Mapping[str, Any], facts: DoctorFacts) -> Iterator[Docto
 
 
 def _unnamed_queues(document: Mapping[str, Any], facts: DoctorFacts) -> Iterator[DoctorFinding]:
-    """With manageJobsWithoutQueueName Kueue holds back the Jobs and pods of a FournosJob's run."""
+    """Checks manageJobsWithoutQueueName: with it Kueue holds back the Jobs and pods of a FournosJob's run."""
     what = "manageJobsWithoutQueueName"
     if not document.get(what):
         yield DoctorFinding(AREA, what, Level.OK, "off")

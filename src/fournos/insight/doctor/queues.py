@@ -62,7 +62,7 @@ def _cluster_queue(name: str, cluster_queue: Obj | KubeError, facts: DoctorFacts
 
 
 def _let_in(what: str, queue: Obj, facts: DoctorFacts) -> Iterator[DoctorFinding]:
-    """Kueue admits nothing of a namespace that the selector does not select; without one it selects none."""
+    """Checks that the queue selects the jobs' namespace; a queue without a selector selects none."""
     selector = spec_of(queue).get("namespaceSelector")
     if not isinstance(facts.namespace, Mapping):
         return
@@ -75,7 +75,7 @@ def _let_in(what: str, queue: Obj, facts: DoctorFacts) -> Iterator[DoctorFinding
 
 
 def _migrations(what: str, queue: Obj, covered: Container[str]) -> Iterator[DoctorFinding]:
-    """Kueue 0.18 and newer (gate ConcurrentAdmission) move an admitted Workload to a preferred flavor."""
+    """Warns of a concurrentAdmissionPolicy that lets Kueue (0.18 and newer) move a run to another flavor."""
     mode = ((spec_of(queue).get("concurrentAdmissionPolicy") or {}).get("migration") or {}).get("mode")
     if mode is None or SLOT_RESOURCE not in covered:
         return
@@ -89,7 +89,10 @@ def _migrations(what: str, queue: Obj, covered: Container[str]) -> Iterator[Doct
 
 
 def _two_checks(what: str, queue: Obj, facts: DoctorFacts) -> Iterator[DoctorFinding]:
-    """Kueue 0.16 and newer deactivate a queue with both; before, no worker gets what was provisioned."""
+    """Finds a queue with checks for both provisioning and dispatch.
+
+    Kueue 0.16 and newer deactivate it; before, no worker gets what was provisioned.
+    """
     if isinstance(facts.admission_checks, KubeError):
         return
     checks = (spec_of(queue).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()

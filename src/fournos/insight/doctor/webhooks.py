@@ -81,12 +81,12 @@ def _authority(
     """Judges the end of the authorities; a bundle counts until the last of them ends."""
     level = Level.FAULT if _strict(webhooks) else Level.WARNING
     fix = f"restart the server of these webhooks, or renew its certificate: {where}"
-    bundles = {str((one.get("clientConfig") or {}).get("caBundle") or "") for one in webhooks}
+    bundles = {str((webhook.get("clientConfig") or {}).get("caBundle") or "") for webhook in webhooks}
     if "" in bundles and isinstance(where, Key):
         text = "without a caBundle: the API server cannot trust the server of these webhooks"
         return DoctorFinding(AREA, what, level, text, f"see why its operator writes none: logs of {where}")
     try:
-        time = min((_time(one) for one in bundles if one), default=None)
+        time = min((_time(bundle) for bundle in bundles if bundle), default=None)
     except ValueError:
         return DoctorFinding(AREA, what, level, "its caBundle has no certificate that can be read", fix)
     text = f"{count(len(webhooks), 'webhook')} at {where}"

@@ -172,7 +172,7 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
     written = declared(component)
     try:
         inferred = inferred_pod_sets(template)
-        pods = [template_of(template, one.path) for one in (*inferred, *written)]
+        pods = [template_of(template, pod_set.path) for pod_set in (*inferred, *written)]
     except (PathError, InferenceError) as error:
         yield Violation(f"{at}.podSets", str(error), "pod-sets")
         return
@@ -181,18 +181,18 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
         if account := operator_account(named.get("serviceAccountName") or named.get("serviceAccount")):
             yield Violation(f"{at}.template", account, "operator-account")
             return
-    for one in written:
-        count = one.annotations.get(GROUP_COUNT)
+    for pod_set in written:
+        count = pod_set.annotations.get(GROUP_COUNT)
         if count is not None and not is_number(str(count)):
             text = f"{GROUP_COUNT}: {shortened(str(count))} cannot be used: write a number, such as 2"
             yield Violation(f"{at}.podSets", text, "annotation")
-    paths = [one.path for one in written]
+    paths = [pod_set.path for pod_set in written]
     if len(set(paths)) != len(paths):
         yield Violation(f"{at}.podSets", "write each path once", "pod-sets")
     if written and inferred and _contradicts(template, written, inferred):
-        wanted = ", ".join(f"{one.path} ({one.replicas})" for one in inferred)
+        inferred_sizes = ", ".join(f"{pod_set.path} ({pod_set.replicas})" for pod_set in inferred)
         yield Violation(
-            f"{at}.podSets", f"the template says {wanted}: write that, or leave it out", "pod-sets"
+            f"{at}.podSets", f"the template says {inferred_sizes}: write that, or leave it out", "pod-sets"
         )
 
 
@@ -225,13 +225,13 @@ def changes(old: Obj, new: Obj) -> Iterator[Violation]:
     `suspend`, `podSetInfos`, annotations and all metadata but the user's labels may change.
     """
     yield from check(new, old)
-    before, after = ((one.get("spec") or {}).get("components") or () for one in (old, new))
+    before, after = ((appwrapper.get("spec") or {}).get("components") or () for appwrapper in (old, new))
     for index, (was, now) in enumerate(zip(before, after, strict=False)):
         if was["template"] != now["template"]:
             text = "attempt to change immutable field: make a new AppWrapper with the other template"
             yield Violation(f"spec.components[{index}].template", text, "template-fixed")
     for label in (names.USER_LABEL, names.USER_ID_LABEL):
-        values = [(one["metadata"].get("labels") or {}).get(label) for one in (old, new)]
+        values = [(appwrapper["metadata"].get("labels") or {}).get(label) for appwrapper in (old, new)]
         if values[0] != values[1]:
             yield Violation(f"metadata.labels[{label}]", "attempt to change immutable field", "user-fixed")
 

@@ -103,12 +103,12 @@ def job_set(obj: Obj) -> ComponentHealth:
     if is_true(obj, "Completed"):
         return _SUCCEEDED
     replicas = {
-        one["name"]: int(one.get("replicas", 1))
-        for one in (obj.get("spec") or {}).get("replicatedJobs") or ()
+        job["name"]: int(job.get("replicas", 1))
+        for job in (obj.get("spec") or {}).get("replicatedJobs") or ()
     }
     there = {
-        one["name"]: int(one.get("ready") or 0) + int(one.get("succeeded") or 0)
-        for one in _status(obj).get("replicatedJobsStatus") or ()
+        job["name"]: int(job.get("ready") or 0) + int(job.get("succeeded") or 0)
+        for job in _status(obj).get("replicatedJobsStatus") or ()
     }
     return _WHOLE if all(there.get(name, 0) >= count for name, count in replicas.items()) else _PENDING
 

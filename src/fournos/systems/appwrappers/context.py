@@ -95,10 +95,10 @@ class Context(PassContext):
 
     def pod_sets(self, index: int) -> tuple[PodSetSpec, ...]:
         """Returns the pod sets of a component, as stored in the status."""
-        found = self.draft.component(index)
+        component = self.draft.component(index)
         return tuple(
-            PodSetSpec(one.path, 1 if one.replicas is None else one.replicas, one.annotations)
-            for one in (found.pod_sets if found is not None else ())
+            PodSetSpec(pod_set.path, 1 if pod_set.replicas is None else pod_set.replicas, pod_set.annotations)
+            for pod_set in (component.pod_sets if component is not None else ())
         )
 
     def pods_seen(self, index: int) -> bool:
@@ -119,10 +119,10 @@ class Context(PassContext):
 
     def component_question(self, index: int) -> LiveGet | None:
         """Returns the live read of a component; None if it was never created."""
-        found = self.draft.component(index)
-        if found is None or not found.name:
+        component = self.draft.component(index)
+        if component is None or not component.name:
             return None
-        return LiveGet(resource_of(self.templates[index]), Key(self.namespace, found.name))
+        return LiveGet(resource_of(self.templates[index]), Key(self.namespace, component.name))
 
     def was_refused(self, index: int) -> bool:
         """True if the API server refused to create the component, so that no object of it can exist."""

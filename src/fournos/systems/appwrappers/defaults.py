@@ -101,10 +101,13 @@ def _with_pod_sets(component: Any) -> Any:
     if kind is None or kind.kueue_infers or kind.bare or component.get("podSets"):
         return component
     try:
-        found = inferred_pod_sets(template)
+        inferred = inferred_pod_sets(template)
     except InferenceError:
         return component  # the validating webhook refuses it and gives the reason
-    return {**component, "podSets": [{"path": one.path, "replicas": one.replicas} for one in found]}
+    return {
+        **component,
+        "podSets": [{"path": pod_set.path, "replicas": pod_set.replicas} for pod_set in inferred],
+    }
 
 
 def label_value(text: str) -> str:

@@ -210,10 +210,10 @@ def wrapped_kind(template: Obj) -> WrappedKind | None:
 def infer(template: Obj) -> tuple[PodSetSpec, ...]:
     """Returns the pod sets of a known kind, () for other kinds. Raises InferenceError."""
     kind = wrapped_kind(template)
-    found = tuple(kind.infer(template)) if kind is not None else ()
-    if any(one.replicas > INT32_MAX for one in found):
+    inferred = tuple(kind.infer(template)) if kind is not None else ()
+    if any(pod_set.replicas > INT32_MAX for pod_set in inferred):
         raise InferenceError(f"a pod set has at most {INT32_MAX} pods")
-    return found
+    return inferred
 
 
 def resource_of(template: Obj) -> Resource:

@@ -188,12 +188,14 @@ def project_pod(pod: Obj) -> Obj:
     meta = metadata(pod)
     if annotation is not None:
         meta["annotations"] = {names.COMPONENT_ANNOTATION: annotation}
-    ready = [one for one in status.get("conditions") or () if one.get("type") == "Ready"]
-    containers = [{"resources": one.get("resources") or {}} for one in spec.get("containers") or ()]
+    ready = [condition for condition in status.get("conditions") or () if condition.get("type") == "Ready"]
+    containers = [
+        {"resources": container.get("resources") or {}} for container in spec.get("containers") or ()
+    ]
     ended = [
         {"state": {"terminated": {name: terminated.get(name) for name in ("exitCode", "finishedAt")}}}
-        for one in status.get("containerStatuses") or ()
-        if (terminated := (one.get("state") or {}).get("terminated"))
+        for container in status.get("containerStatuses") or ()
+        if (terminated := (container.get("state") or {}).get("terminated"))
     ]
     return {
         "metadata": meta,

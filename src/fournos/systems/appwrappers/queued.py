@@ -62,10 +62,10 @@ class QueuedAppWrapper:
     def start(self, infos: Sequence[PodSetInfo]) -> Obj:
         components, rest = [], list(infos)
         for component in self.obj["spec"]["components"]:
-            wanted = len(pod_sets_of(component))
-            if len(rest) < wanted:
+            own_count = len(pod_sets_of(component))
+            if len(rest) < own_count:
                 raise PodSetInfoError(f"expecting more than {len(infos)} podset infos")
-            own, rest = rest[:wanted], rest[wanted:]
+            own, rest = rest[:own_count], rest[own_count:]
             components.append({**component, "podSetInfos": [stored_info(info) for info in own]})
         if rest:
             raise PodSetInfoError(f"expecting fewer than {len(infos)} podset infos")

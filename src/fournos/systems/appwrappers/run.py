@@ -71,10 +71,10 @@ def running(ctx: Context) -> Decision:
 def _failed_pods(ctx: Context, survey: Survey) -> list[Obj]:
     """Returns the failed pods that were not replaced."""
     counted = ctx.pods_of(*survey.counted) if survey.counted else []
-    found = {uid_of(pod): pod for pod in counted if phase_of(pod) == "Failed"}
+    failed = {uid_of(pod): pod for pod in counted if phase_of(pod) == "Failed"}
     for index, whole in survey.whole.items():
-        found |= {uid_of(pod): pod for pod in unreplaced(ctx.pods_of(index), ctx.tolerance, whole=whole)}
-    return list(found.values())
+        failed |= {uid_of(pod): pod for pod in unreplaced(ctx.pods_of(index), ctx.tolerance, whole=whole)}
+    return list(failed.values())
 
 
 def _failing(ctx: Context, survey: Survey, failed: list[Obj]) -> Decision:

@@ -82,8 +82,8 @@ class StatusDraft(Draft):
         return self.amend_component(index, conditions=upsert(before, wanted, now=self._now))
 
 
-def _pod_set(one: PodSetSpec) -> dict[str, Any]:
-    body: dict[str, Any] = {"path": one.path, "replicas": one.replicas}
-    if one.annotations:
-        body["annotations"] = dict(one.annotations)
+def _pod_set(pod_set: PodSetSpec) -> dict[str, Any]:
+    body: dict[str, Any] = {"path": pod_set.path, "replicas": pod_set.replicas}
+    if pod_set.annotations:
+        body["annotations"] = dict(pod_set.annotations)
     return body

@@ -239,11 +239,11 @@ def _mini_cluster(template: Obj) -> Iterator[PodRequest]:
 def _containers(spec: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
     return [
         {
-            "name": str(one.get("name") or f"{section}-{number}"),
-            "image": str(one.get("image") or ""),
-            "resources": dict(_section(one, "resources")),
+            "name": str(container.get("name") or f"{section}-{number}"),
+            "image": str(container.get("image") or ""),
+            "resources": dict(_section(container, "resources")),
         }
-        for number, one in enumerate(spec.get(section) or ())
+        for number, container in enumerate(spec.get(section) or ())
     ]
 
 
@@ -266,14 +266,14 @@ def _place_mini_cluster(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
     _no_topology("MiniCluster", infos)
     first, *others = infos or (PodSetInfo(WHOLE, 1),)
     if any(
-        (one.node_selector, one.tolerations) != (first.node_selector, first.tolerations) for one in others
+        (info.node_selector, info.tolerations) != (first.node_selector, first.tolerations) for info in others
     ):
         raise PodSetInfoError("the pods of a MiniCluster were given different flavors")
     agreed = PodSetInfo(
         first.name,
         first.count,
-        labels=_common([one.labels for one in infos]),
-        annotations=_common([one.annotations for one in infos]),
+        labels=_common([info.labels for info in infos]),
+        annotations=_common([info.annotations for info in infos]),
         node_selector=first.node_selector,
         tolerations=first.tolerations,
     )

@@ -84,11 +84,11 @@ def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[s
         spec = component["template"].get("spec")
         if isinstance(spec, Mapping) and spec.get("suspend") is True:
             yield f"spec.components[{index}].template.spec.suspend is true: what is wrapped never runs so"
-        for one, counted in zip(declared(component), pod_sets_of(component), strict=False):
-            if one.replicas != counted.replicas:
+        for pod_set, counted in zip(declared(component), pod_sets_of(component), strict=False):
+            if pod_set.replicas != counted.replicas:
                 yield (
-                    f"spec.components[{index}].podSets declares {one.replicas} pods at {one.path}, and the "
-                    f"template makes {counted.replicas}: quota is asked for {counted.replicas}"
+                    f"spec.components[{index}].podSets declares {pod_set.replicas} pods at {pod_set.path}, "
+                    f"and the template makes {counted.replicas}: quota is asked for {counted.replicas}"
                 )
         if _adds_nothing(component["template"]):
             yield (

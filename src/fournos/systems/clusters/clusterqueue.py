@@ -50,11 +50,11 @@ def decide(observed: QuotaInputs, facts: Facts, now: datetime, *, settings: Clus
     """
     if facts.failure is not None and facts.failure.transient:
         return Decision(retry=True)
-    known = {cluster.name for cluster in observed.inputs}
+    cluster_names = {cluster.name for cluster in observed.inputs}
     orphans = [
         f["metadata"]["name"]
         for f in observed.flavors
-        if is_managed(f) and f["metadata"]["name"] not in known
+        if is_managed(f) and f["metadata"]["name"] not in cluster_names
     ]
     # A live read, because the cache may not show a FournosCluster that was just created.
     answers = facts.require_all(LiveGet(FOURNOS_CLUSTER, Key(settings.namespace, name)) for name in orphans)
@@ -96,10 +96,10 @@ def _waiting(observed: QuotaInputs, *, prefix: str) -> frozenset[str]:
     """Returns the names of the clusters whose quotas are not in the ClusterQueue yet."""
     flavors = {flavor["metadata"]["name"]: flavor for flavor in observed.flavors}
     return frozenset(
-        one.name
-        for one in observed.inputs
-        if not one.removing
-        and quota_synced(one, flavors.get(one.name), observed.queue, prefix=prefix).reason == PENDING
+        cluster.name
+        for cluster in observed.inputs
+        if not cluster.removing
+        and quota_synced(cluster, flavors.get(cluster.name), observed.queue, prefix=prefix).reason == PENDING
     )
 
 

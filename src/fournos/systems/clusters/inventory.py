@@ -79,10 +79,10 @@ def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
         ctx.draft.put_condition("GPUDiscovered", "True", "Discovered", text)
 
 
-def _left_out(seen: tuple[GpuModel, ...]) -> str:
-    unnamed = [gpus.model for gpus in seen if not gpus.nameable]
+def _left_out(models: tuple[GpuModel, ...]) -> str:
+    unnamed = [gpus.model for gpus in models if not gpus.nameable]
     if not unnamed:
-        return f"{len(seen)} models are seen, {MAX_GPU_MODELS} are counted"
+        return f"{len(models)} models are seen, {MAX_GPU_MODELS} are counted"
     names = ", ".join(unnamed[:_NAMED]) + (", …" if len(unnamed) > _NAMED else "")
     return (
         f"left out: {names}: the short name has more than {MAX_SHORT_NAME} characters; "
@@ -164,9 +164,9 @@ def _facts(inventory: Inventory) -> dict[str, Any]:
     }
 
 
-def _shrinking(found: Inventory) -> dict[str, Any]:
+def _shrinking(inventory: Inventory) -> dict[str, Any]:
     entries = [
         {"vendor": vendor, "model": model, "since": format_time(since)}
-        for (vendor, model), since in sorted((found.shrinking or {}).items())[:MAX_GPU_MODELS]
+        for (vendor, model), since in sorted((inventory.shrinking or {}).items())[:MAX_GPU_MODELS]
     ]
     return {"shrinking": entries}

@@ -247,8 +247,12 @@ def project_node(node: Obj) -> Obj:
     meta, status = node["metadata"], node.get("status") or {}
     allocatable, conditions = status.get("allocatable"), status.get("conditions")
     counts = allocatable if isinstance(allocatable, Mapping) else {}
-    found = conditions if isinstance(conditions, list) else ()
-    ready = [one for one in found if isinstance(one, Mapping) and one.get("type") == "Ready"]
+    entries = conditions if isinstance(conditions, list) else ()
+    ready = [
+        condition
+        for condition in entries
+        if isinstance(condition, Mapping) and condition.get("type") == "Ready"
+    ]
     return {
         "metadata": {
             **pick(meta, ("name", "uid", "resourceVersion", "deletionTimestamp")),
@@ -257,6 +261,6 @@ def project_node(node: Obj) -> Obj:
         "spec": pick(node.get("spec"), ("unschedulable",)),
         "status": {
             "allocatable": {k: str(v) for k, v in counts.items() if is_gpu_resource(k)},
-            "conditions": [pick(one, ("type", "status")) for one in ready],
+            "conditions": [pick(condition, ("type", "status")) for condition in ready],
         },
     }

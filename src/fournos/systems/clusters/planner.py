@@ -58,15 +58,17 @@ class _Planner:
         self.flavors = {flavor["metadata"]["name"]: flavor for flavor in flavors}
         self.queue = queue
         self.prefix = prefix
-        everyone = sorted(inputs, key=lambda one: one.name)
+        everyone = sorted(inputs, key=lambda cluster: cluster.name)
         # A flavor without our label belongs to a person, so its cluster is not planned.
         owned = [
-            one for one in everyone if one.name not in self.flavors or is_managed(self.flavors[one.name])
+            cluster
+            for cluster in everyone
+            if cluster.name not in self.flavors or is_managed(self.flavors[cluster.name])
         ]
-        self.clusters = {one.name: self._with_names(one) for one in owned if not one.removing}
-        known = {one.name for one in everyone}
-        self.gone = {one.name for one in owned if one.removing} | {
-            name for name, flavor in self.flavors.items() if is_managed(flavor) and name not in known
+        self.clusters = {cluster.name: self._with_names(cluster) for cluster in owned if not cluster.removing}
+        cluster_names = {cluster.name for cluster in everyone}
+        self.gone = {cluster.name for cluster in owned if cluster.removing} | {
+            name for name, flavor in self.flavors.items() if is_managed(flavor) and name not in cluster_names
         }
 
     def _with_names(self, cluster: PlannerInput) -> PlannerInput:
@@ -195,11 +197,11 @@ class _Planner:
         result = []
         for resource in resources:
             quota = old.get(resource) or {"name": resource, "nominalQuota": "0"}
-            wanted = amount(cluster, resource, self.prefix) if cluster else None
+            planned = amount(cluster, resource, self.prefix) if cluster else None
             # The slots follow in the pass that sees the flavor without its taint.
             unchanged = opening and resource == SLOT_RESOURCE
-            if not unchanged and wanted is not None and number(quota["nominalQuota"]) != wanted:
-                quota = {**quota, "nominalQuota": str(wanted)}
+            if not unchanged and planned is not None and number(quota["nominalQuota"]) != planned:
+                quota = {**quota, "nominalQuota": str(planned)}
             result.append(quota)
         return result
 

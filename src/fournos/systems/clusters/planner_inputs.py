@@ -56,10 +56,10 @@ def _closed(cluster: Obj) -> str:
         return "removing"
     if (cluster.get("spec") or {}).get("drain"):
         return "draining"
-    known = (cluster.get("status") or {}).get("kubeconfigStatus")
-    if known == "Valid":
+    kubeconfig_status = (cluster.get("status") or {}).get("kubeconfigStatus")
+    if kubeconfig_status == "Valid":
         return ""
-    return _UNUSABLE.get(str(known), "not-ready")
+    return _UNUSABLE.get(str(kubeconfig_status), "not-ready")
 
 
 _UNUSABLE = {

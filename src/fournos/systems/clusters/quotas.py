@@ -71,7 +71,7 @@ def covered_elsewhere(groups: Sequence[Mapping[str, Any]], index: int | None) ->
 def is_opening(cluster: PlannerInput, flavor: Obj | None) -> bool:
     """True if the cluster is to take jobs, but its flavor still has the taint of a closed cluster.
 
-    Kueue hears of flavors and of the ClusterQueue by two watches. If the quota rose in the same pass in which
+    Kueue watches flavors and the ClusterQueue separately. If the quota rose in the same pass in which
     the taint goes, Kueue could check its pending Workloads with the old taint, and then not again.
     """
     taints = ((flavor or {}).get("spec") or {}).get("nodeTaints") or ()

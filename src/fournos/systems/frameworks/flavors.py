@@ -42,11 +42,13 @@ def place(
     tolerations: list[Any] = list(pod_template.get("tolerations") or ())
     for names in _groups(cluster_queue, requests):
         answers = {name: facts.require(LiveGet(RESOURCE_FLAVOR, Key("", name))) for name in names}
-        unknown = next((one for one in answers.values() if isinstance(one, Unknown)), None)
+        unknown = next((answer for answer in answers.values() if isinstance(answer, Unknown)), None)
         if unknown is not None:
             return PlacementPatch(warning=f"the flavors of the queue could not be read: {unknown.reason}")
         specs = {
-            name: one.value.get("spec") or {} for name, one in answers.items() if isinstance(one, Present)
+            name: answer.value.get("spec") or {}
+            for name, answer in answers.items()
+            if isinstance(answer, Present)
         }
         fitting = {name: spec for name, spec in specs.items() if _compatible(spec, selector)}
         if specs and not fitting:

@@ -150,10 +150,10 @@ def _projection(framework: Framework) -> Callable[[Obj], Obj]:
     paths = tuple(framework.paths())
 
     def project(obj: Obj) -> Obj:
-        kept = metadata(obj)
+        meta = metadata(obj)
         annotations = obj["metadata"].get("annotations") or {}
         own = {key: value for key, value in annotations.items() if key != names.LAST_APPLIED}
-        found = only(obj, paths)
-        return {"metadata": {**kept, "annotations": own}, "spec": {}, **found}
+        fields = only(obj, paths)
+        return {"metadata": {**meta, "annotations": own}, "spec": {}, **fields}
 
     return project

@@ -72,10 +72,10 @@ def rerun(ctx: Context) -> Decision | None:
         # The owner, say, may not be the one whose results are suspected.
         return _ended(ctx, "False", "SpecChanged", "No rerun is made: the spec was changed after the end")
     made = [_rerun(ctx, number) for number in range(1, repeats(ctx) + 1)]
-    listed = [one["metadata"]["name"] for one in made]
+    listed = [manifest["metadata"]["name"] for manifest in made]
     ctx.draft.put(reruns=listed)
     text = f"A suspected regression is measured again by {', '.join(listed)}"
-    steps = tuple(Create(FOURNOS_JOB, one, own_label=names.CONFIRMS_LABEL) for one in made)
+    steps = tuple(Create(FOURNOS_JOB, manifest, own_label=names.CONFIRMS_LABEL) for manifest in made)
     return _ended(ctx, "True", "Created", text, steps) if made else None
 
 

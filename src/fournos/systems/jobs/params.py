@@ -32,19 +32,23 @@ def declared(pipeline: Obj) -> dict[str, str]:
 
 def problem(params: Mapping[str, Any], pipeline: Obj) -> str:
     """Returns why the Pipeline cannot take these parameters, with what it declares; "" if it can."""
-    known, name = declared(pipeline), str((pipeline.get("metadata") or {}).get("name") or "")
-    declares = f"it declares {', '.join(sorted(known))}" if known else "it declares none that a job can set"
+    declared_types, name = declared(pipeline), str((pipeline.get("metadata") or {}).get("name") or "")
+    declares = (
+        f"it declares {', '.join(sorted(declared_types))}"
+        if declared_types
+        else "it declares none that a job can set"
+    )
     for param, value in params.items():
-        if param not in known:
-            near = difflib.get_close_matches(param, known, n=1)
+        if param not in declared_types:
+            near = difflib.get_close_matches(param, declared_types, n=1)
             meant = f" (did you mean '{near[0]}'?)" if near else ""
             return f"Pipeline '{name}' declares no parameter '{param}'{meant}: {declares}"
         texts = value if isinstance(value, tuple) else (value,)
         if not all(isinstance(text, str) for text in texts):
             return f"Parameter '{param}' is neither a text nor a list of texts"
         kind = "array" if isinstance(value, tuple) else "string"
-        if kind != known[param]:
-            return f"Parameter '{param}' of Pipeline '{name}' is of type {known[param]}, not {kind}"
+        if kind != declared_types[param]:
+            return f"Parameter '{param}' of Pipeline '{name}' is of type {declared_types[param]}, not {kind}"
     return ""
 
 

@@ -227,11 +227,11 @@ def _check_hardware(ctx: Context) -> Decision | None:
         return wait(ctx, "Resolved", "KueueNotInstalled", "Waiting: Kueue is not installed")
     if isinstance(answer, Unknown):
         return wait(ctx, "Resolved", "GPUTypesUnknown", f"Waiting: cannot list GPU types: {answer.reason}")
-    known = gpu_resources(answer.value, prefix)
-    if resources <= known:
+    available = gpu_resources(answer.value, prefix)
+    if resources <= available:
         return None
-    valid = sorted(name.removeprefix(prefix) for name in known)
-    kind = min(resources - known).removeprefix(prefix)
+    valid = sorted(name.removeprefix(prefix) for name in available)
+    kind = min(resources - available).removeprefix(prefix)
     if not valid:
         return fail(
             ctx,

@@ -166,10 +166,10 @@ def running(ctx: Context) -> Decision:
         return _run_missing(ctx)
     if run_ended(run):
         return _ended(ctx, run)
-    found = succeeded_condition(run)
-    if not found and not _overdue(ctx, run):
+    succeeded = succeeded_condition(run)
+    if not succeeded and not _overdue(ctx, run):
         return ctx.decision(wake_at=creation_time(run) + _STARTED_WITHIN)
-    reported = str(found.get("message") or "")
+    reported = str(succeeded.get("message") or "")
     message = f"Pipeline running: {reported}" if reported else "PipelineRun created, waiting for execution"
     reason = "Running" if reported else "Started"
     ctx.draft.enter("Running", message).condition("PipelineRunReady", "Unknown", reason, message)

@@ -34,10 +34,10 @@ class StatusDraft(Draft):
         value = self._status.get(name)
         if value is None:
             return _EMPTY
-        found = self._parsed.get(name)
-        if found is None or found[0] is not value:  # a changed field is a new object
-            found = self._parsed[name] = (value, read(FournosJobStatus, self._status, name))
-        return found[1]
+        parsed = self._parsed.get(name)
+        if parsed is None or parsed[0] is not value:  # a changed field is a new object
+            parsed = self._parsed[name] = (value, read(FournosJobStatus, self._status, name))
+        return parsed[1]
 
     @property
     def attempt(self) -> int:

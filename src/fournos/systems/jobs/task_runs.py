@@ -99,7 +99,7 @@ def _among(value: Any, templates: Iterable[Any]) -> bool:
 
 
 def _text_fits(template: str, text: str) -> bool:
-    """In linear time: the parts between what is filled in must follow each other."""
+    """Returns whether the text fits the template: its fixed parts must follow each other.  Linear time."""
     first, *rest = _LATER.split(template)
     if not rest:
         return text == template

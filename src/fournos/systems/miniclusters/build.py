@@ -78,10 +78,10 @@ def pod_sets(minicluster: Obj, settings: MiniClusterSettings) -> tuple[PodSet, .
     the difference as reclaimable pods.
     """
     cluster = cluster_of(minicluster, settings)
-    found = [PodSet(names.MAIN_POD_SET, cluster.maximum, pods.template(cluster))]
+    sets = [PodSet(names.MAIN_POD_SET, cluster.maximum, pods.template(cluster))]
     if cluster.spec.services:
-        found.append(PodSet(names.SERVICES_POD_SET, 1, pods.services_template(cluster)))
-    return tuple(found)
+        sets.append(PodSet(names.SERVICES_POD_SET, 1, pods.services_template(cluster)))
+    return tuple(sets)
 
 
 def index_label(pod: Obj) -> dict[str, Any] | None:

@@ -109,10 +109,10 @@ class Cluster:
 
     def metadata(self, name: str, *, controller: bool = True, **more: Any) -> dict[str, Any]:
         """Returns the metadata of an object that is created for the MiniCluster."""
-        found: dict[str, Any] = {"name": name, "namespace": self.namespace, "labels": names.labels(self.name)}
+        meta: dict[str, Any] = {"name": name, "namespace": self.namespace, "labels": names.labels(self.name)}
         if self.uid:
-            found["ownerReferences"] = [self.owner_reference(controller=controller)]
-        return {**found, **more}
+            meta["ownerReferences"] = [self.owner_reference(controller=controller)]
+        return {**meta, **more}
 
     def owner_reference(self, *, controller: bool = True) -> dict[str, Any]:
         owner = {"metadata": {"name": self.name, "uid": self.uid}}

@@ -144,18 +144,24 @@ def project_pod(pod: Obj) -> Obj:
     """Returns the fields of a pod that decisions read."""
     status = pod.get("status") or {}
     conditions = [
-        one for one in status.get("conditions") or () if one.get("type") in ("Ready", "PodScheduled")
+        condition
+        for condition in status.get("conditions") or ()
+        if condition.get("type") in ("Ready", "PodScheduled")
     ]
     return {
         "metadata": metadata(pod),
         "status": {
             "phase": status.get("phase"),
             "conditions": [
-                {key: one[key] for key in ("type", "status", "reason", "message") if key in one}
-                for one in conditions
+                {key: condition[key] for key in ("type", "status", "reason", "message") if key in condition}
+                for condition in conditions
             ],
-            "containerStatuses": [_container(one) for one in status.get("containerStatuses") or ()],
-            "initContainerStatuses": [_container(one) for one in status.get("initContainerStatuses") or ()],
+            "containerStatuses": [
+                _container(container) for container in status.get("containerStatuses") or ()
+            ],
+            "initContainerStatuses": [
+                _container(container) for container in status.get("initContainerStatuses") or ()
+            ],
         },
     }
 

@@ -50,10 +50,10 @@ def headless(cluster: Cluster, existing: Obj | None = None) -> dict[str, Any] | 
     owners = list(meta.get("ownerReferences") or ())
     if cluster.uid and all(owner["uid"] != cluster.uid for owner in owners):
         owners.append(cluster.owner_reference(controller=False))
-    found: dict[str, Any] = {**existing, "metadata": {**meta, "ownerReferences": owners}}
+    service: dict[str, Any] = {**existing, "metadata": {**meta, "ownerReferences": owners}}
     if not cluster.spec.flux.minimal_service and existing["spec"].get("selector") != selector:
-        found["spec"] = {**existing["spec"], "selector": selector}
-    return found
+        service["spec"] = {**existing["spec"], "selector": selector}
+    return service
 
 
 def sidecars(cluster: Cluster) -> list[dict[str, Any]]:

@@ -79,10 +79,10 @@ def _all_there(ctx: Context) -> bool:
     if ctx.spec.get("services"):
         parts.append((POD, names.services_pod(ctx.name)))
     containers = ctx.spec["containers"]
-    if len(containers) > 1 and any(one.get("ports") for one in containers):
+    if len(containers) > 1 and any(container.get("ports") for container in containers):
         runs = spec_of(ctx.minicluster).runner_index
-        beside = [one for index, one in enumerate(containers) if index != runs]
-        parts += [(SERVICE, one["name"]) for one in beside if one.get("ports")]
+        beside = [container for index, container in enumerate(containers) if index != runs]
+        parts += [(SERVICE, container["name"]) for container in beside if container.get("ports")]
     return all(ctx.part(resource, name) is not None for resource, name in parts)
 
 

@@ -145,7 +145,7 @@ def software_mount(cluster: Cluster) -> dict[str, Any]:
 
 def runner_mounts(cluster: Cluster) -> list[dict[str, Any]]:
     """Returns the mounts that only the container that runs Flux has."""
-    found = [{"name": CURVE_VOLUME, "mountPath": names.CURVE_PATH, "readOnly": True}]
+    mounts = [{"name": CURVE_VOLUME, "mountPath": names.CURVE_PATH, "readOnly": True}]
     if cluster.spec.flux.munge_secret:
-        found.append({"name": MUNGE_VOLUME, "mountPath": names.MUNGE_PATH, "readOnly": True})
-    return found
+        mounts.append({"name": MUNGE_VOLUME, "mountPath": names.MUNGE_PATH, "readOnly": True})
+    return mounts

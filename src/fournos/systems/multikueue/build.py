@@ -108,12 +108,12 @@ def mirrored_status(job: Obj, remote: Obj) -> dict[str, Any]:
         return {**rest, "observedGeneration": current} if part["observedGeneration"] == generation else rest
 
     status = translated(status)
-    conditions = [translated(one) for one in status.get("conditions") or ()]
-    types = {one.get("type") for one in conditions}
+    conditions = [translated(condition) for condition in status.get("conditions") or ()]
+    types = {condition.get("type") for condition in conditions}
     conditions += [
-        one
-        for one in (job.get("status") or {}).get("conditions") or ()
-        if "/" in str(one.get("type")) and one["type"] not in types
+        condition
+        for condition in (job.get("status") or {}).get("conditions") or ()
+        if "/" in str(condition.get("type")) and condition["type"] not in types
     ]
     if conditions:
         status["conditions"] = conditions

@@ -112,7 +112,11 @@ def leftover(remote: Remote) -> str:
 
 
 def _no_worker(ctx: Context, listed: list[Remote], left: Sequence[Remote]) -> Decision:
-    refusals = [f'"{one.name}": {one.failure.message}' for one in listed if one.failure and ctx.refused(one)]
+    refusals = [
+        f'"{remote.name}": {remote.failure.message}'
+        for remote in listed
+        if remote.failure and ctx.refused(remote)
+    ]
     for remote in ctx.observed.remotes:
         if remote not in left:
             clear(ctx, remote, Withdrawal(hard=True))
@@ -120,9 +124,9 @@ def _no_worker(ctx: Context, listed: list[Remote], left: Sequence[Remote]) -> De
     if refusals and len(refusals) == len(listed) and not left:
         ctx.draft.check("Rejected", f"No worker can take it: {'; '.join(refusals)}")
     elif listed or left:
-        unusable = [one for one in listed if not ctx.refused(one)]
+        unusable = [remote for remote in listed if not ctx.refused(remote)]
         reasons = refusals + [
-            f'"{one.name}": {one.unusable_reason or "not connected yet"}' for one in unusable
+            f'"{remote.name}": {remote.unusable_reason or "not connected yet"}' for remote in unusable
         ]
         reasons += map(leftover, left)
         ctx.draft.check("Pending", f"No worker can be used: {'; '.join(reasons)}")

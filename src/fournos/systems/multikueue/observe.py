@@ -88,10 +88,10 @@ def workload_of(obj: Obj) -> Key:
 def prebuilt(obj: Obj) -> str:
     """Returns the name of the prebuilt Workload of an object, or ""."""
     meta = obj["metadata"]
-    found = (meta.get("annotations") or {}).get(names.PREBUILT) or (meta.get("labels") or {}).get(
+    name = (meta.get("annotations") or {}).get(names.PREBUILT) or (meta.get("labels") or {}).get(
         names.PREBUILT
     )
-    return str(found or "")
+    return str(name or "")
 
 
 def of_workload(job: Obj) -> Iterable[str]:
@@ -209,10 +209,10 @@ def clusters_of(config: Obj | None) -> tuple[str, ...]:
 
 
 def _lost_since(check: Obj | None, worker: str) -> datetime | None:
-    found = condition(check, f"{names.WORKER_CONDITION}{worker}") if check is not None else None
-    if found is None or found.get("status") != "False":
+    connection = condition(check, f"{names.WORKER_CONDITION}{worker}") if check is not None else None
+    if connection is None or connection.get("status") != "False":
         return None
-    return parse_time(str(found["lastTransitionTime"]))
+    return parse_time(str(connection["lastTransitionTime"]))
 
 
 # --- indexes -----------------------------------------------------------------------------------------
@@ -295,12 +295,12 @@ def _list_of(status: Obj, name: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _is_condition(one: Any) -> bool:
+def _is_condition(value: Any) -> bool:
     texts = ("type", "status", "lastTransitionTime")
-    if not isinstance(one, Mapping) or not all(isinstance(one.get(name), str) for name in texts):
+    if not isinstance(value, Mapping) or not all(isinstance(value.get(name), str) for name in texts):
         return False
     try:
-        parse_time(one["lastTransitionTime"])
+        parse_time(value["lastTransitionTime"])
     except ValueError:
         return False
     return True

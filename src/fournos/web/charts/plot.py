@@ -207,7 +207,10 @@ def _draw(plot: Plot) -> Markup:
 
 
 def _range(values: Sequence[float], band: PlotBand | None) -> tuple[float, float]:
-    """From 0 unless the values are far from it: a small change of a large value must be seen."""
+    """Returns the range of an axis.
+
+    It begins at 0 unless the values are far from it: a small change of a large value must be visible.
+    """
     both = [*values, *((band.low, band.high) if band else ())]
     low, high = min(both), max(both)
     if low > 0 and (high - low) > 0.3 * high:

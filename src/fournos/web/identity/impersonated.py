@@ -42,10 +42,12 @@ class Mapped:
             raise _refused("The provider has not verified the e-mail address.")
         given = claims.get(self.groups_claim) or ()
         groups = [given] if isinstance(given, str) else list(given)
-        user = User(self.user_prefix + name, groups=tuple(self.groups_prefix + str(one) for one in groups))
-        if any(one.lower().startswith(RESERVED) for one in (user.name, *user.groups)):
+        user = User(
+            self.user_prefix + name, groups=tuple(self.groups_prefix + str(group) for group in groups)
+        )
+        if any(subject.lower().startswith(RESERVED) for subject in (user.name, *user.groups)):
             raise _refused(f'Users and groups that begin with "{RESERVED}" are refused.')
-        if not all(one.isprintable() for one in (user.name, *user.groups)):
+        if not all(subject.isprintable() for subject in (user.name, *user.groups)):
             raise _refused("The provider's ID token has control characters in a name.")
         return user
 

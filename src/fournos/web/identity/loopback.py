@@ -73,7 +73,7 @@ class Loopback:
         return [web.get("/open/{token}", self._open)]
 
     def login(self, request: web.Request) -> None:
-        """Nothing can be typed in: the printed address logs in."""
+        """Does nothing: there is no form, and the printed address logs in."""
 
     async def viewer(self, request: web.Request) -> Viewer:
         _check_user(request)

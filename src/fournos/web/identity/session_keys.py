@@ -108,7 +108,7 @@ def outdated(ended: Mapping[str, float], now: float) -> list[str]:
 
 
 def _mark(session: Session) -> str:
-    """What is stored of an ended session: it opens nothing."""
+    """Returns the hash that is stored of an ended session; it cannot be used to log in."""
     return hashlib.sha256(session.csrf.encode()).hexdigest()[:32]
 
 

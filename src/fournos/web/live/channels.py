@@ -218,7 +218,7 @@ class Channels:
         """Those of all channels."""
 
     def poke(self) -> None:
-        """Some watched object changed."""
+        """Notifies all channels that a watched object has changed."""
         for channel, _ in self._open.values():
             channel.poke.set()
 

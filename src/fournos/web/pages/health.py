@@ -28,12 +28,12 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
     facts = await call.site.memo.get(("health", call.viewer.csrf), _FRESH, examined)
     findings = examine(facts, call.now)
-    worst = [one for one in findings if one.level in (Level.FAULT, Level.WARNING)]
+    worst = [finding for finding in findings if finding.level in (Level.FAULT, Level.WARNING)]
     return {
         "faults": faults(findings),
-        "warnings": sum(one.level is Level.WARNING for one in findings),
-        "worst": sorted(worst, key=lambda one: one.level is not Level.FAULT),
-        "others": [one for one in findings if one not in worst],
+        "warnings": sum(finding.level is Level.WARNING for finding in findings),
+        "worst": sorted(worst, key=lambda finding: finding.level is not Level.FAULT),
+        "others": [finding for finding in findings if finding not in worst],
         "watch_error": call.site.caches.watch_error,
     }
 

@@ -111,7 +111,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
 
 def header(job: Obj) -> list[tuple[str, str]]:
-    """Label and text of the facts at the top of the page."""
+    """Returns label and text of the facts at the top of the page."""
     spec, status = spec_of(job), status_of(job)
     engine = spec.get("executionEngine") or {}
     rows = (
@@ -151,15 +151,18 @@ async def _explained(call: Call, about: JobSubject, job_parts: Parts) -> Explana
 
 
 def unsaid(explanation: Explanation | None, first: Failure | None, line: str) -> list[str]:
-    """What supports the verdict, without what stands above it already as the first error."""
+    """Returns the reasons of the verdict, without the one that is shown above it as the first error."""
     said = tuple(filter(None, (line, first.message if first else "")))
     return [one for one in (explanation.because if explanation else ()) if not one.endswith(said)]
 
 
-def provenance(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Path and text of what ran; the whole Pipeline and its Tasks are in the YAML of the history's API."""
-    short = {name: value for name, value in found.items() if name != "pipelineSpec"}
-    tasks = found.get("tasks") or {}
+def provenance(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Returns path and text of each fact of the provenance.
+
+    The whole Pipeline and its Tasks are left out: they are in the YAML of the history's API.
+    """
+    short = {name: value for name, value in document.items() if name != "pipelineSpec"}
+    tasks = document.get("tasks") or {}
     short["tasks"] = {name: {**task, "taskSpec": None} for name, task in tasks.items()}
     return [(path, text(value)) for path, value in leaves(short) if value not in (None, "", [], {})]
 

@@ -132,10 +132,10 @@ async def _recorded(
 
 async def _values(call: Call, filters: Filters, rows: Sequence[ListRow]) -> PagePart[KpiValues]:
     """Reads the KPIs of the rows, of which the history has those that are live, too."""
-    kept: _KeptValues | None = call.kept.get(_KEPT_VALUES)
+    cached: _KeptValues | None = call.kept.get(_KEPT_VALUES)
     uids = {row.uid for row in rows}
-    if kept and call.now - kept.at < _FRESH and kept.uids == uids:
-        return kept.values
+    if cached and call.now - cached.at < _FRESH and cached.uids == uids:
+        return cached.values
 
     async def read() -> KpiValues:
         spaces = await recorded_namespaces(call, RESULTS)

@@ -91,12 +91,14 @@ async def _data(
 ) -> Mapping[str, Any]:
     wrong: dict[str, list[str]] = {}
     violations = asked.wrong if asked else ()
-    for one in violations:
-        wrong.setdefault(input_of(one.field.removeprefix("spec.")), []).append(one.message)
+    for violation in violations:
+        wrong.setdefault(input_of(violation.field.removeprefix("spec.")), []).append(violation.message)
     namespace = choices.namespace
     first, others = groups(again=origin is not None)
-    differs = {input_of(one.path) for one in changes(origin, asked)} if origin and asked else set()
-    folded = {*(one.path for one in others), LABELS.path, *(["metadata.namespace"] if origin else [])}
+    differs = (
+        {input_of(difference.path) for difference in changes(origin, asked)} if origin and asked else set()
+    )
+    folded = {*(field.path for field in others), LABELS.path, *(["metadata.namespace"] if origin else [])}
     return {
         "origin": origin,
         "first": first,
@@ -105,8 +107,8 @@ async def _data(
         "open": bool(folded & {*wrong, *differs}),
         "form": form,
         "wrong": wrong,
-        "refused": any(one.rule == _SERVER for one in violations),
-        "unknown": any(one.rule == UNKNOWN for one in violations),
+        "refused": any(violation.rule == _SERVER for violation in violations),
+        "unknown": any(violation.rule == UNKNOWN for violation in violations),
         "names": choices.names,
         "params": choices.inputs(form),
         "namespaces": () if call.site.jobs_namespace else await _namespaces(call),

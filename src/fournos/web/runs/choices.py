@@ -35,11 +35,11 @@ class FormChoices:
 
     def inputs(self, form: Mapping[str, str]) -> tuple[Field, ...]:
         """The inputs of the declared parameters, and of others that the form has values for."""
-        known = {field.path for field in self.params}
+        declared = {field.path for field in self.params}
         others = [
             Field(name, "The Pipeline declares no such parameter.", _kind("\n" in value))
             for name, value in form.items()
-            if name.startswith(PARAMS) and name not in known and value
+            if name.startswith(PARAMS) and name not in declared and value
         ]
         return (*self.params, *others)
 

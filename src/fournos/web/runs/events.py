@@ -44,16 +44,16 @@ def recorded_events(document: Any) -> list[Event]:
     """The document of the history, the newest first."""
     rows = [
         Event(
-            _time(one.get("at")),
-            str(one.get("type") or ""),
-            str(one.get("reason") or ""),
-            f"{one.get('kind')} {one.get('name')}",
-            one_line(one.get("note")),
-            int(one.get("count") or 1),
+            _time(event.get("at")),
+            str(event.get("type") or ""),
+            str(event.get("reason") or ""),
+            f"{event.get('kind')} {event.get('name')}",
+            one_line(event.get("note")),
+            int(event.get("count") or 1),
         )
-        for one in document or ()
+        for event in document or ()
     ]
-    return sorted(rows, key=lambda one: one.at, reverse=True)
+    return sorted(rows, key=lambda event: event.at, reverse=True)
 
 
 def _time(text: Any) -> str:

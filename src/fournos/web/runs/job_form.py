@@ -80,10 +80,10 @@ def input_of(path: str) -> str:
         return LABELS.path
     if path.startswith(PARAMS):
         return path
-    for one in inputs():
-        if path == one.path or path.startswith((f"{one.path}.", f"{one.path}[")):
-            return one.path
-    return next((one.path for one in inputs() if one.path.startswith(f"{path}.")), path)
+    for field in inputs():
+        if path == field.path or path.startswith((f"{field.path}.", f"{field.path}[")):
+            return field.path
+    return next((field.path for field in inputs() if field.path.startswith(f"{path}.")), path)
 
 
 # --- what is asked for -----------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class AskedJobs:
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
-        """One manifest for each job.  Raises ManifestError."""
+        """Returns a manifest for each job.  Raises ManifestError."""
         if not self.axes:
             return [self.manifest]
         return [varied(self.manifest, values) for values in combinations(self.axes)]
@@ -192,13 +192,13 @@ def changes(origin: Origin, asked: AskedJobs) -> list[SpecDifference]:
     old, new = _compared(origin.manifest), _compared(asked.manifest)
     axes = {_path(path): list(values) for path, values in asked.axes.items()}
     differing = [
-        one
-        for one in differences(old, new)
-        if _meaning(one.path, one.first) != _meaning(one.path, one.second)
-        and not any(one.path == path or one.path.startswith(f"{path}.") for path in axes)
+        difference
+        for difference in differences(old, new)
+        if _meaning(difference.path, difference.first) != _meaning(difference.path, difference.second)
+        and not any(difference.path == path or difference.path.startswith(f"{path}.") for path in axes)
     ]
     differing += [SpecDifference(path, _value(old, path), values) for path, values in axes.items()]
-    return sorted(differing, key=lambda one: one.path)
+    return sorted(differing, key=lambda difference: difference.path)
 
 
 def _compared(manifest: Obj) -> Obj:

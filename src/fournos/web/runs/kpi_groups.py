@@ -72,8 +72,8 @@ class KpiTable:
 
 
 def samples(runs: Iterable[RunValues]) -> list[Sample]:
-    """The values of tests that succeeded, those of the oldest run first."""
-    found = [
+    """Returns the values of tests that succeeded, those of the oldest run first."""
+    newest_first = [
         Sample(
             value.kpi_id,
             value.value,
@@ -88,7 +88,7 @@ def samples(runs: Iterable[RunValues]) -> list[Sample]:
         for value in run.values
         if value.success
     ]
-    return found[::-1]
+    return newest_first[::-1]
 
 
 def groupings(values: Sequence[Sample]) -> list[str]:
@@ -161,7 +161,7 @@ def _plot(
 
 
 def _fields(run: RunValues) -> dict[str, str]:
-    """What a run can be grouped by, as paths of fields."""
+    """Returns what a run can be grouped by, as paths of fields."""
     row = run.run
     fields = {"owner": row.owner, "cluster": row.target}
     fields |= {f"metadata.labels.{name}": text for name, text in row.labels.items()}

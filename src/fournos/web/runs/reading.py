@@ -106,10 +106,10 @@ async def _current(call: Call, about: JobSubject) -> dict[str, Any]:
     listing = api.list(EVENT, namespace=about.namespace, fields=f"regarding.uid={about.uid}")
     owned, events = await asyncio.gather(part(readable_children(api, about.raw)), part(listing))
     return {
-        "children": owned.map(lambda found: found[0]),
+        "children": owned.map(lambda readable: readable[0]),
         "forbidden": owned.value[1] if owned.value else (),
-        "tasks": owned.map(lambda found: live_tasks(found[0])),
-        "events": events.map(lambda found: live_events(found.items)),
+        "tasks": owned.map(lambda readable: live_tasks(readable[0])),
+        "events": events.map(lambda event_list: live_events(event_list.items)),
     }
 
 

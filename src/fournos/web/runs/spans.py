@@ -58,11 +58,11 @@ def live_tasks(found: Children) -> dict[str, list[Task]]:
 def recorded_tasks(document: Any) -> dict[str, list[Task]]:
     """PipelineRun → its tasks, from the document of the history."""
     return {
-        str(one.get("run")): [
+        str(run.get("run")): [
             Task(**{name: str(task.get(name) or "") for name in _FIELDS}, final=bool(task.get("final")))
-            for task in one.get("tasks") or ()
+            for task in run.get("tasks") or ()
         ]
-        for one in document or ()
+        for run in document or ()
     }
 
 

@@ -63,18 +63,18 @@ class Trend:
 
 def trend_rows(trends: Trends) -> tuple[list[Trend], int]:
     """The series, those with changes first, and how many more there are."""
-    changes = [_change(one, trends) for one in trends.report.findings]
+    changes = [_change(finding, trends) for finding in trends.report.findings]
     rows = [
-        _trend(one, [change for change in changes if change.finding.series == one.id], trends)
-        for one in trends.series
-        if one.points
+        _trend(series, [change for change in changes if change.finding.series == series.id], trends)
+        for series in trends.series
+        if series.points
     ]
     rows.sort(key=lambda row: (_weight(row.changes), row.kpi, row.labels))
     return rows[:MOST], max(0, len(rows) - MOST)
 
 
 def _weight(changes: Sequence[TrendChange]) -> int:
-    """Open regressions first, then other changes."""
+    """Returns the key to sort by: open regressions first, then other changes."""
     if any(one.is_open for one in changes):
         return 0
     return 1 if changes else 2
@@ -105,8 +105,8 @@ def _run(point: Point, trends: Trends) -> PlotRun:
 def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Trend:
     points = series.points
     places = {point.run: place for place, point in enumerate(points)}
-    placed = [one for one in changes if one.finding.run in places]
-    since = max((places[one.finding.run] for one in placed), default=0)
+    placed = [change for change in changes if change.finding.run in places]
+    since = max((places[change.finding.run] for change in placed), default=0)
     level = [point.value for point in points[since:]]
     noise = band(level)
     better = {True: "higher is better", False: "lower is better", None: ""}[series.higher_is_better]
@@ -116,7 +116,7 @@ def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Tr
         [PlotLine(series.kpi_id, [(float(place), point.value) for place, point in enumerate(points)])],
         y_title=series.unit,
         band=PlotBand(noise.low, noise.high) if noise else None,
-        marks=[PlotMark(float(places[one.finding.run]), one.kind, one.text) for one in placed],
+        marks=[PlotMark(float(places[change.finding.run]), change.kind, change.text) for change in placed],
         labels=[f"{point.at:%Y-%m-%d %H:%M}" for point in points],
         runs=[_run(point, trends) for point in points],
         baseline=trends.baseline_values.get(series.id),

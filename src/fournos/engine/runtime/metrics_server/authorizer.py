@@ -109,11 +109,11 @@ class Authorizer:
     def _keep(self, digest: bytes, verdict: ScrapeVerdict) -> None:
         now = self._monotonic()
         self._kept.pop(digest, None)
-        for known in [one for one, (until, kept) in self._kept.items() if until + _grace(kept) <= now]:
-            del self._kept[known]
+        for stale in [key for key, (until, cached) in self._kept.items() if until + _grace(cached) <= now]:
+            del self._kept[stale]
         while len(self._kept) >= KEPT:
             # The oldest refusal goes first: a flood of unknown tokens must not evict the permissions.
-            refused = (one for one, (_, kept) in self._kept.items() if kept is not ScrapeVerdict.ALLOWED)
+            refused = (key for key, (_, cached) in self._kept.items() if cached is not ScrapeVerdict.ALLOWED)
             del self._kept[next(refused, None) or next(iter(self._kept))]
         lifetime = self._lifetime if verdict is ScrapeVerdict.ALLOWED else min(self._lifetime, REFUSAL)
         if lifetime > 0:

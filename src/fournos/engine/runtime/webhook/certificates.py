@@ -109,10 +109,10 @@ def _encoded(value: bytes | None) -> str | None:
 
 def _split(bundle: bytes) -> list[bytes]:
     try:
-        found = x509.load_pem_x509_certificates(bundle)
+        certificates = x509.load_pem_x509_certificates(bundle)
     except ValueError:
         return []
-    return [one.public_bytes(serialization.Encoding.PEM) for one in found]
+    return [certificate.public_bytes(serialization.Encoding.PEM) for certificate in certificates]
 
 
 def _fits(pair: Pair) -> bool:

@@ -82,10 +82,13 @@ class CertificateSecret:
             await self._store(secret, after)
         return after
 
-    def next_look(self, kept: Kept) -> timedelta:
+    def next_look(self, certificates: Kept) -> timedelta:
         """Returns the time after which this content changes without any other change."""
         now = self._clock.now()
-        return next_look(kept, terms=self._terms, carried_since=self._carried_since(kept, now)) - now
+        return (
+            next_look(certificates, terms=self._terms, carried_since=self._carried_since(certificates, now))
+            - now
+        )
 
     def _carried_since(self, certificates: Kept, now: datetime) -> datetime | None:
         if certificates.next is None or not self._is_carried(certificates.next.authority):
@@ -95,10 +98,10 @@ class CertificateSecret:
             self._carried = (certificates.next.authority, now)
         return self._carried[1]
 
-    async def _store(self, secret: Obj | None, kept: Kept) -> None:
-        data = write(kept)
+    async def _store(self, secret: Obj | None, certificates: Kept) -> None:
+        data = write(certificates)
         if self._bundled:
-            data[BUNDLE] = base64.b64encode(kept.bundle).decode()
+            data[BUNDLE] = base64.b64encode(certificates.bundle).decode()
         if secret is not None:
             version = {"resourceVersion": secret["metadata"]["resourceVersion"]}
             await self._api.patch(SECRET, self._key, {"metadata": version, "data": data})

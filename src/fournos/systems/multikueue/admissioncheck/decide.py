@@ -32,14 +32,14 @@ def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
     ]
     types = {f"{names.WORKER_CONDITION}{worker.name}" for worker in observed.workers}
     conditions: list[Any] = [
-        one
-        for one in (observed.check.get("status") or {}).get("conditions") or ()
-        if one["type"] in types or not one["type"].startswith(names.WORKER_CONDITION)
+        entry
+        for entry in (observed.check.get("status") or {}).get("conditions") or ()
+        if entry["type"] in types or not entry["type"].startswith(names.WORKER_CONDITION)
     ]
     generation = observed.check["metadata"].get("generation")
     for new in shown:
         conditions = upsert(conditions, new, now=now, generation=generation)
-    active = _active(observed, {one["type"]: one["status"] for one in conditions})
+    active = _active(observed, {entry["type"]: entry["status"] for entry in conditions})
     conditions = upsert(conditions, active, now=now, generation=generation)
     before = condition(observed.check, "Active") or {}
     changed = (before.get("status"), before.get("reason")) != (active.status, active.reason)
