@@ -11,8 +11,9 @@ from typing import Any, Final, TypeAlias
 
 from rich.console import Console
 
-from bench import ceiling, failover, outage, report, report_scale, soak, soak_page, start
+from bench import ceiling, failover, outage, report, report_scale, soak, soak_page, start, storage, workers
 from bench.shape import CLASSES, Shape
+from fournos.systems.multikueue.names import MAX_WORKERS
 
 Run: TypeAlias = Callable[[argparse.Namespace, Path, Console], dict[str, Any]]
 """Measures, shows the result, and returns it as JSON.  The path is the directory for logs."""
@@ -130,6 +131,52 @@ def _outage(options: argparse.Namespace, directory: Path, console: Console) -> d
     return measured.to_json()
 
 
+def _storage_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=40.0, metavar="40", help="how long each lasts (40)")
+    parser.add_argument("--how", nargs="+", default=storage.HOWS, choices=storage.HOWS, help="default: all")
+    _load_options(parser, slots=10, rate=4.0)
+
+
+def _storage(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:
+    measured = asyncio.run(
+        storage.measure(
+            options.cluster,
+            seconds=options.seconds,
+            hows=options.how,
+            slots=options.slots,
+            rate=options.rate,
+            directory=directory,
+            keep=options.keep,
+        )
+    )
+    report_scale.show_absences(measured, console)
+    return measured.to_json()
+
+
+def _workers_options(parser: argparse.ArgumentParser) -> None:
+    most = MAX_WORKERS
+    parser.add_argument("--workers", type=int, default=most, choices=range(3, most + 1), help="workers (20)")
+    parser.add_argument(
+        "--jobs", type=int, default=1000, metavar="1000", help="jobs, with and without faults"
+    )
+    parser.add_argument("--rate", type=float, default=2.0, metavar="2", help="jobs a second (2)")
+
+
+def _workers(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:
+    measured = asyncio.run(
+        workers.measure(
+            options.cluster,
+            workers=options.workers,
+            jobs=options.jobs,
+            rate=options.rate,
+            directory=directory,
+            keep=options.keep,
+        )
+    )
+    report_scale.show_dispatches(measured, console)
+    return measured.to_json()
+
+
 def _soak_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=10.0, metavar="10", help="how long (10)")
     parser.add_argument("--live", type=int, default=30, metavar="30", help="jobs that live at a time (30)")
@@ -172,5 +219,7 @@ PARTS: Final = {
     "failover": Part("leaders that are killed or end at a SIGTERM, under load", _failover_options, _failover),
     "start": Part("the start of an operator beside many live jobs", _start_options, _start),
     "outage": Part("the API server hangs, is gone or refuses, under load", _outage_options, _outage),
+    "storage": Part("the history's volume full, or PostgreSQL away, under load", _storage_options, _storage),
+    "workers": Part("many MultiKueue workers, one hangs and one flaps", _workers_options, _workers),
     "soak": Part("short jobs without a pause, sampled, with a report", _soak_options, _soak),
 }
