@@ -11,6 +11,7 @@ from bench.outage import Outages
 from bench.soak import Sample, Soak
 from bench.start import Started
 from bench.storage import Absences
+from bench.upstream import Beside
 from bench.workers import Dispatches, percentiles
 
 _MB = 1_000_000
@@ -121,6 +122,22 @@ def show_dispatches(measured: Dispatches, console: Console) -> None:
         table.add_row(words, *halves)
     console.print(table)
     _show_wrong(console, evicted=measured.evicted, moved=measured.moved, lost=measured.lost)
+
+
+def show_beside(measured: Beside, console: Console) -> None:
+    table = _table("Jobs together, executors instant", "", "jobs", "p50", "per s", "req each", "CPU each")
+    for turn in measured.turns:
+        table.add_row(
+            f"{turn.cost.system} {measured.versions[turn.cost.system]}",
+            str(turn.cost.objects),
+            f"{turn.p50:.1f} s",
+            f"{turn.cost.rate:.2f}",
+            f"{turn.cost.requests:.1f}",
+            f"{turn.cost.cpu:.0f} ms",
+        )
+    console.print(table)
+    for ratio, value in measured.ratios().items():
+        console.print(f"{ratio}, this over the other: {value:.2f}")
 
 
 def show_sample(sample: Sample, console: Console) -> None:

@@ -11,7 +11,19 @@ from typing import Any, Final, TypeAlias
 
 from rich.console import Console
 
-from bench import ceiling, failover, outage, report, report_scale, soak, soak_page, start, storage, workers
+from bench import (
+    ceiling,
+    failover,
+    outage,
+    report,
+    report_scale,
+    soak,
+    soak_page,
+    start,
+    storage,
+    upstream,
+    workers,
+)
 from bench.shape import CLASSES, Shape
 from fournos.systems.multikueue.names import MAX_WORKERS
 
@@ -177,6 +189,32 @@ def _workers(options: argparse.Namespace, directory: Path, console: Console) -> 
     return measured.to_json()
 
 
+def _upstream_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fournos", type=Path, required=True, metavar="DIR", help="a checkout of yours")
+    parser.add_argument(
+        "--python", type=Path, metavar="FILE", help="interpreter with its packages (DIR/.venv/bin/python)"
+    )
+    parser.add_argument("--jobs", type=int, default=60, metavar="60", help="jobs together (60)")
+    parser.add_argument("--turns", type=int, default=1, metavar="1", help="how many turns each takes (1)")
+
+
+def _upstream(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:
+    checkout = options.fournos.resolve()
+    measured = asyncio.run(
+        upstream.measure(
+            options.cluster,
+            options.jobs,
+            checkout=checkout,
+            python=(options.python or checkout / ".venv/bin/python").absolute(),
+            turns=options.turns,
+            directory=directory,
+            keep=options.keep,
+        )
+    )
+    report_scale.show_beside(measured, console)
+    return measured.to_json()
+
+
 def _soak_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=10.0, metavar="10", help="how long (10)")
     parser.add_argument("--live", type=int, default=30, metavar="30", help="jobs that live at a time (30)")
@@ -221,5 +259,6 @@ PARTS: Final = {
     "outage": Part("the API server hangs, is gone or refuses, under load", _outage_options, _outage),
     "storage": Part("the history's volume full, or PostgreSQL away, under load", _storage_options, _storage),
     "workers": Part("many MultiKueue workers, one hangs and one flaps", _workers_options, _workers),
+    "upstream": Part("the published operator, of a checkout of yours", _upstream_options, _upstream),
     "soak": Part("short jobs without a pause, sampled, with a report", _soak_options, _soak),
 }

@@ -15,6 +15,7 @@ from bench.shape import Shape
 from bench.soak import Sample, Soak, growth, p99
 from bench.soak_page import page
 from bench.storage import DEADLINE, Absence, Absences, Departure, early, held
+from bench.upstream import OURS, THEIRS, Beside, Turn
 from bench.workers import Dispatch, Dispatches
 
 
@@ -145,6 +146,15 @@ def test_dispatches_with_faults_count_beside_those_without() -> None:
 )
 def test_a_door_leads_into_one_namespace(path: str, there: str) -> None:
     assert inward(path, outside="mine", inside="w07") == there
+
+
+def test_this_operator_counts_beside_the_published_one() -> None:
+    turns = [
+        Turn(cost(OURS, 4, 100), 2.0),
+        Turn(cost(THEIRS, 1, 200, others=0.5), 20.0),
+    ]
+    found = Beside({OURS: "1", THEIRS: "2"}, turns)
+    assert found.ratios() == {"rate": 4.0, "p50": 0.1, "requests": 0.5, "cpu": 0.5}
 
 
 def test_growth_is_the_last_third_over_the_first() -> None:
