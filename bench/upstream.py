@@ -22,7 +22,7 @@ import aiohttp
 from bench.ceiling import Cost, cost, delete_all
 from bench.executors import TERMINAL, Executors
 from bench.lifecycle import CLUSTERS, JOBS, SLOTS, settle
-from bench.operator import ROOT, free_port, operator
+from bench.operator import ROOT, free_port, operator, start, tail
 from bench.rig import NAMESPACE, SECRETS_NAMESPACE, Rig, rig
 from dev import resources
 from devcluster import DevclusterError
@@ -118,7 +118,7 @@ async def _gone(found: Rig) -> None:
     """Deletes the jobs while their operator runs: it may have to remove a finalizer.  Raises TimeoutError."""
     await delete_all(found, FOURNOS_JOB)
     async with asyncio.timeout(_GONE_WITHIN):
-        while (await found.client.list(FOURNOS_JOB, namespace=NAMESPACE)).items:
+        while (await found.client.list(FOURNOS_JOB, namespace=NAMESPACE)).items:  # noqa: ASYNC110
             await asyncio.sleep(0.5)
     await settle(found, None)
 
@@ -143,14 +143,8 @@ async def _running(found: Rig, system: str, checkout: Path, python: Path, log: P
         "FOURNOS_SECRETS_NAMESPACE": SECRETS_NAMESPACE,
         "FOURNOS_RESOLVE_JOB_TEMPLATE": str(checkout / _RESOLVE),
     }
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [python, "-m", "fournos", f"--liveness={live}"],
-            cwd=checkout,
-            env=environment,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
+    words = [str(python), "-m", "fournos", f"--liveness={live}"]
+    process = await asyncio.to_thread(start, words, environment, log, checkout)
     try:
         await _ready(process, live, log)
         yield process.pid
@@ -170,8 +164,7 @@ async def _ready(process: subprocess.Popen[bytes], live: str, log: Path) -> None
             except aiohttp.ClientError:
                 pass  # it does not listen yet
             await asyncio.sleep(0.1)
-    tail = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-    raise DevclusterError("The published operator does not become ready.", evidence=tail)
+    raise DevclusterError("The published operator does not become ready.", evidence=tail(log))
 
 
 def _version(checkout: Path, python: Path) -> str:
