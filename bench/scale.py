@@ -171,7 +171,7 @@ def _workers_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, default=1000, metavar="1000", help="jobs, with and without faults"
     )
-    parser.add_argument("--rate", type=float, default=2.0, metavar="2", help="jobs a second (2)")
+    parser.add_argument("--rate", type=float, default=1.0, metavar="1", help="jobs a second (1)")
 
 
 def _workers(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:

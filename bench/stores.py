@@ -26,8 +26,12 @@ class Volume:
         self.directory = Path(tempfile.mkdtemp(prefix="fournos-volume-"))
         self.url = f"sqlite:///{self.directory / 'history.db'}"
         self._ballast = self.directory / "ballast"
-        words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(self.directory)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(self.directory)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             self.directory.rmdir()
             raise DevclusterError(

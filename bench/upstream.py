@@ -168,14 +168,15 @@ async def _ready(process: subprocess.Popen[bytes], live: str, log: Path) -> None
 
 
 def _version(checkout: Path, python: Path) -> str:
-    """Returns its version, its commit if it is a Git checkout, and that of the framework that runs it."""
+    """Returns its version, and that of the framework that runs it.  Raises DevclusterError."""
     code = (
         "import tomllib, importlib.metadata as m;"
         "project = tomllib.load(open('pyproject.toml', 'rb'))['project'];"
         "print(project['version'], 'on kopf', m.version('kopf'))"
     )
-    words = [str(python), "-c", code]
-    done = subprocess.run(words, cwd=checkout, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(python), "-c", code], cwd=checkout, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise DevclusterError(
             f"{python} cannot run the published operator",
@@ -183,6 +184,4 @@ def _version(checkout: Path, python: Path) -> str:
             hint="Make an environment with its packages, and name it by --python: "
             f"python -m venv DIR, DIR/bin/pip install {checkout}",
         )
-    git = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
-    return f"{done.stdout.strip()}{f' ({commit})' if commit else ''}"
+    return done.stdout.strip()

@@ -69,7 +69,13 @@ def test_a_file_is_compared_with_the_committed_ranges(
 
 def test_the_published_runs_are_within_the_committed_ranges(capsys: pytest.CaptureFixture[str]) -> None:
     published = sorted((RANGES.parent / "published").glob("*.json"))
-    assert [file.name.partition("-")[0] for file in published] == ["ceiling", "failover", "outage", "soak"]
+    assert [file.name.partition("-")[0] for file in published] == [
+        "ceiling",
+        "failover",
+        "outage",
+        "soak",
+        "storage",
+    ]
     assert main(published) == 0, capsys.readouterr().err
 
 
