@@ -201,7 +201,7 @@ soak: $(STAMP) ## Short jobs without a pause, then failovers, outages, a start, 
 	@$(PYTHON) -m bench outage --seconds 60 --json bench/results/outage.json
 	@$(PYTHON) -m bench start --jobs 2000 --json bench/results/start.json
 	@$(PYTHON) -m bench storage --seconds 60 --json bench/results/storage.json
-	@$(PYTHON) -m bench workers --jobs 200 --json bench/results/workers.json
+	@$(PYTHON) -m bench workers --jobs 500 --json bench/results/workers.json
 	@$(PYTHON) -m bench check bench/results/soak.json bench/results/failover.json bench/results/outage.json \
 		bench/results/storage.json bench/results/workers.json
 

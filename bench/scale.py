@@ -168,10 +168,8 @@ def _storage(options: argparse.Namespace, directory: Path, console: Console) -> 
 def _workers_options(parser: argparse.ArgumentParser) -> None:
     most = MAX_WORKERS
     parser.add_argument("--workers", type=int, default=most, choices=range(3, most + 1), help="workers (20)")
-    parser.add_argument(
-        "--jobs", type=int, default=1000, metavar="1000", help="jobs, with and without faults"
-    )
-    parser.add_argument("--rate", type=float, default=1.0, metavar="1", help="jobs a second (1)")
+    parser.add_argument("--jobs", type=int, default=200, metavar="200", help="jobs of each half (200)")
+    parser.add_argument("--rate", type=float, default=0.5, metavar="0.5", help="jobs a second (0.5)")
 
 
 def _workers(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:
