@@ -75,6 +75,7 @@ def test_the_published_runs_are_within_the_committed_ranges(capsys: pytest.Captu
         "outage",
         "soak",
         "storage",
+        "upstream",
         "workers",
     ]
     assert main(published) == 0, capsys.readouterr().err
