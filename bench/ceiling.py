@@ -163,7 +163,7 @@ async def _system(
         _ONLOOKERS[system](found.client).watching() as onlooker,
     ):
         (done,) = await measured(found, running, onlooker, subject, [objects], prefix=prefix)
-        await _delete_all(found, subject.resource)
+        await delete_all(found, subject.resource)
         await settle(found, running)
     return _cost(system, done)
 
@@ -175,22 +175,31 @@ def _cost(system: str, done: Round) -> Cost:
 async def _kueue_alone(found: Rig, shape: Shape, objects: int, *, prefix: str) -> Cost:
     subject = Subject(WORKLOAD, shape.workload, ())
     async with Finisher(found.client).watching() as finisher:
-        warm = (f"{prefix}-warm-{number}" for number in range(_WARM_UP))
-        await asyncio.gather(*(submit_and_wait(found, finisher, subject, name) for name in warm))
-        await settle(found, None)
-        sent, served = found.sent.copy(), await answered(found.client)
-        before, started = load(found.processes()), time.perf_counter()
-        names = [f"{prefix}-{number}" for number in range(objects)]
-        await asyncio.gather(*(submit_and_wait(found, finisher, subject, name) for name in names))
-        used = load(found.processes()).since(before)
-        seconds = max(finisher.times[name][TERMINAL] for name in names) - started
-        await settle(found, None)
-        own = _with_resource(found.sent) - _with_resource(sent)
-        whole = (await answered(found.client) - served).total()
-    await _delete_all(found, WORKLOAD)
+        done = await cost(found, finisher, subject, objects, system=KUEUE, prefix=prefix)
+    await delete_all(found, WORKLOAD)
     await settle(found, None)
+    return done
+
+
+async def cost(
+    found: Rig, onlooker: Onlooker, subject: Subject, objects: int, *, system: str, prefix: str, pid: int = 0
+) -> Cost:
+    """Measures one turn of a system that need not be ours.  `pid` is its process beside Kueue; 0: none."""
+    warm = (f"{prefix}-warm-{number}" for number in range(_WARM_UP))
+    await asyncio.gather(*(submit_and_wait(found, onlooker, subject, name) for name in warm))
+    await settle(found, None)
+    processes = {**({"operator": pid} if pid else {}), **found.processes()}
+    sent, served = found.sent.copy(), await answered(found.client)
+    before, started = load(processes), time.perf_counter()
+    names = [f"{prefix}-{number}" for number in range(objects)]
+    await asyncio.gather(*(submit_and_wait(found, onlooker, subject, name) for name in names))
+    used = load(processes).since(before)
+    seconds = max(onlooker.times[name][TERMINAL] for name in names) - started
+    await settle(found, None)
+    own = _with_resource(found.sent) - _with_resource(sent)
+    whole = (await answered(found.client) - served).total()
     spent = {name: used_ms * 1000 / objects for name, used_ms in used.processes.items()}
-    return Cost(KUEUE, objects, objects / seconds, (whole - own) / objects, spent, used.others)
+    return Cost(system, objects, objects / seconds, (whole - own) / objects, spent, used.others)
 
 
 def _with_resource(sent: dict[tuple[str, str], int]) -> int:
@@ -198,7 +207,7 @@ def _with_resource(sent: dict[tuple[str, str], int]) -> int:
     return sum(number for (_, resource), number in sent.items() if resource)
 
 
-async def _delete_all(found: Rig, resource: Resource) -> None:
+async def delete_all(found: Rig, resource: Resource) -> None:
     """Deletes what a turn leaves, so that the next meets the same cluster."""
     left = await found.client.list(resource, namespace=NAMESPACE)
 

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,21 +118,9 @@ class Fleet:
             parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": self.tag}
             check = {"controllerName": controller, "parameters": parameters}
             await self.manager.create(ADMISSION_CHECK, typed(ADMISSION_CHECK, namespace, spec=check))
-            await self._queue(self.manager, namespace, 2, check=namespace)
+            await queue(self.manager, namespace, self.tag, 2, check=namespace)
             for client in self.workers.values():
-                await self._queue(client, namespace, 1)
-
-    async def _queue(self, client: Client, namespace: str, share: int, *, check: str = "") -> None:
-        quota = {"name": self.tag, "resources": [{"name": "cpu", "nominalQuota": str(10_000 * share)}]}
-        spec: dict[str, Any] = {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
-        }
-        if check:
-            spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check}]}
-        await client.create(CLUSTER_QUEUE, typed(CLUSTER_QUEUE, namespace, spec=spec))
-        local = typed(LOCAL_QUEUE, "q", namespace=namespace, spec={"clusterQueue": namespace})
-        await client.create(LOCAL_QUEUE, local)
+                await queue(client, namespace, self.tag, 1)
 
     async def tear_down(self) -> None:
         """Deletes what `set_up` created for this run."""
@@ -262,6 +250,20 @@ def _between(first: dict[str, float], then: dict[str, float]) -> float:
     return median(max(0.0, then[name] - first[name]) for name in then if name in first)
 
 
+async def queue(client: Client, namespace: str, flavor: str, share: int, *, check: str = "") -> None:
+    """Creates the queues of a namespace, with quota for `share` workers; `check` is an AdmissionCheck."""
+    quota = {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(10_000 * share)}]}
+    spec: dict[str, Any] = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+    }
+    if check:
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check}]}
+    await client.create(CLUSTER_QUEUE, typed(CLUSTER_QUEUE, namespace, spec=spec))
+    local = typed(LOCAL_QUEUE, "q", namespace=namespace, spec={"clusterQueue": namespace})
+    await client.create(LOCAL_QUEUE, local)
+
+
 def foo(name: str, namespace: str) -> Obj:
     return typed(FOO, name, namespace=namespace, spec={"managedBy": names.MULTIKUEUE, "suspend": True})
 
@@ -278,26 +280,36 @@ def workload_of(job: Obj) -> Obj:
 
 
 @contextmanager
-def _operator(kubeconfig: Path, tag: str) -> Iterator[None]:
+def our_adapter(
+    kubeconfig: Path,
+    namespace: str,
+    origin: str,
+    *,
+    frameworks: Sequence[str] = FRAMEWORKS,
+    log: Path | None = None,
+) -> Iterator[None]:
+    """Runs our adapter on the manager cluster.  `namespace` has its Lease."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("FOURNOS_", "HEARTH_"))} | {
         "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
         "KUBECONFIG": str(kubeconfig),
-        "FOURNOS_MULTIKUEUE_NAMESPACE": f"{tag}-ours",
-        "FOURNOS_MULTIKUEUE_ORIGIN": tag,
-        "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(FRAMEWORKS),
+        "FOURNOS_MULTIKUEUE_NAMESPACE": namespace,
+        "FOURNOS_MULTIKUEUE_ORIGIN": origin,
+        "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(frameworks),
         "FOURNOS_MULTIKUEUE_REQUESTS_PER_SECOND": "1000",
         "FOURNOS_MULTIKUEUE_LOG_LEVEL": "INFO",
     }
     words = ["-m", "fournos", "run", "--enable", "multikueue", "--health-port", str(free_port())]
-    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, env=environment)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(timeout=40)
+    with log.open("wb") if log else nullcontext() as out:
+        process = subprocess.Popen([sys.executable, *words], cwd=ROOT, env=environment, stderr=out)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(timeout=40)
 
 
-async def _active(client: Client, check: str) -> None:
+async def active(client: Client, check: str) -> None:
+    """Waits until the AdmissionCheck is active.  Raises TimeoutError."""
     async with asyncio.timeout(60):
         while True:
             found = await client.get(ADMISSION_CHECK, Key("", check))
@@ -336,9 +348,9 @@ async def measure(cluster: str, sizes: list[int], *, keep: bool) -> list[Dispatc
             fleet = Fleet(clients.pop("manager"), clients)
             await fleet.set_up({name: one.kubeconfig_path.read_text() for name, one in workers.items()})
             try:
-                with _operator(manager.kubeconfig_path, fleet.tag):
+                with our_adapter(manager.kubeconfig_path, fleet.namespace("ours"), fleet.tag):
                     for adapter in ADAPTERS:
-                        await _active(fleet.manager, fleet.namespace(adapter))
+                        await active(fleet.manager, fleet.namespace(adapter))
                         await fleet.round(adapter, 3)  # warm-up, not reported
                     return [await _measured(fleet, adapter, jobs) for jobs in sizes for adapter in ADAPTERS]
             finally:

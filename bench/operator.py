@@ -134,7 +134,7 @@ class Operator:
             self._process.wait()
 
     def tail(self) -> str:
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
+        return tail(self._log)
 
     async def _samples(self) -> list[tuple[str, dict[str, str], float]]:
         async with (
@@ -210,7 +210,7 @@ async def launch(
         "--health-port",
         str(port),
     ]
-    process = await asyncio.to_thread(_start, command, environment, log, checkout)
+    process = await asyncio.to_thread(start, command, environment, log, checkout)
     return Operator(process, port, log, inside)
 
 
@@ -223,9 +223,15 @@ def samples(text: str) -> list[tuple[str, dict[str, str], float]]:
     ]
 
 
-def _start(
+def tail(log: Path) -> str:
+    """Returns the last lines of a log."""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+
+
+def start(
     command: list[str], environment: dict[str, str], log: Path, checkout: Path
 ) -> subprocess.Popen[bytes]:
+    """Starts a process in a checkout, with its output in a log."""
     with log.open("wb") as out:
         return subprocess.Popen(command, env=environment, cwd=checkout, stdout=out, stderr=subprocess.STDOUT)
 

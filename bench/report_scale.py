@@ -14,8 +14,17 @@ from bench.failover import Failover
 from bench.outage import Outage, Outages
 from bench.soak import Sample, Soak
 from bench.start import Started
+from bench.storage import Absences
+from bench.upstream import Beside
+from bench.workers import Dispatches, percentiles
 
 _MB = 1_000_000
+_DISPATCH = {
+    "reserved": "created → quota on the manager (Kueue)",
+    "admitted": "→ admitted on a worker (adapter, its Kueue)",
+    "copied": "→ copy of the job there (adapter)",
+    "whole": "created → copy of the job",
+}
 
 
 def _table(title: str, *headings: str) -> Table:
@@ -132,6 +141,54 @@ def _show_faults(title: str, outages: Sequence[Outage], console: Console) -> Non
             str(each.restarts),
         )
     console.print(table)
+
+
+def show_absences(measured: Absences, console: Console) -> None:
+    table = _table(
+        "The history's store full or away",
+        *("", "for", "end → next admitted before", "meanwhile", "jobs gone", "unrecorded", "records again"),
+    )
+    for each in measured.absences:
+        table.add_row(
+            each.how,
+            f"{each.seconds:g} s",
+            f"{each.wait_before:.2f} s",
+            f"{each.wait_meanwhile:.2f} s",
+            str(each.gone),
+            str(each.unrecorded),
+            f"{each.again:.1f} s",
+        )
+    console.print(table)
+    for each in measured.absences:
+        _show_wrong(console, early=each.early, held=each.held, unsaid=each.unsaid, wrong=each.wrong)
+    _show_wrong(console, doubles=measured.doubles, failed=measured.failed)
+
+
+def show_dispatches(measured: Dispatches, console: Console) -> None:
+    title = f"{measured.jobs} jobs to {measured.workers} workers, {measured.rate:g} a second: p50, p99"
+    table = _table(title, "", "all answer", "one hangs, one flaps")
+    quiet, faulty = percentiles(measured.quiet), percentiles(measured.faulty)
+    for what, words in _DISPATCH.items():
+        halves = [f"{half[what]['p50']:.2f}, {half[what]['p99']:.2f} s" for half in (quiet, faulty)]
+        table.add_row(words, *halves)
+    console.print(table)
+    _show_wrong(console, evicted=measured.evicted, moved=measured.moved, lost=measured.lost)
+
+
+def show_beside(measured: Beside, console: Console) -> None:
+    table = _table("Jobs together, executors instant", "", "jobs", "p50", "per s", "req each", "CPU each")
+    for turn in measured.turns:
+        table.add_row(
+            f"{turn.cost.system} {measured.versions[turn.cost.system]}",
+            str(turn.cost.objects),
+            f"{turn.p50:.1f} s",
+            f"{turn.cost.rate:.2f}",
+            f"{turn.cost.requests:.1f}",
+            f"{turn.cost.cpu:.0f} ms",
+        )
+    console.print(table)
+    for ratio, value in measured.ratios().items():
+        console.print(f"{ratio}, this over the other: {value:.2f}")
 
 
 def show_sample(sample: Sample, console: Console) -> None:

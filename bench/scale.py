@@ -11,8 +11,23 @@ from typing import Any, Final, TypeAlias
 
 from rich.console import Console
 
-from bench import ceiling, clock, etcd, failover, outage, report, report_scale, soak, soak_page, start
+from bench import (
+    ceiling,
+    clock,
+    etcd,
+    failover,
+    outage,
+    report,
+    report_scale,
+    soak,
+    soak_page,
+    start,
+    storage,
+    upstream,
+    workers,
+)
 from bench.shape import CLASSES, Shape
+from fournos.systems.multikueue.names import MAX_WORKERS
 
 Run: TypeAlias = Callable[[argparse.Namespace, Path, Console], dict[str, Any]]
 """Measures, shows the result, and returns it as JSON.  The path is the directory for logs."""
@@ -195,6 +210,76 @@ def _clock(options: argparse.Namespace, directory: Path, console: Console) -> di
     return measured.to_json()
 
 
+def _storage_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=40.0, metavar="40", help="how long each lasts (40)")
+    parser.add_argument("--how", nargs="+", default=storage.HOWS, choices=storage.HOWS, help="default: all")
+    _load_options(parser, slots=10, rate=4.0)
+
+
+def _storage(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:
+    measured = asyncio.run(
+        storage.measure(
+            options.cluster,
+            seconds=options.seconds,
+            hows=options.how,
+            slots=options.slots,
+            rate=options.rate,
+            directory=directory,
+            keep=options.keep,
+        )
+    )
+    report_scale.show_absences(measured, console)
+    return measured.to_json()
+
+
+def _workers_options(parser: argparse.ArgumentParser) -> None:
+    most = MAX_WORKERS
+    parser.add_argument("--workers", type=int, default=most, choices=range(3, most + 1), help="workers (20)")
+    parser.add_argument("--jobs", type=int, default=200, metavar="200", help="jobs of each half (200)")
+    parser.add_argument("--rate", type=float, default=0.5, metavar="0.5", help="jobs a second (0.5)")
+
+
+def _workers(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:
+    measured = asyncio.run(
+        workers.measure(
+            options.cluster,
+            workers=options.workers,
+            jobs=options.jobs,
+            rate=options.rate,
+            directory=directory,
+            keep=options.keep,
+        )
+    )
+    report_scale.show_dispatches(measured, console)
+    return measured.to_json()
+
+
+def _upstream_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fournos", type=Path, required=True, metavar="DIR", help="a checkout of yours")
+    parser.add_argument(
+        "--python", type=Path, metavar="FILE", help="interpreter with its packages (DIR/.venv/bin/python)"
+    )
+    parser.add_argument("--jobs", type=int, default=60, metavar="60", help="jobs together (60)")
+    parser.add_argument("--turns", type=int, default=1, metavar="1", help="how many turns each takes (1)")
+
+
+def _upstream(options: argparse.Namespace, directory: Path, console: Console) -> dict[str, Any]:
+    checkout = options.fournos.resolve()
+    measured = asyncio.run(
+        upstream.measure(
+            options.cluster,
+            options.jobs,
+            checkout=checkout,
+            python=(options.python or checkout / ".venv/bin/python").absolute(),
+            turns=options.turns,
+            directory=directory,
+            keep=options.keep,
+        )
+    )
+    report_scale.show_beside(measured, console)
+    return measured.to_json()
+
+
 def _soak_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=10.0, metavar="10", help="how long (10)")
     parser.add_argument("--live", type=int, default=30, metavar="30", help="jobs that live at a time (30)")
@@ -243,5 +328,8 @@ PARTS: Final = {
     ),
     "etcd": Part("etcd is compacted, paused or full, under load", _etcd_options, _etcd),
     "clock": Part("the operator's clock jumps, under load", _clock_options, _clock),
+    "storage": Part("the history's volume full, or PostgreSQL away, under load", _storage_options, _storage),
+    "workers": Part("many MultiKueue workers, one hangs and one flaps", _workers_options, _workers),
+    "upstream": Part("the published operator, of a checkout of yours", _upstream_options, _upstream),
     "soak": Part("short jobs without a pause, sampled, with a report", _soak_options, _soak),
 }

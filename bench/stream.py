@@ -56,7 +56,7 @@ class Record:
 class Stream(Executors):
     """Plays the executors, submits the jobs and keeps the record."""
 
-    def __init__(self, client: Client, *, live: int, ends_per_second: float) -> None:
+    def __init__(self, client: Client, *, live: int, ends_per_second: float, ttl: str = TTL) -> None:
         super().__init__(client, finish_runs=False)
         self.record = Record()
         self.paused = False
@@ -65,6 +65,7 @@ class Stream(Executors):
         self.may_fail: set[str] = set()
         self._live = live
         self._pause = 1 / ends_per_second
+        self._ttl = ttl
         self._submitted = 0
         self._uids: dict[tuple[str, str], set[str]] = {}
         """By kind and the UID of the job."""
@@ -155,7 +156,7 @@ class Stream(Executors):
     async def _submit(self) -> None:
         self._submitted += 1
         body = job(f"stream-{self._submitted}")
-        body["spec"]["ttl"] = TTL
+        body["spec"]["ttl"] = self._ttl
         await _tried(lambda: self._client.create(FOURNOS_JOB, body))
 
     # --- what is seen -------------------------------------------------------------------------------------

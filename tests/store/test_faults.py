@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from bench.stores import Volume
+from devcluster import DevclusterError
 from devcluster.postgres import Postgres
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.recorder.database import DatabaseArchive
@@ -111,6 +113,35 @@ async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             await expire(store, DirectoryBlobs(tmp_path), RetentionLimits(runs=5), at(10_000)) == stored - 5
         )
         assert await store.record(Record(a_run(1000), documents={Document.OBJECT: os.urandom(5_000).hex()}))
+
+
+async def test_a_volume_without_a_byte_left() -> None:
+    """Nothing can be deleted either, as SQLite writes what it deletes; all of it goes on with some room."""
+    try:
+        volume = Volume()
+    except DevclusterError as error:
+        pytest.skip(str(error))
+    noise = {Document.OBJECT: os.urandom(50_000).hex()}
+    limits = RetentionLimits(runs=5)
+    try:
+        async with await HistoryStore.open(volume.url) as store:
+            for number in range(10):
+                await store.record(Record(ended(a_run(number)), documents=noise))
+            volume.take_away()
+            stored = 10
+            with pytest.raises(StoreFullError, match="no space left"):
+                while True:
+                    await store.record(Record(ended(a_run(stored)), documents=noise))
+                    stored += 1
+            with pytest.raises(StoreFullError, match="no space left"):
+                await expire(store, DirectoryBlobs(volume.directory), limits, at(10_000))
+            assert len((await store.find(everything(limit=500))).runs) == stored, "it stays readable"
+            volume.give_back()
+            assert await expire(store, DirectoryBlobs(volume.directory), limits, at(10_000)) == stored - 5
+            assert await store.record(Record(a_run(1000), documents=noise))
+        assert volume.damages() == []
+    finally:
+        volume.close()
 
 
 async def test_a_writer_killed_before_any_statement(empty_url: str) -> None:

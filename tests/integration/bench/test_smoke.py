@@ -18,6 +18,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "lifecycle": {"jobs": JOBS},
     "failover": {"kills": 0, "graceful": 1},
     "outage": {"seconds": 2, "window": 2, "how": ("stopped", "throttled", "webhook")},
+    "storage": {"seconds": 16, "how": ("postgresql",)},
     "soak": {"minutes": 0.1, "live": 20, "every": 0.5},
     "web": {"jobs": 200, "reads": 2, "loads": 1, "tabs": TABS, "seconds": 1},
     "client": {"jobs": 40, "turns": 1},
@@ -119,6 +120,16 @@ def test_an_api_server_that_hangs_or_refuses_loses_and_doubles_no_job(numbers: d
     found = numbers["outage"]
     assert [each["how"] for each in found["outages"]] == ["stopped", "throttled", "webhook"]
     assert all(each["requests_before"] > 0 and each["steady"] > 0 for each in found["outages"])
+    assert (found["doubles"], found["failed"]) == ([], [])
+
+
+def test_a_history_without_its_database_disturbs_no_job_and_has_the_end_of_all_it_says(
+    numbers: dict[str, Any],
+) -> None:
+    found = numbers["storage"]
+    (absence,) = found["absences"]
+    assert absence["gone"] > 0
+    assert (absence["early"], absence["unsaid"], absence["wrong"]) == ([], [], [])
     assert (found["doubles"], found["failed"]) == ([], [])
 
 

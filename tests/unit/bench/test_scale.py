@@ -9,6 +9,7 @@ import pytest
 
 from bench.ceiling import Cost, ratios
 from bench.clock import Clock, Jump, Wait, early
+from bench.doors import inward
 from bench.etcd import Etcd, Faulted, differing, relists
 from bench.failover import Failover, Handover, gap
 from bench.operator import Usage
@@ -16,7 +17,10 @@ from bench.outage import Outage, Outages, calls_between, settled
 from bench.shape import Shape
 from bench.soak import Sample, Soak, growth, p99
 from bench.soak_page import page
+from bench.storage import DEADLINE, Absence, Absences, Departure, gone_early, held
+from bench.upstream import OURS, THEIRS, Beside, Turn
 from bench.waiting import KINDS
+from bench.workers import Dispatch, Dispatches
 
 
 def cost(system: str, rate: float, cpu: float, others: float = 0.0) -> Cost:
@@ -91,6 +95,75 @@ def test_requests_after_an_outage_count_beside_those_before() -> None:
         "doubles": 0.0,
         "failed": 1.0,
     }
+
+
+def departure(name: str, kept: float, *, recorded: bool) -> Departure:
+    return Departure(name, f"uid-{name}", "Succeeded", kept, recorded)
+
+
+def test_a_job_that_nobody_recorded_goes_at_the_deadline_and_not_before() -> None:
+    seen = [
+        departure("recorded", 0.5, recorded=True),
+        departure("at-the-deadline", DEADLINE + 1, recorded=False),
+        departure("before-it", DEADLINE - 5, recorded=False),
+        departure("long-after-it", DEADLINE + 11, recorded=False),
+        departure("recorded-late", DEADLINE + 12, recorded=True),
+    ]
+    assert gone_early(seen) == ["before-it"]
+    assert held(seen) == ["long-after-it 26 s", "recorded-late 27 s"]
+
+
+def test_waits_while_a_store_is_away_count_beside_those_before() -> None:
+    absences = [
+        Absence("full", 40, 0.5, 0.75, 180, 73, [], ["job-1 24 s"], [], [], 1.4),
+        Absence("postgresql", 40, 1.0, 0.5, 120, 54, [], ["job-2 21 s"], ["job-3"], [], 1.0),
+    ]
+    assert Absences(absences, [], []).ratios() == {
+        "full.wait": 1.5,
+        "postgresql.wait": 0.5,
+        "early": 0.0,
+        "held": 2.0,
+        "unsaid": 1.0,
+        "wrong": 0.0,
+        "doubles": 0.0,
+        "failed": 0.0,
+    }
+
+
+def test_dispatches_with_faults_count_beside_those_without() -> None:
+    quiet, faulty = [Dispatch(0.1, 0.2, 0.1)] * 4, [Dispatch(0.1, 0.4, 0.1)] * 4
+    found = Dispatches(4, 4, 2.0, quiet, faulty, ["job-1"], [], ["job-2", "job-3"])
+    assert {name: round(value, 6) for name, value in found.ratios().items()} == {
+        "p50": 1.5,
+        "p99": 1.5,
+        "evicted": 1.0,
+        "moved": 0.0,
+        "lost": 2.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("/apis/kueue.x-k8s.io/v1beta2/workloads", "/apis/kueue.x-k8s.io/v1beta2/namespaces/w07/workloads"),
+        ("/apis/example.com/v1/namespaces/mine/foos/a", "/apis/example.com/v1/namespaces/w07/foos/a"),
+        ("/apis/example.com/v1/namespaces/other/foos", "/apis/example.com/v1/namespaces/other/foos"),
+        ("/api/v1/namespaces/mine", "/api/v1/namespaces/w07"),
+        ("/apis/example.com/v1", "/apis/example.com/v1"),
+        ("/readyz", "/readyz"),
+    ],
+)
+def test_a_door_leads_into_one_namespace(path: str, there: str) -> None:
+    assert inward(path, outside="mine", inside="w07") == there
+
+
+def test_this_operator_counts_beside_the_published_one() -> None:
+    turns = [
+        Turn(cost(OURS, 4, 100), 2.0),
+        Turn(cost(THEIRS, 1, 200, others=0.5), 20.0),
+    ]
+    found = Beside({OURS: "1", THEIRS: "2"}, turns)
+    assert found.ratios() == {"rate": 4.0, "p50": 0.1, "requests": 0.5, "cpu": 0.5}
 
 
 def test_growth_is_the_last_third_over_the_first() -> None:

@@ -39,6 +39,7 @@ from fournos.engine.runtime.metrics_table import (
 from fournos.engine.runtime.outages import Outages
 from fournos.engine.runtime.queue import Queue, QueueClosedError
 from fournos.engine.runtime.reconcile import PassOutcome, Result, reconcile
+from fournos.engine.runtime.steps import written
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +191,7 @@ class Manager:
             outcome, str(controller.resource), reads_fail=lambda: any(self.informers.failing())
         )
         if failing:
-            log.warning("the API server has failed (%s): %s", failing, _failure_text(outcome))
+            log.warning("writes fail (%s): %s", failing, _failure_text(outcome))
         if ended:
             self._hurry("writes")
         schedule(queue, key, outcome, self._clock.now())
@@ -207,7 +208,7 @@ class Manager:
 
     def _hurry(self, what: str) -> None:
         """Ends an outage: keys need not wait for a long backoff."""
-        log.info("the API server answers again (%s)", what)
+        log.info("%s succeed again", what)
         for running in self._running:
             running.queue.hurry(RECOVERY)
 
@@ -221,8 +222,7 @@ class Manager:
         if outcome.wrote_status:
             metrics.add(STATUS_WRITES, name)
         for step, _ in outcome.done:
-            resource = str(getattr(step, "resource", "secrets"))
-            metrics.add(STEPS, name, type(step).__name__, resource)
+            metrics.add(STEPS, name, type(step).__name__, written(step))
         if outcome.failure is not None:
             failure = outcome.failure
             metrics.add(STEP_FAILURES, name, type(failure.step).__name__, failure.error)

@@ -12,7 +12,7 @@ from typing import Final
 
 from fournos.engine.kube.errors import TransientError
 from fournos.engine.runtime.reconcile import PassOutcome
-from fournos.engine.runtime.steps import Step
+from fournos.engine.runtime.steps import Step, written
 
 OUTAGE: Final = 5
 """Number of transient failures in a row, of any keys, that counts as an outage of a target."""
@@ -61,4 +61,4 @@ class Outages:
 
 
 def _target(step: Step) -> str:
-    return f"{type(step).__name__} {getattr(step, 'resource', 'secrets')}"
+    return f"{type(step).__name__} {written(step)}".rstrip()

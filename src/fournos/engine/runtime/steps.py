@@ -85,3 +85,10 @@ class Custom:
 
 
 Step: TypeAlias = Create | Patch | Delete | CopySecret | Custom
+
+
+def written(step: Step) -> str:
+    """Returns the resource that a step writes; "" for a step of a controller of its own."""
+    if isinstance(step, CopySecret):
+        return "secrets"
+    return str(getattr(step, "resource", ""))

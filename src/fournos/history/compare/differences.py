@@ -54,7 +54,7 @@ class Difference:
 
 
 def differences(subjects: Sequence[ComparedRun]) -> tuple[Difference, ...]:
-    """Returns all differences between the subjects: first changed schedules, then those of the fingerprint."""
+    """Returns all differences of the subjects: first changed schedules, then those of the fingerprint."""
     names = [subject.name for subject in subjects]
     schedules = changed_schedules([subject.schedule for subject in subjects])
     return (

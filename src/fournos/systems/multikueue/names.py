@@ -45,6 +45,8 @@ WORKER_CONDITION = "workers.fournos.dev/"
 
 Its lastTransitionTime is the time since which the worker is usable, or unusable.
 """
+MAX_CONDITIONS = 16
+"""The maximum of conditions in the status of an AdmissionCheck."""
 MAX_WORKERS = 20
 """The maximum of clusters in a MultiKueueConfig, and of a Workload's nominatedClusterNames.
 

@@ -6,18 +6,19 @@ import asyncio
 import itertools
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.resource import Key, Obj, key_of, owner_uids
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.engine.runtime.manager import RECOVERY
-from fournos.engine.runtime.steps import Create
+from fournos.engine.runtime.steps import Create, Custom
 from tests.unit.engine.runtime.controlled import Bench, Counting, play, toys, until, watching
 from tests.unit.engine.runtime.toy import (
     THING,
@@ -31,6 +32,13 @@ from tests.unit.engine.runtime.toy import (
 )
 
 pytestmark = pytest.mark.looptime
+
+
+@dataclass(frozen=True, slots=True)
+class Ring(Custom):
+    """A step that writes nothing to the API server."""
+
+    bell: str
 
 
 async def test_a_toy_goes_all_the_way_and_then_all_is_quiet(bench: Bench) -> None:
@@ -153,11 +161,35 @@ async def test_after_an_outage_of_ten_minutes_all_is_done_within_half_a_minute(
     await asyncio.sleep(30)
     assert all(toy.get("status") for toy in bench.server.list(TOY))
     assert len(bench.api.writes) == tried + 20
-    message = [record.message for record in caplog.records if "API server" in record.message]
-    assert message == [
-        "the API server has failed (status of toys.test.dev): down",
-        "the API server answers again (writes)",
-    ]
+    message = [record.message for record in caplog.records if "writes" in record.message]
+    assert message == ["writes fail (status of toys.test.dev): down", "writes succeed again"]
+
+
+async def test_what_fails_beside_the_api_server_is_not_called_a_write_of_secrets(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a recorder's database that is full."""
+    full, rung = [ServerError("no space left")], set[str]()
+
+    async def ring(step: Ring, api: Api) -> None:
+        if full:
+            raise full[0]
+        rung.add(step.bell)
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        bell = toy["metadata"]["name"]
+        if facts.failure is not None:
+            return Decision(retry=True)
+        return Decision() if bell in rung else Decision((Ring(bell),))
+
+    toys(bench.server, *map(str, range(20)))
+    await bench.lead(bench.manager(replace(watching("t", decide), executors={Ring: ring})))
+    await asyncio.sleep(60)
+    full.clear()
+    await asyncio.sleep(60)
+    message = [record.message for record in caplog.records if "writes" in record.message]
+    assert message == ["writes fail (Ring): ServerError: no space left"]
+    assert bench.metrics.value("fournos_steps_total", "t", "Ring", "") == 20
 
 
 async def test_while_only_writes_of_a_kind_fail_their_keys_keep_their_backoff(bench: Bench) -> None:

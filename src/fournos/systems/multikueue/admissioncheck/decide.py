@@ -6,10 +6,12 @@ worker's jobs are dispatched again.  They survive a restart of this process.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from fournos.engine.api.conditions import Condition, condition, upsert
+from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.admissioncheck.observe import Observed, Worker
@@ -45,7 +47,26 @@ def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
     changed = (before.get("status"), before.get("reason")) != (active.status, active.reason)
     kind = "Normal" if active.status == "True" else "Warning"
     events = (EventRecord(kind, active.reason, active.message),) if changed else ()  # type: ignore[arg-type]
-    return Decision(status={"conditions": conditions}, events=events)
+    return Decision(status={"conditions": _fitting(conditions)}, events=events)
+
+
+def _fitting(conditions: Sequence[Obj]) -> list[Obj]:
+    """Leaves out what is beyond Kueue's limit: first workers that are usable, then those lost last.
+
+    A worker without a condition counts as usable.  The order does not depend on what was left out before, so
+    that the next pass leaves out the same ones.
+    """
+    of_workers = [one for one in conditions if one["type"].startswith(names.WORKER_CONDITION)]
+    room = max(0, names.MAX_CONDITIONS - (len(conditions) - len(of_workers)))
+    surplus = {one["type"] for one in sorted(of_workers, key=_worth)[room:]}
+    return [one for one in conditions if one["type"] not in surplus]
+
+
+def _worth(one: Obj) -> tuple[int, str, str]:
+    """Orders by what the condition defines: since when a worker is lost, then what people have to know."""
+    if one["status"] == "False":
+        return 0, str(one["lastTransitionTime"]), one["type"]
+    return (1 if one["status"] == "Unknown" else 2 if one["reason"] == "SomeKinds" else 3), "", one["type"]
 
 
 def _condition_of(worker: Worker) -> Condition:
