@@ -76,6 +76,7 @@ def _arguments() -> argparse.ArgumentParser:
     flux.add_argument("--jobs", type=_sizes, default=[1, 100], metavar="1,100", help="sizes of the rounds")
     rest = parts.add_parser("idle", parents=[common], help="many live jobs that have nothing to do")
     rest.add_argument("--jobs", type=int, default=10_000, metavar="10000")
+    rest.add_argument("--schedules", type=int, default=0, metavar="0", help="schedules beside them (none)")
     rest.add_argument("--seconds", type=float, default=idle.SECONDS, help="how long to look (60)")
     away = parts.add_parser(
         "dispatch", parents=[common], help="jobs to two workers, by our adapter and Kueue's"
@@ -186,7 +187,15 @@ def _measure(options: argparse.Namespace) -> None:
         report.show_client(library, console)
         numbers = {"client": asdict(library)}
     else:
-        rest = asyncio.run(idle.measure(options.cluster, options.jobs, seconds=options.seconds, **common))
+        rest = asyncio.run(
+            idle.measure(
+                options.cluster,
+                options.jobs,
+                schedules=options.schedules,
+                seconds=options.seconds,
+                **common,
+            )
+        )
         report.show_idle(rest, console)
         numbers = {"idle": rest.to_json()}
     path = options.json or _RESULTS / f"{options.part}.json"

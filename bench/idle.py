@@ -1,4 +1,4 @@
-"""Measures the operator with many live jobs that need no action.
+"""Measures the operator with many live jobs, and many schedules, that need no action.
 
 The operator takes two jobs to a stable state: one Running, one pending in a full queue.  After the operator
 is stopped, these jobs and their dependents are copied for the other jobs, with the status that the operator,
@@ -11,14 +11,18 @@ import asyncio
 import copy
 import json
 import time
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.executors import Executors
 from bench.operator import Operator, operator
 from bench.rig import NAMESPACE, QUEUE, Rig, job, rig
-from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
+from dev import resources
+from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE_RUN
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ServerError
@@ -45,6 +49,7 @@ class Idle:
 
     jobs: int
     running: int
+    schedules: int
     ready_after: float
     """From the start of the process until the caches have synchronized."""
     quiet_after: float
@@ -63,15 +68,25 @@ class Idle:
 
 
 async def measure(
-    name: str, jobs: int, *, seconds: float, directory: Path, profile: Path | None, keep: bool
+    name: str,
+    jobs: int,
+    *,
+    schedules: int,
+    seconds: float,
+    directory: Path,
+    profile: Path | None,
+    keep: bool,
 ) -> Idle:
-    """Measures `jobs` jobs on a new cluster `name`, for `seconds` of idle time."""
+    """Measures so many jobs and schedules on a new cluster `name`, for `seconds` of idle time."""
     running = max(1, jobs // RUNNING_SHARE)
-    async with rig(name, quotas={_CLUSTER: 1}, keep=keep) as found:
+    crd = resources.load("deploy/crd/fournosschedules.yaml")
+    async with rig(name, quotas={_CLUSTER: 1}, keep=keep, extra=crd) as found:
         await seed(found, jobs, running, directory)
+        await _at_once(partial(_schedule, found.client, number) for number in range(schedules))
         kubeconfig = found.cluster.kubeconfig_path
         started = time.perf_counter()
-        async with operator(kubeconfig, directory / "operator.log", profile=profile) as observed:
+        log = directory / "operator.log"
+        async with operator(kubeconfig, log, enable="jobs,schedules", profile=profile) as observed:
             quiet_after = await _quiet(observed, started)
             before = await observed.usage()
             begun = time.perf_counter()
@@ -82,6 +97,7 @@ async def measure(
             return Idle(
                 jobs=jobs,
                 running=running,
+                schedules=schedules,
                 ready_after=observed.ready_after,
                 quiet_after=quiet_after,
                 requests_to_quiet=before.calls() - lists,
@@ -180,16 +196,39 @@ async def _copies(client: Client, originals: list[tuple[Resource, Obj]], wanted:
     Kueue accepts a Workload whose status is already written and leaves it unchanged.  Kueue itself would
     admit only about ten Workloads per second.
     """
-    room = asyncio.Semaphore(_AT_ONCE)
 
     async def copy_all(name: str) -> None:
-        async with room:
-            owner = ""
-            for resource, original in originals:
-                made = await _copy(client, resource, original, name, owner)
-                owner = owner or str(made["metadata"]["uid"])
+        owner = ""
+        for resource, original in originals:
+            made = await _copy(client, resource, original, name, owner)
+            owner = owner or str(made["metadata"]["uid"])
 
-    await asyncio.gather(*(copy_all(name) for name in wanted))
+    await _at_once(partial(copy_all, name) for name in wanted)
+
+
+async def _at_once(calls: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """Makes the calls, as many at once as the API server takes well."""
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def limited(call: Callable[[], Awaitable[None]]) -> None:
+        async with room:
+            await call()
+
+    await asyncio.gather(*map(limited, calls))
+
+
+async def _schedule(client: Client, number: int) -> None:
+    """Creates a schedule whose next time is a night away, each at another minute."""
+    expression = f"{number % 60} {(datetime.now(UTC).hour + 12 + number // 60 % 6) % 24} * * *"
+    template = {"spec": job("unused")["spec"]}
+    spec = {"schedules": [expression], "timeZone": "Etc/UTC", "jobTemplate": template}
+    body = {
+        "apiVersion": FOURNOS_SCHEDULE.api_version,
+        "kind": FOURNOS_SCHEDULE.kind,
+        "metadata": {"name": f"nightly-{number}", "namespace": NAMESPACE},
+        "spec": spec,
+    }
+    await client.create(FOURNOS_SCHEDULE, body)
 
 
 async def _copy(client: Client, resource: Resource, original: Obj, name: str, owner: str) -> Obj:

@@ -143,7 +143,8 @@ def _show(rounds: Sequence[Round], console: Console, title: str) -> None:
 
 def show_idle(idle: Idle, console: Console) -> None:
     table = Table(
-        title=f"{idle.jobs} live jobs at rest ({idle.running} of them Running)", title_justify="left"
+        title=f"{idle.jobs} live jobs ({idle.running} Running) and {idle.schedules} schedules at rest",
+        title_justify="left",
     )
     table.add_column("")
     table.add_column("", justify="right")
