@@ -18,6 +18,7 @@ FUZZ_MINUTES ?= 60
 
 # Minutes of the load in `make soak`.
 SOAK_MINUTES ?= 30
+SOAK_RESULTS = $(patsubst %,bench/results/%.json,soak failover outage etcd clock storage workers)
 
 # yes: clusters that tests bring up stay for the next run.  no: none of this checkout's stays.
 KEEP_CLUSTERS ?= yes
@@ -204,7 +205,7 @@ soak: $(STAMP) ## Short jobs without a pause, a start, and all faults of docs/sc
 	@$(PYTHON) -m bench start --jobs 2000 --json bench/results/start.json
 	@$(PYTHON) -m bench storage --seconds 60 --json bench/results/storage.json
 	@$(PYTHON) -m bench workers --jobs 500 --json bench/results/workers.json
-	@$(PYTHON) -m bench check $(foreach part,soak failover outage etcd clock storage workers,bench/results/$(part).json)
+	@$(PYTHON) -m bench check $(SOAK_RESULTS)
 
 bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/results/*.json
 	@$(PYTHON) -m bench $(BENCH_ARGS)

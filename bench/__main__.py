@@ -64,6 +64,9 @@ def _arguments() -> argparse.ArgumentParser:
         metavar="DIR",
         help="take turns with the operator of another checkout, such as a git worktree of an earlier commit",
     )
+    life.add_argument(
+        "--durable", action="store_true", help="etcd waits for the disk; Kueue and the API server as shipped"
+    )
     life.add_argument("--turns", type=int, default=2, metavar="2", help="how many turns each takes (2)")
     wrapped = parts.add_parser("appwrappers", parents=[common], help="AppWrappers of one Pod to Succeeded")
     wrapped.add_argument("--jobs", type=_sizes, default=[1, 200], metavar="1,200", help="sizes of the rounds")
@@ -144,7 +147,9 @@ def _measure(options: argparse.Namespace) -> None:
         report.show_comparison(comparison.summary(turns), console)
         numbers: dict[str, Any] = {"comparison": [each.to_json() for each in turns]}
     elif options.part == "lifecycle":
-        rounds = asyncio.run(lifecycle.measure(options.cluster, options.jobs, **common))
+        rounds = asyncio.run(
+            lifecycle.measure(options.cluster, options.jobs, durable=options.durable, **common)
+        )
         report.show_rounds(rounds, console)
         numbers = {"lifecycle": [each.to_json() for each in rounds]}
     elif options.part == "appwrappers":

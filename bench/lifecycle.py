@@ -102,14 +102,14 @@ class Round:
 
 
 async def measure(
-    name: str, sizes: Sequence[int], *, directory: Path, profile: Path | None, keep: bool
+    name: str, sizes: Sequence[int], *, durable: bool, directory: Path, profile: Path | None, keep: bool
 ) -> list[Round]:
-    """Measures one round for each size on a new cluster `name`.
+    """Measures one round for each size on a new cluster `name`; for `durable` see `rig`.
 
     Size 1 stands for ALONE jobs, one after another.
     """
     quotas = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
-    async with rig(name, quotas=quotas, keep=keep) as found:
+    async with rig(name, quotas=quotas, durable=durable, keep=keep) as found:
         log = directory / "operator.log"
         async with (
             operator(found.cluster.kubeconfig_path, log, profile=profile) as running,

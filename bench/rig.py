@@ -31,6 +31,8 @@ USER_AGENT = f"fournos-bench/{__version__}"
 
 CONTROLLERS = "*,-job-controller"
 """All controllers but the Job controller: the benchmark itself completes the resolve Jobs."""
+SHIPPED_RATE: Mapping[str, Any] = {"clientConnection": {"qps": 50, "burst": 100}}
+"""Of Kueue's Configuration; local clusters have a higher one."""
 _ACTIVE_WITHIN = 30.0
 _SERVERS = ("kube-apiserver", "etcd", "kueue", "kube-controller-manager")
 
@@ -56,18 +58,21 @@ async def rig(
     quotas: Mapping[str, int],
     keep: bool,
     kueue_config: Mapping[str, Any] | None = None,
+    durable: bool = False,
     extra: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncIterator[Rig]:
     """Brings up a new control plane `name`, and takes it down at the end unless `keep`.
 
-    `quotas` is ResourceFlavor → slots.  `extra` are further objects to apply, CRDs among them.
+    `quotas` is ResourceFlavor → slots.  `extra` are further objects to apply, CRDs among them.  With
+    `durable` etcd waits for the disk, and Kueue sends as many requests a second as it is shipped with.
     """
     cluster = await asyncio.to_thread(
         devcluster.up,
         name,
         profile="control-plane",
         controllers=CONTROLLERS,
-        kueue_config=kueue_config,
+        kueue_config={**(SHIPPED_RATE if durable else {}), **(kueue_config or {})},
+        durable=durable,
         recreate=True,
     )
     sent: dict[tuple[str, str], int] = {}

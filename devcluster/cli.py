@@ -83,6 +83,10 @@ def up(
         bool,
         typer.Option("--install", help="With --provider existing: install Tekton and Kueue where missing."),
     ] = False,
+    durable: Annotated[
+        bool,
+        typer.Option("--durable", help="etcd waits for the disk, the API server has no GOGC: to measure."),
+    ] = False,
     recreate: Annotated[
         bool, typer.Option("--recreate", help="Remove a cluster of that name first.")
     ] = False,
@@ -98,6 +102,7 @@ def up(
         controllers=controllers,
         kubeconfig=str(kubeconfig.resolve()) if kubeconfig else None,
         install=install,
+        durable=durable,
         versions=versions,
     )
     made = cluster.start(spec, progress=Progress(), recreate=recreate)

@@ -193,6 +193,7 @@ def up(
     without: Collection[str] = (),
     kueue_config: Mapping[str, Any] | None = None,
     controllers: str | None = None,
+    durable: bool = False,
     recreate: bool = False,
     progress: Progress | None = None,
 ) -> Cluster:
@@ -203,6 +204,7 @@ def up(
         without=frozenset(without),
         kueue_config=dict(kueue_config or {}),
         controllers=controllers,
+        durable=durable,
     )
     return start(spec, progress=progress or Progress(), recreate=recreate)
 
@@ -214,6 +216,7 @@ def ensure(
     without: Collection[str] = (),
     kueue_config: Mapping[str, Any] | None = None,
     controllers: str | None = None,
+    durable: bool = False,
     progress: Progress | None = None,
 ) -> Cluster:
     """Returns the cluster of this name if it is healthy and has this shape, otherwise a new one.
@@ -227,6 +230,7 @@ def ensure(
         without=frozenset(without),
         kueue_config=dict(kueue_config or {}),
         controllers=controllers,
+        durable=durable,
     )
     with file_lock(state.lock_path(name), limit=_BUSY_LIMIT, what=f"Cluster {name}"):
         earlier = state.load(name)

@@ -39,6 +39,8 @@ class Layout:
     directory: Path
     binaries: Path
     network: Network
+    durable: bool = False
+    """See ClusterSpec."""
 
     @property
     def hyper(self) -> str:
@@ -54,12 +56,12 @@ class Layout:
 
 
 def etcd(layout: Layout) -> list[str]:
-    """etcd without fsync: the data of a development cluster need not survive a power failure."""
+    """etcd, without fsync unless durable: a development cluster need not survive a power failure."""
     return [
         layout.hyper,
         "etcd",
         f"--data-dir={layout.directory / 'etcd'}",
-        "--unsafe-no-fsync",
+        *([] if layout.durable else ["--unsafe-no-fsync"]),
         f"--listen-client-urls={_ETCD}",
         f"--advertise-client-urls={_ETCD}",
         "--listen-peer-urls=http://127.0.0.1:2380",
@@ -75,12 +77,12 @@ def api_server(layout: Layout) -> list[str]:
     Without the front proxy's CA an aggregated API stays unavailable, and then the deletion of a namespace
     never completes.
 
-    A quarter of its CPU time is garbage collection, which GOGC halves for 200 MB of memory.
+    A quarter of its CPU time is garbage collection, which GOGC halves for 200 MB of memory; not if durable.
     """
     pki = layout.pki
     return [
         "env",
-        "GOGC=200",
+        *([] if layout.durable else ["GOGC=200"]),
         layout.hyper,
         "kube-apiserver",
         f"--etcd-servers={_ETCD}",

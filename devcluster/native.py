@@ -154,7 +154,7 @@ class _Start:
         self.archives = archives
         self.progress = progress
         self.network = Network(record.index, record.spec.name)
-        self.layout = Layout(record.directory, built.bin, self.network)
+        self.layout = Layout(record.directory, built.bin, self.network, record.spec.durable)
         self.kubectl = _kubectl(record)
         self.full = record.spec.profile == "full"
 

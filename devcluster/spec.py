@@ -26,7 +26,8 @@ class ClusterSpec:
 
     `kueue_config` is merged into Kueue's Configuration (config.kueue.x-k8s.io). `controllers` is the value
     of the controller manager's `--controllers`. `kubeconfig` and `install` belong to the provider `existing`.
-    `versions` names the set of versions of its programs.
+    `versions` names the set of versions of its programs. With `durable` etcd waits for the disk and the API
+    server collects garbage as it is shipped, which measurements may want; native clusters alone.
     Raises DevclusterError for a name that Kubernetes or Linux would refuse, and for an unknown part or set.
     """
 
@@ -38,6 +39,7 @@ class ClusterSpec:
     controllers: str | None = None
     kubeconfig: str | None = None
     install: bool = False
+    durable: bool = False
     versions: str = field(default_factory=asked)
 
     def __post_init__(self) -> None:
@@ -73,6 +75,7 @@ class ClusterSpec:
             "controllers": self.controllers,
             "kubeconfig": self.kubeconfig,
             "install": self.install,
+            "durable": self.durable,
             "versions": self.versions,
         }
 

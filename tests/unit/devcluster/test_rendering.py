@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ webhooks:
 """
 
 ROOT = Path(__file__).parents[3]
+
+
+def test_a_durable_control_plane_waits_for_the_disk_and_has_no_setting_of_its_own() -> None:
+    durable = replace(LAYOUT, durable=True)
+    assert "--unsafe-no-fsync" in components.etcd(LAYOUT)
+    assert "GOGC=200" in components.api_server(LAYOUT)
+    assert "--unsafe-no-fsync" not in components.etcd(durable)
+    assert "GOGC=200" not in components.api_server(durable)
 
 
 def _configuration(text: str) -> dict[str, Any]:
