@@ -61,7 +61,7 @@ def test_a_durable_control_plane_waits_for_the_disk_and_has_no_setting_of_its_ow
     assert "--unsafe-no-fsync" in components.etcd(LAYOUT)
     assert "GOGC=200" in components.api_server(LAYOUT)
     assert "--unsafe-no-fsync" not in components.etcd(durable)
-    assert "GOGC=200" not in components.api_server(durable)
+    assert "GOGC=100" in components.api_server(durable)
 
 
 def _configuration(text: str) -> dict[str, Any]:
