@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from devcluster import browser as chromium
 from tests.e2e.history import archived, deployed, measuring
-from tests.e2e.hub import Hub
+from tests.e2e.hub import MOCK_JOB, Hub
 from tests.e2e.jobs.conftest import (  # noqa: F401 - fixtures
     given_namespace,
     hub,
@@ -82,7 +82,7 @@ def world(hub: Hub, history: None, operator_image_tag: str) -> Hub:  # noqa: F81
             "spec": {
                 "schedules": ["0 2 * * *"],
                 "timeZone": "Europe/Berlin",
-                "jobTemplate": {"spec": {"pipeline": "measuring", "executionEngine": {"none": {}}}},
+                "jobTemplate": {"spec": {**MOCK_JOB, "pipeline": "measuring"}},
             },
         }
     )
