@@ -89,15 +89,15 @@ class Soak:
         names = ("doubles", "failed", "late", "orphans")
         for name in self.samples[0].beside:
             flat[f"{name}.rss"] = partial(_memory_beside, name)
-        grown = {name: growth([take(each) for each in self.steady]) for name, take in flat.items()}
+        grown = {name: growth([take(each) for each in steady(self.samples)]) for name, take in flat.items()}
         return {**grown, **{name: float(len(cases)) for name, cases in zip(names, wrong, strict=True)}}
 
-    @property
-    def steady(self) -> list[Sample]:
-        """The samples of the process that led longest."""
-        pids = [each.pid for each in self.samples]
-        longest = max(pids, key=pids.count)
-        return [each for each in self.samples if each.pid == longest]
+
+def steady(samples: Sequence[Sample]) -> list[Sample]:
+    """Returns the samples of the process that led longest; none of none."""
+    pids = [each.pid for each in samples]
+    longest = max(pids, key=pids.count, default=0)
+    return [each for each in samples if each.pid == longest]
 
 
 def _memory_beside(name: str, sample: Sample) -> float:
@@ -149,6 +149,8 @@ async def measure(
         async with group.kept(), stream.flowing(slots):
             sampler = asyncio.create_task(_sample(found, group, others, stream, taken, every, see))
             handovers = await _load(group, stream, minutes * _MINUTE, kill_every * _MINUTE)
+            while len(steady(taken)) < _PARTS:  # noqa: ASYNC110 - a sample takes seconds on a busy machine
+                await asyncio.sleep(every)
             sampler.cancel()
             await asyncio.gather(sampler, return_exceptions=True)
         orphans = await _orphans(stream)
