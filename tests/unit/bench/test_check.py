@@ -76,6 +76,7 @@ def test_the_published_runs_are_within_the_committed_ranges(capsys: pytest.Captu
         "failover",
         "outage",
         "soak",
+        "start",
         "storage",
         "upstream",
         "workers",
