@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from bench import etcd_api
+from bench.counts import numbers
 from bench.machine import memory, reset_peak
 from bench.outage import Fault, Outage, suffer, under_load
 from bench.replicas import Program, Replicas
@@ -79,7 +80,7 @@ class Etcd:
             "doubles": self.doubles,
             "failed": self.failed,
         }
-        return {**memories, **relists, **{name: float(len(cases)) for name, cases in wrong.items()}}
+        return {**memories, **relists, **numbers(wrong)}
 
 
 async def measure(

@@ -187,22 +187,20 @@ def completed_job() -> dict[str, Any]:
 
 
 def succeeded_run() -> dict[str, Any]:
-    now = _now()
-    message = "Tasks Completed: 1 (Failed: 0, Cancelled 0), Skipped: 0"
-    return {
-        "startTime": now,
-        "completionTime": now,
-        "conditions": [_succeeded("True", "Succeeded", message, now)],
-    }
+    return _ended_run("True", "Succeeded", failed=0)
 
 
 def failed_run() -> dict[str, Any]:
+    return _ended_run("False", "Failed", failed=1)
+
+
+def _ended_run(status: str, reason: str, *, failed: int) -> dict[str, Any]:
     now = _now()
-    message = "Tasks Completed: 1 (Failed: 1, Cancelled 0), Skipped: 0"
+    message = f"Tasks Completed: 1 (Failed: {failed}, Cancelled 0), Skipped: 0"
     return {
         "startTime": now,
         "completionTime": now,
-        "conditions": [_succeeded("False", "Failed", message, now)],
+        "conditions": [_succeeded(status, reason, message, now)],
     }
 
 

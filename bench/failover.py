@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from bench.counts import numbers
 from bench.replicas import Replicas, replicas
 from bench.rig import rig
 from bench.stream import Record, Stream
@@ -53,7 +54,7 @@ class Failover:
             for how in {each.how for each in self.handovers}
         }
         wrong = {"doubles": self.doubles, "failed": self.failed, "late": self.late}
-        return {**gaps, **{name: float(len(cases)) for name, cases in wrong.items()}}
+        return {**gaps, **numbers(wrong)}
 
 
 def gap(writes: Sequence[float], led: float) -> float:

@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bench import kueue_webhook, throttle
+from bench.counts import numbers
 from bench.operator import Usage
 from bench.replicas import Program, Replicas, replicas
 from bench.rig import Rig, rig
@@ -88,7 +89,7 @@ class Outages:
         """Returns requests during and after each outage over those before, and the number of wrong cases."""
         meanwhile = {f"{each.how}.meanwhile": each.meanwhile_ratio for each in self.outages}
         after = {f"{each.how}.requests": each.requests_ratio for each in self.outages}
-        wrong = {"doubles": float(len(self.doubles)), "failed": float(len(self.failed))}
+        wrong = numbers({"doubles": self.doubles, "failed": self.failed})
         return {**meanwhile, **after, **wrong}
 
 

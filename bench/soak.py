@@ -13,6 +13,7 @@ from statistics import fmean, median, quantiles
 from typing import Any, Final
 
 from bench.beside import JOBS_SETTINGS, history_and_page
+from bench.counts import numbers
 from bench.failover import REPLICAS, Handover, hand_over
 from bench.machine import memory, open_files
 from bench.operator import samples
@@ -85,12 +86,16 @@ class Soak:
             "files": lambda each: each.files,
             "requests": lambda each: each.requests,
         }
-        wrong = (self.doubles, self.failed, self.late, self.orphans)
-        names = ("doubles", "failed", "late", "orphans")
+        wrong = {
+            "doubles": self.doubles,
+            "failed": self.failed,
+            "late": self.late,
+            "orphans": self.orphans,
+        }
         for name in self.samples[0].beside:
             flat[f"{name}.rss"] = partial(_memory_beside, name)
         grown = {name: growth([take(each) for each in steady(self.samples)]) for name, take in flat.items()}
-        return {**grown, **{name: float(len(cases)) for name, cases in zip(names, wrong, strict=True)}}
+        return {**grown, **numbers(wrong)}
 
 
 def steady(samples: Sequence[Sample]) -> list[Sample]:

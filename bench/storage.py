@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, Literal, TypeAlias
 
+from bench.counts import numbers
 from bench.operator import operator
 from bench.rig import NAMESPACE, Rig, rig
 from bench.stores import Postgresql, Volume
@@ -102,7 +103,7 @@ class Absences:
             what: float(sum(len(getattr(each, what)) for each in self.absences))
             for what in ("early", "held", "unsaid", "wrong")
         }
-        return {**waits, **wrong, "doubles": float(len(self.doubles)), "failed": float(len(self.failed))}
+        return {**waits, **wrong, **numbers({"doubles": self.doubles, "failed": self.failed})}
 
 
 async def measure(
@@ -171,7 +172,7 @@ async def _absence(found: Rig, stream: Stream, how: How, seconds: float, directo
 
 
 def gone_early(departures: Sequence[Departure]) -> list[str]:
-    """Returns the jobs that nobody had recorded and that did not wait for the deadline."""
+    """Returns the jobs that were not recorded and did not wait for the deadline."""
     least = DEADLINE - _ROUNDED
     return [each.name for each in departures if not each.recorded and each.kept < least]
 
@@ -184,10 +185,10 @@ def held(departures: Sequence[Departure]) -> list[str]:
 async def _unsaid(found: Rig, unrecorded: Sequence[Departure]) -> list[str]:
     """Returns those of the jobs of which no Event says that they went unrecorded."""
     events = (await found.client.list(EVENT, namespace=NAMESPACE)).items
-    told = {
+    reported = {
         (each.get("regarding") or {}).get("uid") for each in events if each.get("reason") == "NotArchived"
     }
-    return [each.name for each in unrecorded if each.uid not in told]
+    return [each.name for each in unrecorded if each.uid not in reported]
 
 
 async def _wrong(found: Rig, url: str, departures: Sequence[Departure]) -> list[str]:

@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import devcluster
+from bench.counts import numbers
 from bench.dispatch import active, foo, our_adapter, queue, workload_of
 from bench.doors import Door, doors
 from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, make, manager_config, typed, worker_config
@@ -93,7 +94,7 @@ class Dispatches:
         quiet, faulty = percentiles(self.quiet)["whole"], percentiles(self.faulty)["whole"]
         wrong = {"evicted": self.evicted, "moved": self.moved, "lost": self.lost}
         times = {name: faulty[name] / quiet[name] for name in quiet}
-        return {**times, **{name: float(len(cases)) for name, cases in wrong.items()}}
+        return {**times, **numbers(wrong)}
 
 
 def percentiles(dispatches: Sequence[Dispatch]) -> dict[str, dict[str, float]]:

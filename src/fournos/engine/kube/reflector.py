@@ -218,7 +218,7 @@ class Reflector:
             self._away = True
         elif isinstance(self.error, ConnectionLostError):
             # The first answer after an outage.  The cache is old until the watch is open again, so the delays
-            # that grew while nobody answered must not hold it back.
+            # that grew during the outage must not hold it back.
             self._backoff.reset()
         if isinstance(error, ForbiddenError) and not self._away:
             return self._jittered(SLOW_RETRY)
