@@ -21,6 +21,7 @@ KUEUES_OWN = (
     "test_differences.py::test_kueue_kept_what_its_worker_evicts",
     "test_differences.py::test_kueue_deleted_what_others_made",
     "test_differences_workers.py::test_kueue_counted_from_its_last_look",
+    "test_differences_workers.py::test_kueue_never_gave_up_without_a_worker",
 )
 """What its adapter for other clusters did before 0.19, where it does something else since."""
 WITHOUT_PODS = (

@@ -38,16 +38,13 @@ class Players:
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
+        """A player that fails ends the test at once, with its reason."""
         sites = {"": self.fleet.manager, **self.fleet.workers}
-        tasks = [asyncio.create_task(self._always(name, site)) for name, site in sites.items()]
-        try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._always(name, site)) for name, site in sites.items()]
             yield
             for task in tasks:
-                assert not task.done(), task.exception()
-        finally:
-            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _always(self, name: str, site: Site) -> None:
         while True:
