@@ -11,13 +11,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bench.inside import CLOCK
 from bench.outage import under_load
 from bench.replicas import Program, Replicas
+from bench.result import RangedResult
 from bench.rig import NAMESPACE, SECRETS_NAMESPACE
 from bench.stream import Stream
 from bench.waiting import KINDS, every_minute
@@ -88,24 +89,23 @@ class Jump:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(RangedResult):
     jumps: list[Jump]
     ends: int
     doubles: list[str]
     failed: list[str]
     late: list[str]
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratios": self.ratios()}
+    def quotients(self) -> dict[str, float]:
+        """Returns the changes of the leader."""
+        return {"leaders": float(sum(jump.leaders for jump in self.jumps))}
 
-    def ratios(self) -> dict[str, float]:
-        """Returns how often something went wrong."""
+    def wrong(self) -> dict[str, Sequence[str]]:
         return {
-            "early": float(sum(len(jump.early) for jump in self.jumps)),
-            "never": float(sum(len(jump.never) for jump in self.jumps)),
-            "leaders": float(sum(jump.leaders for jump in self.jumps)),
-            "doubles": float(len(self.doubles) + sum(len(jump.twice) for jump in self.jumps)),
-            "failed": float(len(self.failed)),
+            "early": [text for jump in self.jumps for text in jump.early],
+            "never": [name for jump in self.jumps for name in jump.never],
+            "doubles": [*self.doubles, *(text for jump in self.jumps for text in jump.twice)],
+            "failed": self.failed,
         }
 
 

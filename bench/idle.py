@@ -12,7 +12,7 @@ import copy
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 
 from bench.executors import Executors
 from bench.operator import Operator, operator
+from bench.result import Result
 from bench.rig import NAMESPACE, QUEUE, Rig, job, rig
 from dev import resources
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE_RUN
@@ -44,7 +45,7 @@ _RUNNING, PENDING = "running-0", "pending-0"
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(Result):
     """The result of the measurement; times in seconds, memory in bytes."""
 
     jobs: int
@@ -62,9 +63,6 @@ class Idle:
     cpu_percent: float
     rss: int
     peak: int
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 async def measure(

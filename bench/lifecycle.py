@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -15,6 +15,7 @@ from bench.counts import answered
 from bench.executors import TERMINAL, Executors, Onlooker
 from bench.machine import load
 from bench.operator import Operator, Usage, operator
+from bench.result import Result
 from bench.rig import Rig, job, rig
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj, Resource
@@ -57,7 +58,7 @@ JOBS = Subject(FOURNOS_JOB, job, HOPS)
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Round(Result):
     """The result of one round of jobs; times in seconds."""
 
     jobs: int
@@ -98,7 +99,7 @@ class Round:
         return self.rate / (1 - self.others) if self.others < 1 else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "rate": self.rate, "rate_alone": self.rate_alone}
+        return {**Result.to_json(self), "rate": self.rate, "rate_alone": self.rate_alone}
 
 
 async def measure(

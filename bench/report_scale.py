@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.ceiling import Ceiling, ratios
+from bench.ceiling import Ceiling
 from bench.clock import Clock
 from bench.etcd import Etcd
 from bench.failover import Failover
@@ -53,7 +53,7 @@ def show_ceiling(measured: Ceiling, console: Console) -> None:
         processes = ", ".join(f"{name} {ms:.0f}" for name, ms in each.cpu_ms.items())
         console.print(f"CPU ms each, {each.system}: {processes}.")
     beside = _table("Times Kueue alone, medians", "", "")
-    for ratio, value in ratios(measured.turns).items():
+    for ratio, value in measured.ratios().items():
         beside.add_row(ratio, f"{value:.2f}")
     console.print(beside)
 
@@ -64,7 +64,7 @@ def show_failover(measured: Failover, console: Console) -> None:
         table.add_row(each.how, f"{each.led:.2f} s", f"{each.gap:.2f} s")
     console.print(table)
     console.print(f"{measured.ends} runs ended meanwhile.")
-    _show_wrong(console, doubles=measured.doubles, failed=measured.failed, late=measured.late)
+    _show_wrong(measured.wrong(), console)
 
 
 def show_start(measured: Started, console: Console) -> None:
@@ -91,8 +91,7 @@ def show_etcd(measured: Etcd, console: Console) -> None:
             f"{each.rss / _MB:.0f} to {each.peak / _MB:.0f} MB ({each.peak / each.rss:.2f} ×)",
         )
     console.print(table)
-    different = [text for each in measured.faults for text in each.different]
-    _show_wrong(console, different=different, doubles=measured.doubles, failed=measured.failed)
+    _show_wrong(measured.wrong(), console)
 
 
 def show_clock(measured: Clock, console: Console) -> None:
@@ -113,15 +112,12 @@ def show_clock(measured: Clock, console: Console) -> None:
             )
     console.print(table)
     console.print(f"{measured.ends} runs ended meanwhile.")
-    early = [text for jump in measured.jumps for text in jump.early]
-    never = [name for jump in measured.jumps for name in jump.never]
-    doubles = [*measured.doubles, *(text for jump in measured.jumps for text in jump.twice)]
-    _show_wrong(console, early=early, never=never, doubles=doubles, failed=measured.failed)
+    _show_wrong(measured.wrong(), console)
 
 
 def show_outages(measured: Outages, console: Console) -> None:
     _show_faults("The API server away", measured.outages, console)
-    _show_wrong(console, doubles=measured.doubles, failed=measured.failed)
+    _show_wrong(measured.wrong(), console)
 
 
 def _show_faults(title: str, outages: Sequence[Outage], console: Console) -> None:
@@ -160,8 +156,8 @@ def show_absences(measured: Absences, console: Console) -> None:
         )
     console.print(table)
     for each in measured.absences:
-        _show_wrong(console, early=each.early, held=each.held, unsaid=each.unsaid, wrong=each.wrong)
-    _show_wrong(console, doubles=measured.doubles, failed=measured.failed)
+        _show_wrong(each.cases(), console)
+    _show_wrong({"doubles": measured.doubles, "failed": measured.failed}, console)
 
 
 def show_dispatches(measured: Dispatches, console: Console) -> None:
@@ -172,7 +168,7 @@ def show_dispatches(measured: Dispatches, console: Console) -> None:
         halves = [f"{half[what]['p50']:.2f}, {half[what]['p99']:.2f} s" for half in (quiet, faulty)]
         table.add_row(words, *halves)
     console.print(table)
-    _show_wrong(console, evicted=measured.evicted, moved=measured.moved, lost=measured.lost)
+    _show_wrong(measured.wrong(), console)
 
 
 def show_beside(measured: Beside, console: Console) -> None:
@@ -204,10 +200,9 @@ def show_soak(measured: Soak, console: Console) -> None:
     for ratio, value in measured.ratios().items():
         table.add_row(ratio, f"{value:.2f}")
     console.print(table)
-    wrong = {"doubles": measured.doubles, "failed": measured.failed, "late": measured.late}
-    _show_wrong(console, **wrong, orphans=measured.orphans)
+    _show_wrong(measured.wrong(), console)
 
 
-def _show_wrong(console: Console, **cases: list[str]) -> None:
-    for words, each in cases.items():
+def _show_wrong(wrong: Mapping[str, Sequence[str]], console: Console) -> None:
+    for words, each in wrong.items():
         console.print(f"{words}: {len(each)}{': ' if each else ''}{', '.join(each[:5])}")

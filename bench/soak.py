@@ -6,18 +6,18 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any, Final
 
 from bench.beside import JOBS_SETTINGS, history_and_page
-from bench.counts import numbers
 from bench.failover import REPLICAS, Handover, hand_over
 from bench.machine import memory, open_files
 from bench.operator import samples
 from bench.replicas import Program, Replicas, replicas
+from bench.result import RangedResult
 from bench.rig import Rig, rig
 from bench.stream import Stream
 
@@ -59,7 +59,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Soak:
+class Soak(RangedResult):
     minutes: float
     live: int
     slots: int
@@ -75,27 +75,28 @@ class Soak:
     orphans: list[str]
 
     def to_json(self) -> dict[str, Any]:
-        content = asdict(self)
+        content = RangedResult.to_json(self)
         del content["waits"]
-        return {**content, "p50": median(self.waits), "p99": p99(self.waits), "ratios": self.ratios()}
+        return {**content, "p50": median(self.waits), "p99": p99(self.waits)}
 
-    def ratios(self) -> dict[str, float]:
-        """Returns the last part of the samples over the first, and how often something went wrong."""
+    def quotients(self) -> dict[str, float]:
+        """Returns the last part of the samples over the first."""
         flat: dict[str, Callable[[Sample], float]] = {
             "rss": lambda each: each.rss,
             "files": lambda each: each.files,
             "requests": lambda each: each.requests,
         }
-        wrong = {
+        for name in self.samples[0].beside:
+            flat[f"{name}.rss"] = partial(_memory_beside, name)
+        return {name: growth([take(each) for each in steady(self.samples)]) for name, take in flat.items()}
+
+    def wrong(self) -> dict[str, Sequence[str]]:
+        return {
             "doubles": self.doubles,
             "failed": self.failed,
             "late": self.late,
             "orphans": self.orphans,
         }
-        for name in self.samples[0].beside:
-            flat[f"{name}.rss"] = partial(_memory_beside, name)
-        grown = {name: growth([take(each) for each in steady(self.samples)]) for name, take in flat.items()}
-        return {**grown, **numbers(wrong)}
 
 
 def steady(samples: Sequence[Sample]) -> list[Sample]:

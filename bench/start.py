@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bench.executors import Executors
 from bench.idle import PENDING, RUNNING_SHARE, seed
 from bench.operator import operator
+from bench.result import Result
 from bench.rig import rig
 
 _LIMIT: Final = 120.0
@@ -19,7 +20,7 @@ _DECIDED: Final = {"admitted", "run", "running"}
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(Result):
     """Times in seconds from the start of the process, memory in bytes."""
 
     jobs: int
@@ -30,9 +31,6 @@ class Started:
     cpu: float
     """CPU seconds until then."""
     peak: int
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 async def measure(name: str, jobs: int, *, directory: Path, profile: Path | None, keep: bool) -> Started:

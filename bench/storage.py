@@ -10,14 +10,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from bench.counts import numbers
 from bench.operator import operator
+from bench.result import RangedResult
 from bench.rig import NAMESPACE, Rig, rig
 from bench.stores import Postgresql, Volume
 from bench.stream import Stream
@@ -86,24 +86,26 @@ class Absence:
     again: float
     """From the return of the store to the first end of a job that it has."""
 
+    def cases(self) -> dict[str, list[str]]:
+        return {"early": self.early, "held": self.held, "unsaid": self.unsaid, "wrong": self.wrong}
+
 
 @dataclass(frozen=True, slots=True)
-class Absences:
+class Absences(RangedResult):
     absences: list[Absence]
     doubles: list[str]
     failed: list[str]
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratios": self.ratios()}
+    def quotients(self) -> dict[str, float]:
+        """Returns the waits over those before."""
+        return {f"{each.how}.wait": each.wait_meanwhile / each.wait_before for each in self.absences}
 
-    def ratios(self) -> dict[str, float]:
-        """Returns the waits over those before, and how often something went wrong."""
-        waits = {f"{each.how}.wait": each.wait_meanwhile / each.wait_before for each in self.absences}
-        wrong = {
-            what: float(sum(len(getattr(each, what)) for each in self.absences))
-            for what in ("early", "held", "unsaid", "wrong")
-        }
-        return {**waits, **wrong, **numbers({"doubles": self.doubles, "failed": self.failed})}
+    def wrong(self) -> dict[str, Sequence[str]]:
+        cases: dict[str, list[str]] = {}
+        for each in self.absences:
+            for what, names in each.cases().items():
+                cases.setdefault(what, []).extend(names)
+        return {**cases, "doubles": self.doubles, "failed": self.failed}
 
 
 async def measure(

@@ -12,10 +12,10 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 
@@ -23,6 +23,7 @@ from bench.ceiling import Cost, cost, delete_all
 from bench.executors import TERMINAL, Executors
 from bench.lifecycle import CLUSTERS, JOBS, SLOTS, settle
 from bench.operator import ROOT, free_port, operator, start, tail
+from bench.result import RangedResult
 from bench.rig import NAMESPACE, SECRETS_NAMESPACE, Rig, rig
 from dev import resources
 from devcluster import DevclusterError
@@ -46,16 +47,13 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(RangedResult):
     """Both operators, with their versions."""
 
     versions: Mapping[str, str]
     turns: list[Turn]
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratios": self.ratios()}
-
-    def ratios(self) -> dict[str, float]:
+    def quotients(self) -> dict[str, float]:
         """Returns this operator's medians over those of the other.
 
         The rate is as measured: one that waits for timers is not higher on a machine without other processes.

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
 from typing import Any, Final
@@ -24,6 +24,7 @@ from yarl import URL
 
 from bench.machine import memory
 from bench.operator import ROOT
+from bench.result import Result
 from bench.rig import GPU, NAMESPACE, job, rig
 from bench.web_live import ARRIVES, Arrived, Changes, Live, measure_live, share
 from bench.web_paint import Painted, measure_paint
@@ -67,7 +68,7 @@ class PageRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Result):
     jobs: int
     pages: tuple[PageRead, ...]
     painted: tuple[Painted, ...]
@@ -76,9 +77,6 @@ class Page:
     rss: int
     peak: int
     snapshots: Live
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def p95_of(values: tuple[float, ...]) -> float:

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -20,10 +20,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import devcluster
-from bench.counts import numbers
 from bench.dispatch import active, foo, our_adapter, queue, workload_of
 from bench.doors import Door, doors
 from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, make, manager_config, typed, worker_config
+from bench.result import RangedResult
 from bench.soak import p99
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client
@@ -66,7 +66,7 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatches:
+class Dispatches(RangedResult):
     """The dispatch of all jobs, from their creation to their copy on a worker."""
 
     workers: int
@@ -84,17 +84,17 @@ class Dispatches:
     def to_json(self) -> dict[str, Any]:
         halves = {"quiet": self.quiet, "faulty": self.faulty}
         return {
-            **asdict(self),
+            **RangedResult.to_json(self),
             "percentiles": {name: percentiles(half) for name, half in halves.items()},
-            "ratios": self.ratios(),
         }
 
-    def ratios(self) -> dict[str, float]:
-        """Returns the times over those without faults, and how often something went wrong."""
+    def quotients(self) -> dict[str, float]:
+        """Returns the times over those without faults."""
         quiet, faulty = percentiles(self.quiet)["whole"], percentiles(self.faulty)["whole"]
-        wrong = {"evicted": self.evicted, "moved": self.moved, "lost": self.lost}
-        times = {name: faulty[name] / quiet[name] for name in quiet}
-        return {**times, **numbers(wrong)}
+        return {name: faulty[name] / quiet[name] for name in quiet}
+
+    def wrong(self) -> dict[str, Sequence[str]]:
+        return {"evicted": self.evicted, "moved": self.moved, "lost": self.lost}
 
 
 def percentiles(dispatches: Sequence[Dispatch]) -> dict[str, dict[str, float]]:
