@@ -20,6 +20,7 @@ from bench.replicas import Program, Replicas, replicas
 from bench.result import RangedResult
 from bench.rig import Rig, rig
 from bench.stream import Stream
+from bench.tasks import background, until
 
 _MINUTE: Final = 60.0
 _COLLECTED_WITHIN: Final = 60.0
@@ -52,10 +53,6 @@ class Sample:
     """Size of etcd's database in bytes, as the API server reports it."""
     beside: dict[str, int]
     """Resident memory in bytes of the history and the page, by name."""
-
-    @property
-    def requests_of_a_job(self) -> float:
-        return self.requests / self.ends if self.ends else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +149,11 @@ async def measure(
         others = await stack.enter_async_context(history_and_page(kubeconfig, directory))
         stream = Stream(found.client, live=live, ends_per_second=rate)
         taken: list[Sample] = []
-        async with group.kept(), stream.flowing(slots):
-            sampler = asyncio.create_task(_sample(found, group, others, stream, taken, every, see))
+        sampling = _sample(found, group, others, stream, taken, every, see)
+        async with group.kept(), stream.flowing(slots), background(sampling):
             handovers = await _load(group, stream, minutes * _MINUTE, kill_every * _MINUTE)
-            while len(steady(taken)) < _PARTS:  # noqa: ASYNC110 - a sample takes seconds on a busy machine
-                await asyncio.sleep(every)
-            sampler.cancel()
-            await asyncio.gather(sampler, return_exceptions=True)
+            # A sample takes seconds on a busy machine.
+            await until(lambda: len(steady(taken)) >= _PARTS, every=every)
         orphans = await _orphans(stream)
     record = stream.record
     return Soak(

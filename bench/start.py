@@ -13,6 +13,7 @@ from bench.idle import PENDING, RUNNING_SHARE, seed
 from bench.operator import operator
 from bench.result import Result
 from bench.rig import rig
+from bench.tasks import until
 
 _LIMIT: Final = 120.0
 _DECIDED: Final = {"admitted", "run", "running"}
@@ -44,8 +45,7 @@ async def measure(name: str, jobs: int, *, directory: Path, profile: Path | None
                 found.cluster.kubeconfig_path, directory / "operator.log", profile=profile
             ) as running:
                 async with asyncio.timeout(_LIMIT):
-                    while not _DECIDED & executors.times.get(PENDING, {}).keys():  # noqa: ASYNC110
-                        await asyncio.sleep(0.01)
+                    await until(lambda: not _DECIDED.isdisjoint(executors.times.get(PENDING, {})), every=0.01)
                 usage = await running.usage()
     decided = min(at for event, at in executors.times[PENDING].items() if event in _DECIDED) - begun
     return Started(jobs, running.ready_after, decided, usage.cpu, usage.peak)

@@ -21,6 +21,7 @@ from bench.result import RangedResult
 from bench.rig import NAMESPACE, Rig, rig
 from bench.stores import Postgresql, Volume
 from bench.stream import Stream
+from bench.tasks import background
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.kinds import EVENT
@@ -39,8 +40,6 @@ _TTL: Final = "0m"
 _LIVE_PER_SLOT: Final = 2
 _LATEST: Final = 10.0
 """Seconds after its deadline within which a job must be gone."""
-_SAID_WITHIN: Final = 30.0
-"""Events are written beside the work, at a rate of their own."""
 _ROUNDED: Final = 1.0
 """Times in a status have whole seconds."""
 _LIMIT: Final = 120.0
@@ -216,12 +215,8 @@ class Jobs:
     @asynccontextmanager
     async def watched(self, found: Rig) -> AsyncIterator[None]:
         reflector = Reflector(found.client, FOURNOS_JOB, Store(), namespace=NAMESPACE, on_change=self.see)
-        task = asyncio.create_task(reflector.run())
-        try:
+        async with background(reflector.run()):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def recorded_since(self, since: float) -> float:
         """Waits until a job is recorded after `since`, and returns when.  Raises TimeoutError."""

@@ -25,6 +25,7 @@ from bench.doors import Door, doors
 from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, make, manager_config, typed, worker_config
 from bench.result import RangedResult
 from bench.soak import p99
+from bench.tasks import background, until
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
@@ -173,14 +174,12 @@ async def _dispatched(
     async with load_.watched():
         quiet = await load_.submitted("quiet", jobs, rate)
         await load_.finished(quiet)
-        flapping = asyncio.create_task(_flap(entrances[-1]))
         entrances[0].hang()
         try:
-            faulty = await load_.submitted("faulty", jobs, rate)
-            await asyncio.sleep(RUNS)
+            async with background(_flap(entrances[-1])):
+                faulty = await load_.submitted("faulty", jobs, rate)
+                await asyncio.sleep(RUNS)
         finally:
-            flapping.cancel()
-            await asyncio.gather(flapping, return_exceptions=True)
             for door in entrances:
                 door.open()
         with suppress(TimeoutError):
@@ -227,8 +226,7 @@ class Load:
             self._watch(self.worker, FOO, self._see_copy),
         ]
         try:
-            while not all(store.synced for store in stores):  # noqa: ASYNC110 - nothing else reports it
-                await asyncio.sleep(0.05)
+            await until(lambda: all(store.synced for store in stores))
             yield
         finally:
             tasks = tuple(self._tasks)
@@ -250,8 +248,7 @@ class Load:
     async def finished(self, jobs: list[str]) -> None:
         """Waits until the manager has seen the end of each of them.  Raises TimeoutError."""
         async with asyncio.timeout(_LIMIT):
-            while not self.ended.issuperset(jobs):  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
+            await until(lambda: self.ended.issuperset(jobs), every=0.1)
 
     def dispatches(self, jobs: list[str]) -> list[Dispatch]:
         """Returns the dispatch of each job that has a copy on a worker."""
