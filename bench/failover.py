@@ -13,13 +13,12 @@ from typing import Final, Literal, TypeAlias
 from bench.replicas import Replicas, replicas
 from bench.result import RangedResult
 from bench.rig import rig
-from bench.stream import Record, Stream
+from bench.stream import LIVE_PER_SLOT, Record, Stream
 
 How: TypeAlias = Literal["kill", "graceful"]
 LEASE: Final = 15.0
 """Seconds after which the Lease of a leader that is gone expires: the engine's default."""
 REPLICAS: Final = 2
-LIVE_PER_SLOT: Final = 2
 _FLOWS: Final = 3.0
 """Seconds of load before each end of a leader."""
 _LIMIT: Final = 90.0

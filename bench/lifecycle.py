@@ -23,6 +23,7 @@ from fournos.engine.kube.resource import Obj, Resource
 CLUSTERS = 6
 SLOTS = 100
 """Quota for more jobs than exist concurrently: if jobs queued, the round would measure the executors."""
+QUOTAS = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
 ALONE = 20
 """The number of jobs of a round that submits one job at a time."""
 _WARM_UP = 90.0
@@ -109,8 +110,7 @@ async def measure(
 
     Size 1 stands for ALONE jobs, one after another.
     """
-    quotas = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
-    async with rig(name, quotas=quotas, durable=durable, keep=keep) as found:
+    async with rig(name, quotas=QUOTAS, durable=durable, keep=keep) as found:
         log = directory / "operator.log"
         async with (
             operator(found.cluster.kubeconfig_path, log, profile=profile) as running,

@@ -24,14 +24,13 @@ from bench.operator import Usage
 from bench.replicas import Program, Replicas, replicas
 from bench.result import RangedResult
 from bench.rig import Rig, rig
-from bench.stream import Record, Stream
+from bench.stream import LIVE_PER_SLOT, Record, Stream
 from devcluster import Cluster
 from fournos.engine.kube.errors import KubeError
 
 HOWS: Final = ("stopped", "killed", "throttled", "webhook")
 STEADY: Final = 3
 """After so many jobs in a row that are admitted as fast as before, the load is steady."""
-LIVE_PER_SLOT: Final = 2
 _SERVER: Final = "kube-apiserver"
 _LIMIT: Final = 180.0
 _TWICE: Final = 2.0

@@ -20,7 +20,7 @@ from bench.operator import operator
 from bench.result import RangedResult
 from bench.rig import NAMESPACE, Rig, rig
 from bench.stores import Postgresql, Volume
-from bench.stream import Stream
+from bench.stream import LIVE_PER_SLOT, Stream
 from bench.tasks import background
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.times import parse_time
@@ -37,7 +37,6 @@ HOWS: Final[tuple[How, ...]] = ("full", "postgresql")
 DEADLINE: Final = 15.0
 """Seconds after `spec.ttl` in which a job waits for the history: FOURNOS_ARCHIVE_DEADLINE_SEC."""
 _TTL: Final = "0m"
-_LIVE_PER_SLOT: Final = 2
 _LATEST: Final = 10.0
 """Seconds after its deadline within which a job must be gone."""
 _ROUNDED: Final = 1.0
@@ -119,7 +118,7 @@ async def measure(
         rig(name, quotas={"bench-1": slots}, keep=keep) as found,
         operator(found.cluster.kubeconfig_path, directory / "operator.log", settings=settings),
     ):
-        live = slots * _LIVE_PER_SLOT
+        live = slots * LIVE_PER_SLOT
         stream = Stream(found.client, live=live, ends_per_second=rate, ttl=_TTL)
         async with stream.flowing(slots):
             absences = [await _absence(found, stream, how, seconds, directory) for how in hows]

@@ -21,7 +21,7 @@ import aiohttp
 
 from bench.ceiling import Cost, cost, delete_all
 from bench.executors import TERMINAL, Executors
-from bench.lifecycle import CLUSTERS, JOBS, SLOTS, settle
+from bench.lifecycle import JOBS, QUOTAS, settle
 from bench.operator import ROOT, free_port, operator, start, tail
 from bench.result import RangedResult
 from bench.rig import NAMESPACE, SECRETS_NAMESPACE, Rig, rig
@@ -81,9 +81,8 @@ async def measure(
         if not (checkout / path).is_file():
             raise DevclusterError(f"{checkout} is no checkout of the published operator: it has no {path}")
     versions = {OURS: __version__, THEIRS: await asyncio.to_thread(_version, checkout, python)}
-    quotas = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
     done: list[Turn] = []
-    async with rig(name, quotas=quotas, keep=keep) as found:
+    async with rig(name, quotas=QUOTAS, keep=keep) as found:
         for turn in range(turns):
             for system in (OURS, THEIRS):
                 root = ROOT if system == OURS else checkout
