@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.executors import TERMINAL, Onlooker
-from bench.lifecycle import CLUSTERS, SLOTS, Round, Subject, measured
+from bench.lifecycle import QUOTAS, Round, Subject, measured
 from bench.operator import operator
 from bench.rig import NAMESPACE, QUEUE, rig
 from dev import resources
@@ -109,7 +109,6 @@ async def measure(
 
     With `own` the operator creates the Workloads, otherwise Kueue's AppWrapper integration does.
     """
-    quotas = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
     config = OWN_KUEUE if own else {}
     extra = await asyncio.to_thread(resources.load, "deploy/crd/appwrappers.yaml")
     settings = {
@@ -117,7 +116,7 @@ async def measure(
         "FOURNOS_APPWRAPPER_NAMESPACE": NAMESPACE,
     }
     async with (
-        rig(name, quotas=quotas, keep=keep, kueue_config=config, extra=extra) as found,
+        rig(name, quotas=QUOTAS, keep=keep, kueue_config=config, extra=extra) as found,
         operator(
             found.cluster.kubeconfig_path,
             directory / "operator.log",

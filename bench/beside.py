@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Final
 
 from bench.operator import operator
 from bench.rig import NAMESPACE
+from bench.tasks import background
 from bench.web import Site, live_stream, server
 
 JOBS_SETTINGS: Final = {"FOURNOS_HISTORY_ENABLED": "true"}
@@ -28,13 +28,9 @@ async def history_and_page(kubeconfig: Path, directory: Path) -> AsyncIterator[d
     async with (
         operator(kubeconfig, log, enable="history", settings=settings) as history,
         server("page", kubeconfig) as (address, page),
+        background(_tab(await Site.of(address))),
     ):
-        tab = asyncio.create_task(_tab(await Site.of(address)))
-        try:
-            yield {"history": history.pid, "page": page}
-        finally:
-            tab.cancel()
-            await asyncio.gather(tab, return_exceptions=True)
+        yield {"history": history.pid, "page": page}
 
 
 async def _tab(site: Site) -> None:

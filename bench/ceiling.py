@@ -24,6 +24,7 @@ from bench.lifecycle import Round, Subject, measured, settle, submit_and_wait
 from bench.machine import load
 from bench.miniclusters import Onlookers
 from bench.operator import operator
+from bench.result import RangedResult
 from bench.rig import NAMESPACE, Rig, rig
 from bench.shape import FLAVOR, SLOTS, Shape
 from dev import resources
@@ -90,7 +91,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(RangedResult):
     """All turns of all systems."""
 
     shape: Shape
@@ -102,8 +103,11 @@ class Ceiling:
             "turns": [
                 {**asdict(each), "rate_alone": each.rate_alone, "cpu": each.cpu} for each in self.turns
             ],
-            "ratios": ratios(self.turns),
+            "ratios": self.ratios(),
         }
+
+    def quotients(self) -> dict[str, float]:
+        return ratios(self.turns)
 
 
 def ratios(turns: Sequence[Cost]) -> dict[str, float]:

@@ -11,15 +11,17 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bench.inside import CLOCK
 from bench.outage import under_load
 from bench.replicas import Program, Replicas
+from bench.result import RangedResult
 from bench.rig import NAMESPACE, SECRETS_NAMESPACE
 from bench.stream import Stream
+from bench.tasks import background, until
 from bench.waiting import KINDS, every_minute
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.engine.kube.client import Client
@@ -88,24 +90,23 @@ class Jump:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(RangedResult):
     jumps: list[Jump]
     ends: int
     doubles: list[str]
     failed: list[str]
     late: list[str]
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratios": self.ratios()}
+    def quotients(self) -> dict[str, float]:
+        """Returns the changes of the leader."""
+        return {"leaders": float(sum(jump.leaders for jump in self.jumps))}
 
-    def ratios(self) -> dict[str, float]:
-        """Returns how often something went wrong."""
+    def wrong(self) -> dict[str, Sequence[str]]:
         return {
-            "early": float(sum(len(jump.early) for jump in self.jumps)),
-            "never": float(sum(len(jump.never) for jump in self.jumps)),
-            "leaders": float(sum(jump.leaders for jump in self.jumps)),
-            "doubles": float(len(self.doubles) + sum(len(jump.twice) for jump in self.jumps)),
-            "failed": float(len(self.failed)),
+            "early": [text for jump in self.jumps for text in jump.early],
+            "never": [name for jump in self.jumps for name in jump.never],
+            "doubles": [*self.doubles, *(text for jump in self.jumps for text in jump.twice)],
+            "failed": self.failed,
         }
 
 
@@ -190,10 +191,10 @@ async def _jump(
         finally:
             group.set_clock(0)
         returned = time.perf_counter()
+        soon = [wait for wait in waits if wait.seconds == _SOON]
         with suppress(TimeoutError):
             async with asyncio.timeout(_OVER_WITHIN + _SOON):
-                while any(wait.over is None for wait in waits if wait.seconds == _SOON):  # noqa: ASYNC110
-                    await asyncio.sleep(_LOOK)
+                await until(lambda: all(wait.over is not None for wait in soon), every=_LOOK)
     return Jump(
         jump,
         [
@@ -202,7 +203,7 @@ async def _jump(
             if wait.over is not None
         ],
         early(waits, jump, returned),
-        [wait.name for wait in waits if wait.over is None and wait.seconds == _SOON],
+        [wait.name for wait in soon if wait.over is None],
         len(onlooker.fires),
         [f"{len(uids)} jobs of {at}" for at, uids in onlooker.fires.items() if len(uids) > 1],
         len(stream.record.leaders) - leaders,
@@ -232,15 +233,12 @@ async def _waiting(
         kind = KINDS[wait.kind]
         await client.create(kind.resource, kind.body(wait.name, wait.seconds))
     await client.create(FOURNOS_SCHEDULE, every_minute(schedule))
-    looking = asyncio.create_task(onlooker.keep_looking())
     try:
-        async with asyncio.timeout(_WAITS_WITHIN):
-            while any(wait.since is None for wait in waits):  # noqa: ASYNC110
-                await asyncio.sleep(_LOOK)
-        yield onlooker
+        async with background(onlooker.keep_looking()):
+            async with asyncio.timeout(_WAITS_WITHIN):
+                await until(lambda: all(wait.since is not None for wait in waits), every=_LOOK)
+            yield onlooker
     finally:
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
         await client.delete(FOURNOS_SCHEDULE, Key(NAMESPACE, schedule))
         for wait in waits:
             with suppress(NotFoundError):

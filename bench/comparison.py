@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from bench.executors import Executors
-from bench.lifecycle import CLUSTERS, JOBS, SLOTS, Round, measured
+from bench.lifecycle import JOBS, QUOTAS, Round, measured
 from bench.operator import ROOT, operator
 from bench.rig import rig
 
@@ -47,7 +47,7 @@ async def compare(
     checkouts = {THIS: ROOT, OTHER: against}
     done: list[Turn] = []
     async with (
-        rig(name, quotas={f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}, keep=keep) as found,
+        rig(name, quotas=QUOTAS, keep=keep) as found,
         Executors(found.client).watching() as executors,
     ):
         for number in range(turns):

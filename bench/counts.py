@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from bench.operator import samples
@@ -14,11 +13,6 @@ Counts: TypeAlias = Counter[tuple[str, str]]
 
 _NOT_WORK = frozenset({"leases", ""})
 """Not counted: leases, and requests without a resource (/metrics, /readyz, discovery)."""
-
-
-def numbers(wrong: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Returns how many cases each fault has: a ratio of a part whose range is 0."""
-    return {fault: float(len(cases)) for fault, cases in wrong.items()}
 
 
 async def answered(client: Client) -> Counts:

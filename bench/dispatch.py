@@ -23,6 +23,7 @@ from typing import Any
 import devcluster
 from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, make, manager_config, typed, worker_config
 from bench.operator import ROOT, free_port
+from bench.tasks import until
 from fournos.app.parts import kinds
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.crd import crd
@@ -187,8 +188,7 @@ class Fleet:
         for client in self.workers.values():
             worker = _Worker(client, seen, tasks)
             stores += [watch(client, WORKLOAD, worker.twin), watch(client, FOO, worker.copy)]
-        while not all(store.synced for store in stores):  # noqa: ASYNC110 - an empty list triggers no event
-            await asyncio.sleep(0.05)
+        await until(lambda: all(store.synced for store in stores))
         try:
             yield
         finally:
@@ -229,8 +229,7 @@ class _Worker:
         except NotFoundError:  # the copy was withdrawn, to be created on the other worker
             del self.seen.mirrored[name]
             return
-        while name not in self.seen.returned:  # noqa: ASYNC110 - the Workload ends after it
-            await asyncio.sleep(0.01)
+        await until(lambda: name in self.seen.returned, every=0.01)  # the Workload ends after it
         key = Key(job["metadata"]["namespace"], f"foo-{name}")
         while True:
             with suppress(ConflictError, NotFoundError):

@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from bench import etcd_api
-from bench.counts import numbers
 from bench.machine import memory, reset_peak
 from bench.outage import Fault, Outage, suffer, under_load
 from bench.replicas import Program, Replicas
+from bench.result import RangedResult
 from bench.rig import NAMESPACE, Rig
 from bench.stream import Stream
 from fournos.api.kinds import FOURNOS_JOB
@@ -58,29 +58,28 @@ class Faulted:
 
 
 @dataclass(frozen=True, slots=True)
-class Etcd:
+class Etcd(RangedResult):
     live: int
     faults: list[Faulted]
     doubles: list[str]
     failed: list[str]
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratios": self.ratios()}
-
-    def ratios(self) -> dict[str, float]:
-        """Returns memory over that before, the lists of a watch, and the number of wrong cases."""
+    def quotients(self) -> dict[str, float]:
+        """Returns memory over that before, and the lists of a watch."""
         memories = {
             f"{how}.memory": max(each.peak / each.rss for each in self.faults if each.outage.how == how)
             for how in {each.outage.how for each in self.faults}
         }
         gone = [each.relists for each in self.faults if each.outage.how == "compacted"]
         relists = {"compacted.relists": float(min(min(each, default=0) for each in gone))} if gone else {}
-        wrong = {
+        return {**memories, **relists}
+
+    def wrong(self) -> dict[str, Sequence[str]]:
+        return {
             "different": [text for each in self.faults for text in each.different],
             "doubles": self.doubles,
             "failed": self.failed,
         }
-        return {**memories, **relists, **numbers(wrong)}
 
 
 async def measure(

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from bench.rig import NAMESPACE
+from bench.tasks import until
 from fournos.api import phase as phases
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition, is_true
@@ -58,8 +59,7 @@ class Onlooker:
             for resource, handler in self.handlers().items()
         ]
         try:
-            while not all(store.synced for store in stores.values()):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await until(lambda: all(store.synced for store in stores.values()), every=0.01)
             yield self
         finally:
             for task in (*watches, *self._tasks):

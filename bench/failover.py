@@ -6,20 +6,19 @@ import asyncio
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from bench.counts import numbers
 from bench.replicas import Replicas, replicas
+from bench.result import RangedResult
 from bench.rig import rig
-from bench.stream import Record, Stream
+from bench.stream import LIVE_PER_SLOT, Record, Stream
 
 How: TypeAlias = Literal["kill", "graceful"]
 LEASE: Final = 15.0
 """Seconds after which the Lease of a leader that is gone expires: the engine's default."""
 REPLICAS: Final = 2
-LIVE_PER_SLOT: Final = 2
 _FLOWS: Final = 3.0
 """Seconds of load before each end of a leader."""
 _LIMIT: Final = 90.0
@@ -37,24 +36,22 @@ class Handover:
 
 
 @dataclass(frozen=True, slots=True)
-class Failover:
+class Failover(RangedResult):
     handovers: list[Handover]
     ends: int
     doubles: list[str]
     failed: list[str]
     late: list[str]
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratios": self.ratios()}
-
-    def ratios(self) -> dict[str, float]:
-        """Returns the longest gaps in Lease durations, and how often something went wrong."""
-        gaps = {
+    def quotients(self) -> dict[str, float]:
+        """Returns the longest gaps in Lease durations."""
+        return {
             f"{how}.gap": max(each.gap for each in self.handovers if each.how == how) / LEASE
             for how in {each.how for each in self.handovers}
         }
-        wrong = {"doubles": self.doubles, "failed": self.failed, "late": self.late}
-        return {**gaps, **numbers(wrong)}
+
+    def wrong(self) -> dict[str, Sequence[str]]:
+        return {"doubles": self.doubles, "failed": self.failed, "late": self.late}
 
 
 def gap(writes: Sequence[float], led: float) -> float:

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median, quantiles
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import insert, text
 
+from bench.result import Result
 from fournos.history.records import Document, Ending, Identity, Interval, Query, Record, Run
 from fournos.history.store import HistoryStore, maintenance, rows, schema
 from fournos.history.store.text import pack
@@ -63,7 +64,7 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class Filled(Result):
     """One database after it was filled."""
 
     database: str
@@ -73,9 +74,6 @@ class Filled:
     record_ms: float
     """The median of one update of a job, with its ledger and its document."""
     reads: tuple[Reads, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def make_run(number: int, jobs: int) -> Run:

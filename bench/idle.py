@@ -11,8 +11,7 @@ import asyncio
 import copy
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,9 @@ from typing import Any
 
 from bench.executors import Executors
 from bench.operator import Operator, operator
+from bench.result import Result
 from bench.rig import NAMESPACE, QUEUE, Rig, job, rig
+from bench.tasks import limited, until
 from dev import resources
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE_RUN
 from fournos.engine.api.conditions import is_true
@@ -36,6 +37,7 @@ RUNNING_SHARE = 10
 """One job in this number is Running; the others are pending."""
 _CLUSTER = "bench-1"
 _AT_ONCE = 24
+"""As many requests as the API server takes well."""
 _PHASE_LIMIT = 60.0
 _QUIET = 5.0
 _QUIET_WITHIN = 300.0
@@ -44,7 +46,7 @@ _RUNNING, PENDING = "running-0", "pending-0"
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(Result):
     """The result of the measurement; times in seconds, memory in bytes."""
 
     jobs: int
@@ -63,9 +65,6 @@ class Idle:
     rss: int
     peak: int
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 async def measure(
     name: str,
@@ -82,7 +81,7 @@ async def measure(
     crd = resources.load("deploy/crd/fournosschedules.yaml")
     async with rig(name, quotas={_CLUSTER: 1}, keep=keep, extra=crd) as found:
         await seed(found, jobs, running, directory)
-        await _at_once(partial(_schedule, found.client, number) for number in range(schedules))
+        await limited(_AT_ONCE, (partial(_schedule, found.client, number) for number in range(schedules)))
         kubeconfig = found.cluster.kubeconfig_path
         started = time.perf_counter()
         log = directory / "operator.log"
@@ -151,8 +150,7 @@ async def seed(found: Rig, jobs: int, running: int, directory: Path) -> None:
 
 async def _reaches(executors: Executors, name: str, phase: str) -> None:
     async with asyncio.timeout(_PHASE_LIMIT):
-        while executors.phases.get(name) != phase:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        await until(lambda: executors.phases.get(name) == phase)
 
 
 async def _everything(client: Client, name: str, *, run: bool) -> list[tuple[Resource, Obj]]:
@@ -203,18 +201,7 @@ async def _copies(client: Client, originals: list[tuple[Resource, Obj]], wanted:
             made = await _copy(client, resource, original, name, owner)
             owner = owner or str(made["metadata"]["uid"])
 
-    await _at_once(partial(copy_all, name) for name in wanted)
-
-
-async def _at_once(calls: Iterable[Callable[[], Awaitable[None]]]) -> None:
-    """Makes the calls, as many at once as the API server takes well."""
-    room = asyncio.Semaphore(_AT_ONCE)
-
-    async def limited(call: Callable[[], Awaitable[None]]) -> None:
-        async with room:
-            await call()
-
-    await asyncio.gather(*map(limited, calls))
+    await limited(_AT_ONCE, (partial(copy_all, name) for name in wanted))
 
 
 async def _schedule(client: Client, number: int) -> None:

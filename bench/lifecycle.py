@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -15,6 +15,7 @@ from bench.counts import answered
 from bench.executors import TERMINAL, Executors, Onlooker
 from bench.machine import load
 from bench.operator import Operator, Usage, operator
+from bench.result import Result
 from bench.rig import Rig, job, rig
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj, Resource
@@ -22,6 +23,7 @@ from fournos.engine.kube.resource import Obj, Resource
 CLUSTERS = 6
 SLOTS = 100
 """Quota for more jobs than exist concurrently: if jobs queued, the round would measure the executors."""
+QUOTAS = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
 ALONE = 20
 """The number of jobs of a round that submits one job at a time."""
 _WARM_UP = 90.0
@@ -57,7 +59,7 @@ JOBS = Subject(FOURNOS_JOB, job, HOPS)
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Round(Result):
     """The result of one round of jobs; times in seconds."""
 
     jobs: int
@@ -98,7 +100,7 @@ class Round:
         return self.rate / (1 - self.others) if self.others < 1 else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "rate": self.rate, "rate_alone": self.rate_alone}
+        return {**Result.to_json(self), "rate": self.rate, "rate_alone": self.rate_alone}
 
 
 async def measure(
@@ -108,8 +110,7 @@ async def measure(
 
     Size 1 stands for ALONE jobs, one after another.
     """
-    quotas = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
-    async with rig(name, quotas=quotas, durable=durable, keep=keep) as found:
+    async with rig(name, quotas=QUOTAS, durable=durable, keep=keep) as found:
         log = directory / "operator.log"
         async with (
             operator(found.cluster.kubeconfig_path, log, profile=profile) as running,

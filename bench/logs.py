@@ -14,7 +14,7 @@ import ssl
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from bench.history import make_run
+from bench.tasks import background, until
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
@@ -136,11 +137,6 @@ async def log_server(folder: Path) -> AsyncIterator[Client]:
         await process.wait()
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110 - another process brings it about
-        await asyncio.sleep(0.05)
-
-
 def resident() -> float:
     """The resident memory of this process, in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -189,17 +185,15 @@ class _Bench:
     async def flood(self, seconds: float, containers: int) -> None:
         """Memory while containers print as fast as they are read."""
         collector = self.collector(LogLimits(10**10, 10**10), 100)
-        task = asyncio.create_task(collector.run())
-        before, cpu, most = resident(), time.process_time(), 0.0
-        for number in range(containers):
-            one = replace(_container("flood"), pod_uid=f"flood-{number}")
-            collector.follow(Key("bench", "job"), _RUN.identity, [one], self.client)
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            await asyncio.sleep(0.2)
-            most = max(most, resident())
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with background(collector.run()):
+            before, cpu, most = resident(), time.process_time(), 0.0
+            for number in range(containers):
+                one = replace(_container("flood"), pod_uid=f"flood-{number}")
+                collector.follow(Key("bench", "job"), _RUN.identity, [one], self.client)
+            end = time.perf_counter() + seconds
+            while time.perf_counter() < end:
+                await asyncio.sleep(0.2)
+                most = max(most, resident())
         cpu = time.process_time() - cpu
         print(
             f"flood of {containers} containers, {seconds:.0f} s: memory {before:.0f} → {most:.0f} MB, "
@@ -209,16 +203,14 @@ class _Bench:
     async def streams(self, number: int) -> None:
         """Memory of so many open streams."""
         collector = self.collector(LogLimits(), number)
-        task = asyncio.create_task(collector.run())
-        before, cpu = resident(), time.process_time()
-        ones = [_container(f"quiet-{one}") for one in range(number)]
-        collector.follow(Key("bench", "job"), _RUN.identity, ones, self.client)
-        await until(lambda: collector.waiting_bytes == 0 and collector.streams == number)
-        await asyncio.sleep(SETTLED)
-        cpu = time.process_time() - cpu
-        print(f"{number} streams: memory {before:.0f} → {resident():.0f} MB, CPU {cpu:.1f} s")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with background(collector.run()):
+            before, cpu = resident(), time.process_time()
+            ones = [_container(f"quiet-{one}") for one in range(number)]
+            collector.follow(Key("bench", "job"), _RUN.identity, ones, self.client)
+            await until(lambda: collector.waiting_bytes == 0 and collector.streams == number)
+            await asyncio.sleep(SETTLED)
+            cpu = time.process_time() - cpu
+            print(f"{number} streams: memory {before:.0f} → {resident():.0f} MB, CPU {cpu:.1f} s")
 
 
 async def measure(lines: int, streams: int, seconds: float) -> None:

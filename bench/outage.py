@@ -12,26 +12,25 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 from bench import kueue_webhook, throttle
-from bench.counts import numbers
 from bench.operator import Usage
 from bench.replicas import Program, Replicas, replicas
+from bench.result import RangedResult
 from bench.rig import Rig, rig
-from bench.stream import Record, Stream
+from bench.stream import LIVE_PER_SLOT, Record, Stream
 from devcluster import Cluster
 from fournos.engine.kube.errors import KubeError
 
 HOWS: Final = ("stopped", "killed", "throttled", "webhook")
 STEADY: Final = 3
 """After so many jobs in a row that are admitted as fast as before, the load is steady."""
-LIVE_PER_SLOT: Final = 2
 _SERVER: Final = "kube-apiserver"
 _LIMIT: Final = 180.0
 _TWICE: Final = 2.0
@@ -77,20 +76,19 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Outages:
+class Outages(RangedResult):
     outages: list[Outage]
     doubles: list[str]
     failed: list[str]
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratios": self.ratios()}
-
-    def ratios(self) -> dict[str, float]:
-        """Returns requests during and after each outage over those before, and the number of wrong cases."""
+    def quotients(self) -> dict[str, float]:
+        """Returns requests during and after each outage over those before."""
         meanwhile = {f"{each.how}.meanwhile": each.meanwhile_ratio for each in self.outages}
         after = {f"{each.how}.requests": each.requests_ratio for each in self.outages}
-        wrong = numbers({"doubles": self.doubles, "failed": self.failed})
-        return {**meanwhile, **after, **wrong}
+        return {**meanwhile, **after}
+
+    def wrong(self) -> dict[str, Sequence[str]]:
+        return {"doubles": self.doubles, "failed": self.failed}
 
 
 async def measure(

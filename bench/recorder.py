@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from bench.logs import SETTLED, log_server, resident, until
+from bench.logs import SETTLED, log_server, resident
 from bench.recorder_life import BEGIN, NAMESPACE_NAME, life, named
+from bench.tasks import background, until
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client
@@ -193,17 +194,15 @@ async def memory(jobs: int, directory: Path) -> dict[str, float]:
     async with log_server(directory) as client:
         found = _Recorder(f"sqlite:///{directory}/memory.db", client, directory / "blobs")
         assert found.logs is not None
-        streams = asyncio.create_task(found.logs.run())
-        await found.work([Key("", "")])
-        empty = resident()
-        for number in range(jobs):
-            await _live(found, number)
-        most = min(HistorySettings().log_streams, -(-jobs // _RUNNING))
-        await until(lambda: found.logs is not None and found.logs.streams >= most)
-        await asyncio.sleep(SETTLED)
-        full, used = resident(), found.logs.streams
-        streams.cancel()
-        await asyncio.gather(streams, return_exceptions=True)
+        async with background(found.logs.run()):
+            await found.work([Key("", "")])
+            empty = resident()
+            for number in range(jobs):
+                await _live(found, number)
+            most = min(HistorySettings().log_streams, -(-jobs // _RUNNING))
+            await until(lambda: found.logs is not None and found.logs.streams >= most)
+            await asyncio.sleep(SETTLED)
+            full, used = resident(), found.logs.streams
         await found.archive.close()
     return {"empty_mb": empty, "full_mb": full, "streams": used}
 

@@ -13,6 +13,7 @@ import aiohttp
 
 from bench import inside
 from bench.operator import Operator, Usage, launch
+from bench.tasks import background
 
 _LOOK = 0.1
 
@@ -77,12 +78,8 @@ class Replicas:
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
         """Starts what ends by itself, as long as the context is open."""
-        keeper = asyncio.create_task(self._keep())
-        try:
+        async with background(self._keep()):
             yield
-        finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
 
     async def _keep(self) -> None:
         while True:

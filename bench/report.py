@@ -13,7 +13,6 @@ from statistics import median
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from bench.appwrappers import REACTION
 from bench.client import Measured
@@ -22,11 +21,10 @@ from bench.dispatch import Dispatched
 from bench.history import Filled
 from bench.idle import Idle
 from bench.lifecycle import Round
+from bench.tables import MB, table
 from bench.web import Page, p95_of
 from bench.web_paint import Look, Painted
 from fournos import __version__
-
-_MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +79,10 @@ def show_rounds(rounds: Sequence[Round], console: Console) -> None:
 
 
 def show_comparison(compared: Sequence[Compared], console: Console) -> None:
-    table = Table(title="The operators of two checkouts, in turns", title_justify="left")
-    for heading in ("jobs", "", "other", "this", "this / other"):
-        table.add_column(heading, justify="right")
+    shown = table("The operators of two checkouts, in turns", "jobs", "", "other", "this", "this / other")
     for each in compared:
-        table.add_row(each.size, each.what, f"{each.other:.3f}", f"{each.this:.3f}", f"{each.ratio:.3f}")
-    console.print(table)
+        shown.add_row(each.size, each.what, f"{each.other:.3f}", f"{each.this:.3f}", f"{each.ratio:.3f}")
+    console.print(shown)
 
 
 def show_wrappers(rounds: Sequence[Round], console: Console) -> None:
@@ -106,11 +102,9 @@ def show_miniclusters(rounds: Sequence[Round], console: Console) -> None:
 
 
 def _show(rounds: Sequence[Round], console: Console, title: str) -> None:
-    table = Table(title=title, title_justify="left")
-    for heading in ("number", "p50", "p95", "per s", "req each", "CPU each", "passes", "memory"):
-        table.add_column(heading, justify="right")
+    shown = table(title, "number", "p50", "p95", "per s", "req each", "CPU each", "passes", "memory")
     for each in rounds:
-        table.add_row(
+        shown.add_row(
             f"{each.jobs} {each.how}",
             f"{each.p50:.3f} s",
             f"{each.p95:.3f} s",
@@ -118,17 +112,12 @@ def _show(rounds: Sequence[Round], console: Console, title: str) -> None:
             f"{each.requests['all']:.1f}",
             f"{each.cpu_ms:.1f} ms",
             f"{each.passes:.1f}",
-            f"{each.rss / _MB:.0f} MB",
+            f"{each.rss / MB:.0f} MB",
         )
-    console.print(table)
+    console.print(shown)
     for each in rounds:
-        hops = Table(
-            title=f"{each.jobs} {each.how}: where the time goes",
-            title_justify="left",
-        )
-        hops.add_column("hop (at work)")
-        hops.add_column("p50", justify="right")
-        hops.add_column("p95", justify="right")
+        title = f"{each.jobs} {each.how}: where the time goes"
+        hops = table(title, "hop (at work)", "p50", "p95", left=1)
         for words, (p50, p95) in each.hops.items():
             hops.add_row(words, f"{p50 * 1000:.0f} ms", f"{p95 * 1000:.0f} ms")
         whose = ", ".join(f"{who} {n:.1f}" for who, n in each.requests.items())
@@ -142,25 +131,21 @@ def _show(rounds: Sequence[Round], console: Console, title: str) -> None:
 
 
 def show_idle(idle: Idle, console: Console) -> None:
-    table = Table(
-        title=f"{idle.jobs} live jobs ({idle.running} Running) and {idle.schedules} schedules at rest",
-        title_justify="left",
-    )
-    table.add_column("")
-    table.add_column("", justify="right")
-    table.add_row("start → caches complete", f"{idle.ready_after:.1f} s")
-    table.add_row("start → every job looked at, nothing left to do", f"{idle.quiet_after:.1f} s")
-    table.add_row("requests until then, but lists and watches", f"{idle.requests_to_quiet}")
-    table.add_row(f"requests in {idle.seconds:.0f} s, but lease and watches", f"{idle.requests}")
-    table.add_row("CPU", f"{idle.cpu_percent:.2f} % of a core")
-    table.add_row("memory", f"{idle.rss / _MB:.0f} MB (at most {idle.peak / _MB:.0f} MB)")
-    console.print(table)
+    title = f"{idle.jobs} live jobs ({idle.running} Running) and {idle.schedules} schedules at rest"
+    shown = table(title, "", "", left=1)
+    shown.add_row("start → caches complete", f"{idle.ready_after:.1f} s")
+    shown.add_row("start → every job looked at, nothing left to do", f"{idle.quiet_after:.1f} s")
+    shown.add_row("requests until then, but lists and watches", f"{idle.requests_to_quiet}")
+    shown.add_row(f"requests in {idle.seconds:.0f} s, but lease and watches", f"{idle.requests}")
+    shown.add_row("CPU", f"{idle.cpu_percent:.2f} % of a core")
+    shown.add_row("memory", f"{idle.rss / MB:.0f} MB (at most {idle.peak / MB:.0f} MB)")
+    console.print(shown)
     _targets(
         console,
         [
             (CALLS, idle.requests),
             (IDLE_CPU, idle.cpu_percent),
-            (MEMORY, idle.rss / _MB),
+            (MEMORY, idle.rss / MB),
             (WARM, idle.ready_after),
         ],
     )
@@ -182,13 +167,12 @@ def _lifecycle_targets(rounds: Sequence[Round]) -> list[tuple[Target, float]]:
 
 
 def show_dispatch(rounds: Sequence[Dispatched], console: Console) -> None:
-    table = Table(title="Jobs to two workers", title_justify="left")
-    for name in ("jobs", "adapter", "admitted → copy, p50", "status → here, p50", "all finished", "rate"):
-        table.add_column(name, justify="right")
+    headings = ("jobs", "adapter", "admitted → copy, p50", "status → here, p50", "all finished", "rate")
+    shown = table("Jobs to two workers", *headings)
     for one in rounds:
         hops = (f"{one.mirror_p50 * 1000:.0f} ms", f"{one.status_p50 * 1000:.0f} ms")
-        table.add_row(str(one.jobs), one.adapter, *hops, f"{one.seconds:.1f} s", f"{one.rate:.1f}/s")
-    console.print(table)
+        shown.add_row(str(one.jobs), one.adapter, *hops, f"{one.seconds:.1f} s", f"{one.rate:.1f}/s")
+    console.print(shown)
     first = next(one for one in rounds if one.adapter == "ours")
     most = max(one.jobs for one in rounds)
     rates = {one.adapter: one.rate for one in rounds if one.jobs == most}
@@ -198,30 +182,24 @@ def show_dispatch(rounds: Sequence[Dispatched], console: Console) -> None:
 
 
 def show_client(measured: Measured, console: Console) -> None:
-    table = Table(title=f"{measured.jobs} jobs, in turns", title_justify="left")
-    for heading in ("", "fastest", "median", "slowest"):
-        table.add_column(heading, justify="right")
+    shown = table(f"{measured.jobs} jobs, in turns", "", "fastest", "median", "slowest")
     for name, seconds in (("plain creates", measured.plain), ("matrix", measured.matrix)):
-        table.add_row(name, *(f"{value:.2f} s" for value in (min(seconds), median(seconds), max(seconds))))
-    console.print(table)
+        shown.add_row(name, *(f"{value:.2f} s" for value in (min(seconds), median(seconds), max(seconds))))
+    console.print(shown)
     _targets(console, [(MATRIX, measured.ratio), (ENDS, median(measured.waits) * 1000)])
 
 
 def show_history(filled: Sequence[Filled], console: Console) -> None:
     for each in filled:
         title = (
-            f"{each.jobs} jobs in {each.database}: {each.bytes / _MB:.0f} MB, made in {each.seconds:.0f} s, "
+            f"{each.jobs} jobs in {each.database}: {each.bytes / MB:.0f} MB, made in {each.seconds:.0f} s, "
             f"an update takes {each.record_ms:.1f} ms"
         )
-        table = Table(title=title, title_justify="left")
-        for name in ("page", ""):
-            table.add_column(name)
-        for name in ("p50", "p95", "fastest", "CPU, p50"):
-            table.add_column(name, justify="right")
+        shown = table(title, "page", "", "p50", "p95", "fastest", "CPU, p50", left=2)
         for one in each.reads:
             times = (one.p50, one.p95, one.least, one.cpu)
-            table.add_row(one.what, one.how, *(f"{each:.1f} ms" for each in times))
-        console.print(table)
+            shown.add_row(one.what, one.how, *(f"{each:.1f} ms" for each in times))
+        console.print(shown)
         warm = {one.what: one.p95 for one in each.reads if one.how == "warm"}
         cold = next(one.p95 for one in each.reads if (one.what, one.how) == ("all filters", "cold"))
         job = warm.pop("a job")
@@ -230,20 +208,18 @@ def show_history(filled: Sequence[Filled], console: Console) -> None:
 
 
 def show_web(page: Page, console: Console) -> None:
-    table = Table(title=f"The page with {page.jobs} live jobs", title_justify="left")
-    for heading in ("page", "", "changed, p50", "p95", "unchanged, p50", "p95", "kB", "kB with all"):
-        table.add_column(heading, justify="left" if heading == "page" else "right")
+    headings = ("page", "", "changed, p50", "p95", "unchanged, p50", "p95", "kB", "kB with all")
+    shown = table(f"The page with {page.jobs} live jobs", *headings, left=1)
     for one in page.pages:
         taken = (median(one.changed), p95_of(one.changed), median(one.unchanged), p95_of(one.unchanged))
         times = (f"{value * 1000:.0f} ms" for value in taken)
-        table.add_row(one.path, str(one.status), *times, f"{one.bytes / 1000:.1f}", f"{one.whole / 1000:.1f}")
-    console.print(table)
+        shown.add_row(one.path, str(one.status), *times, f"{one.bytes / 1000:.1f}", f"{one.whole / 1000:.1f}")
+    console.print(shown)
     _show_painted(page.painted, console)
-    table = Table(title="Ten status changes a second", title_justify="left")
-    for heading in ("", "open", "delay, p50", "p95", "kB/s to each", "CPU", "CPU of each"):
-        table.add_column(heading, justify="right")
+    live = ("open", "delay, p50", "p95", "kB/s to each", "CPU", "CPU of each")
+    shown = table("Ten status changes a second", "", *live)
     for name, one_live in (("the page", page.live), ("all objects after a change", page.snapshots)):
-        table.add_row(
+        shown.add_row(
             name,
             str(one_live.tabs),
             f"{median(one_live.delays) * 1000:.0f} ms",
@@ -252,10 +228,10 @@ def show_web(page: Page, console: Console) -> None:
             f"{one_live.cpu_percent:.1f} %",
             f"{one_live.cpu_percent / one_live.tabs:.2f} %",
         )
-    console.print(table)
+    console.print(shown)
     console.print(
         f"{page.live.tabs} idle tabs take {page.idle_cpu_percent:.2f} % of a core; "
-        f"the server has {page.rss / _MB:.0f} MB (at most {page.peak / _MB:.0f} MB)."
+        f"the server has {page.rss / MB:.0f} MB (at most {page.peak / MB:.0f} MB)."
     )
     _targets(
         console,
@@ -266,7 +242,7 @@ def show_web(page: Page, console: Console) -> None:
             (SHIFT, max(one.shift for one in page.painted)),
             (DELAY, p95_of(page.live.delays) * 1000),
             (LIVE_CPU, page.live.cpu_percent),
-            (PAGE_MEMORY, page.rss / _MB),
+            (PAGE_MEMORY, page.rss / MB),
         ],
     )
 
@@ -276,32 +252,28 @@ def _paints(looks: Sequence[Look]) -> tuple[float, ...]:
 
 
 def _show_painted(painted: Sequence[Painted], console: Console) -> None:
-    table = Table(title="First contentful paint in Chromium", title_justify="left")
-    for heading in ("page", "answer, p50", "cold cache, p50", "p95", "warm, p50", "p95", "layout shift"):
-        table.add_column(heading, justify="left" if heading == "page" else "right")
+    headings = ("page", "answer, p50", "cold cache, p50", "p95", "warm, p50", "p95", "layout shift")
+    shown = table("First contentful paint in Chromium", *headings, left=1)
     for one in painted:
         answers = tuple(look.answer for look in one.cold)
         cold, warm = _paints(one.cold), _paints(one.warm)
         taken = (median(answers), median(cold), p95_of(cold), median(warm), p95_of(warm))
-        table.add_row(one.path, *(f"{value:.0f} ms" for value in taken), f"{one.shift:.3f}")
-    console.print(table)
+        shown.add_row(one.path, *(f"{value:.0f} ms" for value in taken), f"{one.shift:.3f}")
+    console.print(shown)
 
 
 def _targets(console: Console, measured: Sequence[tuple[Target, float]]) -> None:
-    table = Table(title="Targets", title_justify="left")
-    table.add_column("")
-    table.add_column("target", justify="right")
-    table.add_column("measured", justify="right")
-    table.add_column("")
+    shown = table("Targets", "", "target", "measured", left=1)
+    shown.add_column("")
     for target, value in measured:
         sign = "≥" if target.at_least else "≤"
-        table.add_row(
+        shown.add_row(
             target.what,
             f"{sign} {target.limit:g} {target.unit}".rstrip(),
             f"{value:.2f} {target.unit}".rstrip(),
             "[green]met[/]" if target.met(value) else "[red]missed[/]",
         )
-    console.print(table)
+    console.print(shown)
 
 
 def surroundings() -> dict[str, Any]:

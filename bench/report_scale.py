@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
-from rich.table import Table
 
-from bench.ceiling import Ceiling, ratios
+from bench.ceiling import Ceiling
 from bench.clock import Clock
 from bench.etcd import Etcd
 from bench.failover import Failover
@@ -15,10 +14,10 @@ from bench.outage import Outage, Outages
 from bench.soak import Sample, Soak
 from bench.start import Started
 from bench.storage import Absences
+from bench.tables import MB, table
 from bench.upstream import Beside
 from bench.workers import Dispatches, percentiles
 
-_MB = 1_000_000
 _DISPATCH = {
     "reserved": "created → quota on the manager (Kueue)",
     "admitted": "→ admitted on a worker (adapter, its Kueue)",
@@ -27,19 +26,12 @@ _DISPATCH = {
 }
 
 
-def _table(title: str, *headings: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    return table
-
-
 def show_ceiling(measured: Ceiling, console: Console) -> None:
     shape = measured.shape
     title = f"{shape.classes} classes over {shape.queues} queues, executors instant"
-    table = _table(title, "", "objects", "per s", "alone", "req each", "CPU each", "others")
+    shown = table(title, "", "objects", "per s", "alone", "req each", "CPU each", "others")
     for each in measured.turns:
-        table.add_row(
+        shown.add_row(
             each.system,
             str(each.objects),
             f"{each.rate:.1f}",
@@ -48,62 +40,61 @@ def show_ceiling(measured: Ceiling, console: Console) -> None:
             f"{each.cpu:.0f} ms",
             f"{each.others:.0%}",
         )
-    console.print(table)
+    console.print(shown)
     for each in measured.turns:
         processes = ", ".join(f"{name} {ms:.0f}" for name, ms in each.cpu_ms.items())
         console.print(f"CPU ms each, {each.system}: {processes}.")
-    beside = _table("Times Kueue alone, medians", "", "")
-    for ratio, value in ratios(measured.turns).items():
+    beside = table("Times Kueue alone, medians", "", "")
+    for ratio, value in measured.ratios().items():
         beside.add_row(ratio, f"{value:.2f}")
     console.print(beside)
 
 
 def show_failover(measured: Failover, console: Console) -> None:
-    table = _table("Ends of the leader", "", "new leader after", "last write → first write")
+    shown = table("Ends of the leader", "", "new leader after", "last write → first write")
     for each in measured.handovers:
-        table.add_row(each.how, f"{each.led:.2f} s", f"{each.gap:.2f} s")
-    console.print(table)
+        shown.add_row(each.how, f"{each.led:.2f} s", f"{each.gap:.2f} s")
+    console.print(shown)
     console.print(f"{measured.ends} runs ended meanwhile.")
-    _show_wrong(console, doubles=measured.doubles, failed=measured.failed, late=measured.late)
+    _show_wrong(measured.wrong(), console)
 
 
 def show_start(measured: Started, console: Console) -> None:
-    table = _table(f"Start beside {measured.jobs} live jobs", "", "")
-    table.add_row("start → caches complete", f"{measured.ready_after:.2f} s")
-    table.add_row("start → first decision", f"{measured.decided_after:.2f} s")
-    table.add_row("CPU until then", f"{measured.cpu:.2f} s")
-    table.add_row("memory, at most", f"{measured.peak / _MB:.0f} MB")
-    console.print(table)
+    shown = table(f"Start beside {measured.jobs} live jobs", "", "")
+    shown.add_row("start → caches complete", f"{measured.ready_after:.2f} s")
+    shown.add_row("start → first decision", f"{measured.decided_after:.2f} s")
+    shown.add_row("CPU until then", f"{measured.cpu:.2f} s")
+    shown.add_row("memory, at most", f"{measured.peak / MB:.0f} MB")
+    console.print(shown)
 
 
 def show_etcd(measured: Etcd, console: Console) -> None:
     _show_faults("etcd", [each.outage for each in measured.faults], console)
-    table = _table(
+    shown = table(
         f"The operator's caches beside {measured.live} jobs",
         *("", "lists of a watch", "objects", "equal after", "memory"),
     )
     for each in measured.faults:
-        table.add_row(
+        shown.add_row(
             each.outage.how,
             f"{min(each.relists, default=0)} to {max(each.relists, default=0)}",
             str(each.objects),
             f"{each.equal:.1f} s" if not each.different else "not equal",
-            f"{each.rss / _MB:.0f} to {each.peak / _MB:.0f} MB ({each.peak / each.rss:.2f} ×)",
+            f"{each.rss / MB:.0f} to {each.peak / MB:.0f} MB ({each.peak / each.rss:.2f} ×)",
         )
-    console.print(table)
-    different = [text for each in measured.faults for text in each.different]
-    _show_wrong(console, different=different, doubles=measured.doubles, failed=measured.failed)
+    console.print(shown)
+    _show_wrong(measured.wrong(), console)
 
 
 def show_clock(measured: Clock, console: Console) -> None:
-    table = _table(
+    shown = table(
         "The operator's clock jumps and comes back",
         *("", "over", "after the jump", "after its time", "fires of a schedule", "new leaders"),
     )
     for jump in measured.jumps:
         for kind in {each.kind: None for each in jump.over}:
             ends = [each for each in jump.over if each.kind == kind]
-            table.add_row(
+            shown.add_row(
                 f"{jump.seconds:+d} s",
                 kind,
                 ", ".join(f"{each.after_jump:.1f} s" for each in ends),
@@ -111,26 +102,23 @@ def show_clock(measured: Clock, console: Console) -> None:
                 str(jump.fires),
                 str(jump.leaders),
             )
-    console.print(table)
+    console.print(shown)
     console.print(f"{measured.ends} runs ended meanwhile.")
-    early = [text for jump in measured.jumps for text in jump.early]
-    never = [name for jump in measured.jumps for name in jump.never]
-    doubles = [*measured.doubles, *(text for jump in measured.jumps for text in jump.twice)]
-    _show_wrong(console, early=early, never=never, doubles=doubles, failed=measured.failed)
+    _show_wrong(measured.wrong(), console)
 
 
 def show_outages(measured: Outages, console: Console) -> None:
     _show_faults("The API server away", measured.outages, console)
-    _show_wrong(console, doubles=measured.doubles, failed=measured.failed)
+    _show_wrong(measured.wrong(), console)
 
 
 def _show_faults(title: str, outages: Sequence[Outage], console: Console) -> None:
-    table = _table(
+    shown = table(
         title,
         *("", "for", "requests before", "meanwhile", "after", "first write", "steady", "restarts"),
     )
     for each in outages:
-        table.add_row(
+        shown.add_row(
             each.how,
             f"{each.seconds:g} s",
             str(each.requests_before),
@@ -140,16 +128,16 @@ def _show_faults(title: str, outages: Sequence[Outage], console: Console) -> Non
             f"{each.steady:.1f} s",
             str(each.restarts),
         )
-    console.print(table)
+    console.print(shown)
 
 
 def show_absences(measured: Absences, console: Console) -> None:
-    table = _table(
+    shown = table(
         "The history's store full or away",
         *("", "for", "end → next admitted before", "meanwhile", "jobs gone", "unrecorded", "records again"),
     )
     for each in measured.absences:
-        table.add_row(
+        shown.add_row(
             each.how,
             f"{each.seconds:g} s",
             f"{each.wait_before:.2f} s",
@@ -158,27 +146,27 @@ def show_absences(measured: Absences, console: Console) -> None:
             str(each.unrecorded),
             f"{each.again:.1f} s",
         )
-    console.print(table)
+    console.print(shown)
     for each in measured.absences:
-        _show_wrong(console, early=each.early, held=each.held, unsaid=each.unsaid, wrong=each.wrong)
-    _show_wrong(console, doubles=measured.doubles, failed=measured.failed)
+        _show_wrong(each.cases(), console)
+    _show_wrong({"doubles": measured.doubles, "failed": measured.failed}, console)
 
 
 def show_dispatches(measured: Dispatches, console: Console) -> None:
     title = f"{measured.jobs} jobs to {measured.workers} workers, {measured.rate:g} a second: p50, p99"
-    table = _table(title, "", "all answer", "one hangs, one flaps")
+    shown = table(title, "", "all answer", "one hangs, one flaps")
     quiet, faulty = percentiles(measured.quiet), percentiles(measured.faulty)
     for what, words in _DISPATCH.items():
         halves = [f"{half[what]['p50']:.2f}, {half[what]['p99']:.2f} s" for half in (quiet, faulty)]
-        table.add_row(words, *halves)
-    console.print(table)
-    _show_wrong(console, evicted=measured.evicted, moved=measured.moved, lost=measured.lost)
+        shown.add_row(words, *halves)
+    console.print(shown)
+    _show_wrong(measured.wrong(), console)
 
 
 def show_beside(measured: Beside, console: Console) -> None:
-    table = _table("Jobs together, executors instant", "", "jobs", "p50", "per s", "req each", "CPU each")
+    shown = table("Jobs together, executors instant", "", "jobs", "p50", "per s", "req each", "CPU each")
     for turn in measured.turns:
-        table.add_row(
+        shown.add_row(
             f"{turn.cost.system} {measured.versions[turn.cost.system]}",
             str(turn.cost.objects),
             f"{turn.p50:.1f} s",
@@ -186,7 +174,7 @@ def show_beside(measured: Beside, console: Console) -> None:
             f"{turn.cost.requests:.1f}",
             f"{turn.cost.cpu:.0f} ms",
         )
-    console.print(table)
+    console.print(shown)
     for ratio, value in measured.ratios().items():
         console.print(f"{ratio}, this over the other: {value:.2f}")
 
@@ -195,19 +183,18 @@ def show_sample(sample: Sample, console: Console) -> None:
     console.print(
         f"{sample.at:5.0f} s  {sample.ends:3} ended  end → next admitted {sample.p50:.2f} s, "
         f"p99 {sample.p99:.2f} s  {sample.requests:.0f} requests/s  CPU {sample.cpu:.0f} %  "
-        f"{sample.rss / _MB:.0f} MB  {sample.files} files  etcd {sample.storage / _MB:.0f} MB"
+        f"{sample.rss / MB:.0f} MB  {sample.files} files  etcd {sample.storage / MB:.0f} MB"
     )
 
 
 def show_soak(measured: Soak, console: Console) -> None:
-    table = _table("Last part of the samples over the first; what went wrong", "", "")
+    shown = table("Last part of the samples over the first; what went wrong", "", "")
     for ratio, value in measured.ratios().items():
-        table.add_row(ratio, f"{value:.2f}")
-    console.print(table)
-    wrong = {"doubles": measured.doubles, "failed": measured.failed, "late": measured.late}
-    _show_wrong(console, **wrong, orphans=measured.orphans)
+        shown.add_row(ratio, f"{value:.2f}")
+    console.print(shown)
+    _show_wrong(measured.wrong(), console)
 
 
-def _show_wrong(console: Console, **cases: list[str]) -> None:
-    for words, each in cases.items():
+def _show_wrong(wrong: Mapping[str, Sequence[str]], console: Console) -> None:
+    for words, each in wrong.items():
         console.print(f"{words}: {len(each)}{': ' if each else ''}{', '.join(each[:5])}")

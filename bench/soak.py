@@ -6,20 +6,21 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any, Final
 
 from bench.beside import JOBS_SETTINGS, history_and_page
-from bench.counts import numbers
 from bench.failover import REPLICAS, Handover, hand_over
 from bench.machine import memory, open_files
 from bench.operator import samples
 from bench.replicas import Program, Replicas, replicas
+from bench.result import RangedResult
 from bench.rig import Rig, rig
 from bench.stream import Stream
+from bench.tasks import background, until
 
 _MINUTE: Final = 60.0
 _COLLECTED_WITHIN: Final = 60.0
@@ -53,13 +54,9 @@ class Sample:
     beside: dict[str, int]
     """Resident memory in bytes of the history and the page, by name."""
 
-    @property
-    def requests_of_a_job(self) -> float:
-        return self.requests / self.ends if self.ends else 0.0
-
 
 @dataclass(frozen=True, slots=True)
-class Soak:
+class Soak(RangedResult):
     minutes: float
     live: int
     slots: int
@@ -75,27 +72,28 @@ class Soak:
     orphans: list[str]
 
     def to_json(self) -> dict[str, Any]:
-        content = asdict(self)
+        content = RangedResult.to_json(self)
         del content["waits"]
-        return {**content, "p50": median(self.waits), "p99": p99(self.waits), "ratios": self.ratios()}
+        return {**content, "p50": median(self.waits), "p99": p99(self.waits)}
 
-    def ratios(self) -> dict[str, float]:
-        """Returns the last part of the samples over the first, and how often something went wrong."""
+    def quotients(self) -> dict[str, float]:
+        """Returns the last part of the samples over the first."""
         flat: dict[str, Callable[[Sample], float]] = {
             "rss": lambda each: each.rss,
             "files": lambda each: each.files,
             "requests": lambda each: each.requests,
         }
-        wrong = {
+        for name in self.samples[0].beside:
+            flat[f"{name}.rss"] = partial(_memory_beside, name)
+        return {name: growth([take(each) for each in steady(self.samples)]) for name, take in flat.items()}
+
+    def wrong(self) -> dict[str, Sequence[str]]:
+        return {
             "doubles": self.doubles,
             "failed": self.failed,
             "late": self.late,
             "orphans": self.orphans,
         }
-        for name in self.samples[0].beside:
-            flat[f"{name}.rss"] = partial(_memory_beside, name)
-        grown = {name: growth([take(each) for each in steady(self.samples)]) for name, take in flat.items()}
-        return {**grown, **numbers(wrong)}
 
 
 def steady(samples: Sequence[Sample]) -> list[Sample]:
@@ -151,13 +149,11 @@ async def measure(
         others = await stack.enter_async_context(history_and_page(kubeconfig, directory))
         stream = Stream(found.client, live=live, ends_per_second=rate)
         taken: list[Sample] = []
-        async with group.kept(), stream.flowing(slots):
-            sampler = asyncio.create_task(_sample(found, group, others, stream, taken, every, see))
+        sampling = _sample(found, group, others, stream, taken, every, see)
+        async with group.kept(), stream.flowing(slots), background(sampling):
             handovers = await _load(group, stream, minutes * _MINUTE, kill_every * _MINUTE)
-            while len(steady(taken)) < _PARTS:  # noqa: ASYNC110 - a sample takes seconds on a busy machine
-                await asyncio.sleep(every)
-            sampler.cancel()
-            await asyncio.gather(sampler, return_exceptions=True)
+            # A sample takes seconds on a busy machine.
+            await until(lambda: len(steady(taken)) >= _PARTS, every=every)
         orphans = await _orphans(stream)
     record = stream.record
     return Soak(

@@ -7,19 +7,19 @@ from statistics import median
 from typing import Any, Final
 
 from bench.soak import Sample, Soak, p99
+from bench.tables import MB
 from fournos.history import offline, plots
 
-_MB: Final = 1_000_000
 _CURVES: Final[tuple[tuple[str, tuple[tuple[str, Callable[[Sample], float]], ...]], ...]] = (
     (
         "End of a run → next job admitted, s, over s",
         (("p50", lambda each: each.p50), ("p99", lambda each: each.p99)),
     ),
-    ("Resident memory of the leader, MB", (("RSS", lambda each: each.rss / _MB),)),
+    ("Resident memory of the leader, MB", (("RSS", lambda each: each.rss / MB),)),
     ("Open files of the leader", (("files and sockets", lambda each: each.files),)),
     ("Requests of the leader a second", (("requests", lambda each: each.requests),)),
     ("CPU of the leader, % of a core", (("CPU", lambda each: each.cpu),)),
-    ("Database of etcd, MB", (("size", lambda each: each.storage / _MB),)),
+    ("Database of etcd, MB", (("size", lambda each: each.storage / MB),)),
 )
 
 
@@ -46,7 +46,7 @@ def page(soak: Soak, surroundings: Mapping[str, Any]) -> str:
         ),
     ]
     beside = [
-        (name, [(each.at, each.beside[name] / _MB) for each in soak.samples])
+        (name, [(each.at, each.beside[name] / MB) for each in soak.samples])
         for name in soak.samples[0].beside
     ]
     body.append(plots.curves("Resident memory of the others, MB", beside))

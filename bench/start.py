@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bench.executors import Executors
 from bench.idle import PENDING, RUNNING_SHARE, seed
 from bench.operator import operator
+from bench.result import Result
 from bench.rig import rig
+from bench.tasks import until
 
 _LIMIT: Final = 120.0
 _DECIDED: Final = {"admitted", "run", "running"}
@@ -19,7 +21,7 @@ _DECIDED: Final = {"admitted", "run", "running"}
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(Result):
     """Times in seconds from the start of the process, memory in bytes."""
 
     jobs: int
@@ -30,9 +32,6 @@ class Started:
     cpu: float
     """CPU seconds until then."""
     peak: int
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 async def measure(name: str, jobs: int, *, directory: Path, profile: Path | None, keep: bool) -> Started:
@@ -46,8 +45,7 @@ async def measure(name: str, jobs: int, *, directory: Path, profile: Path | None
                 found.cluster.kubeconfig_path, directory / "operator.log", profile=profile
             ) as running:
                 async with asyncio.timeout(_LIMIT):
-                    while not _DECIDED & executors.times.get(PENDING, {}).keys():  # noqa: ASYNC110
-                        await asyncio.sleep(0.01)
+                    await until(lambda: not _DECIDED.isdisjoint(executors.times.get(PENDING, {})), every=0.01)
                 usage = await running.usage()
     decided = min(at for event, at in executors.times[PENDING].items() if event in _DECIDED) - begun
     return Started(jobs, running.ready_after, decided, usage.cpu, usage.peak)

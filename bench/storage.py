@@ -10,17 +10,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from bench.counts import numbers
 from bench.operator import operator
+from bench.result import RangedResult
 from bench.rig import NAMESPACE, Rig, rig
 from bench.stores import Postgresql, Volume
-from bench.stream import Stream
+from bench.stream import LIVE_PER_SLOT, Stream
+from bench.tasks import background
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.kinds import EVENT
@@ -36,11 +37,8 @@ HOWS: Final[tuple[How, ...]] = ("full", "postgresql")
 DEADLINE: Final = 15.0
 """Seconds after `spec.ttl` in which a job waits for the history: FOURNOS_ARCHIVE_DEADLINE_SEC."""
 _TTL: Final = "0m"
-_LIVE_PER_SLOT: Final = 2
 _LATEST: Final = 10.0
 """Seconds after its deadline within which a job must be gone."""
-_SAID_WITHIN: Final = 30.0
-"""Events are written beside the work, at a rate of their own."""
 _ROUNDED: Final = 1.0
 """Times in a status have whole seconds."""
 _LIMIT: Final = 120.0
@@ -86,24 +84,26 @@ class Absence:
     again: float
     """From the return of the store to the first end of a job that it has."""
 
+    def cases(self) -> dict[str, list[str]]:
+        return {"early": self.early, "held": self.held, "unsaid": self.unsaid, "wrong": self.wrong}
+
 
 @dataclass(frozen=True, slots=True)
-class Absences:
+class Absences(RangedResult):
     absences: list[Absence]
     doubles: list[str]
     failed: list[str]
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratios": self.ratios()}
+    def quotients(self) -> dict[str, float]:
+        """Returns the waits over those before."""
+        return {f"{each.how}.wait": each.wait_meanwhile / each.wait_before for each in self.absences}
 
-    def ratios(self) -> dict[str, float]:
-        """Returns the waits over those before, and how often something went wrong."""
-        waits = {f"{each.how}.wait": each.wait_meanwhile / each.wait_before for each in self.absences}
-        wrong = {
-            what: float(sum(len(getattr(each, what)) for each in self.absences))
-            for what in ("early", "held", "unsaid", "wrong")
-        }
-        return {**waits, **wrong, **numbers({"doubles": self.doubles, "failed": self.failed})}
+    def wrong(self) -> dict[str, Sequence[str]]:
+        cases: dict[str, list[str]] = {}
+        for each in self.absences:
+            for what, names in each.cases().items():
+                cases.setdefault(what, []).extend(names)
+        return {**cases, "doubles": self.doubles, "failed": self.failed}
 
 
 async def measure(
@@ -118,7 +118,7 @@ async def measure(
         rig(name, quotas={"bench-1": slots}, keep=keep) as found,
         operator(found.cluster.kubeconfig_path, directory / "operator.log", settings=settings),
     ):
-        live = slots * _LIVE_PER_SLOT
+        live = slots * LIVE_PER_SLOT
         stream = Stream(found.client, live=live, ends_per_second=rate, ttl=_TTL)
         async with stream.flowing(slots):
             absences = [await _absence(found, stream, how, seconds, directory) for how in hows]
@@ -214,12 +214,8 @@ class Jobs:
     @asynccontextmanager
     async def watched(self, found: Rig) -> AsyncIterator[None]:
         reflector = Reflector(found.client, FOURNOS_JOB, Store(), namespace=NAMESPACE, on_change=self.see)
-        task = asyncio.create_task(reflector.run())
-        try:
+        async with background(reflector.run()):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def recorded_since(self, since: float) -> float:
         """Waits until a job is recorded after `since`, and returns when.  Raises TimeoutError."""

@@ -13,10 +13,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 from typing import Any, Final
 
 from bench.executors import Executors, completed_job, failed_run, succeeded_run
 from bench.rig import NAMESPACE, job
+from bench.tasks import background, limited, until
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NotFoundError
@@ -29,6 +31,8 @@ LATE: Final = 30.0
 """Seconds after the end of a run within which the job must show it."""
 _AGAIN: Final = 0.2
 """Seconds until a step is tried again that a failing API server refused."""
+LIVE_PER_SLOT: Final = 2
+"""So that half of the jobs of a load wait for quota."""
 _AT_ONCE: Final = 8
 """Jobs that are submitted together.  The API server lets an administrator take all of its time."""
 _FULL_WITHIN: Final = 60.0
@@ -92,24 +96,14 @@ class Stream(Executors):
         async with self.watching():
             await self._fill()
             async with asyncio.timeout(_FULL_WITHIN + self._live / _SUBMITTED_A_SECOND):
-                while self.running < slots or len(self.queued()) < self._live - slots:  # noqa: ASYNC110
-                    await asyncio.sleep(0.2)
-            flow = asyncio.create_task(self._flow())
-            try:
+                queued = self._live - slots
+                await until(lambda: self.running >= slots and len(self.queued()) >= queued, every=0.2)
+            async with background(self._flow()):
                 yield
-            finally:
-                flow.cancel()
-                await asyncio.gather(flow, return_exceptions=True)
             await self._drain()
 
     async def _fill(self) -> None:
-        at_once = asyncio.Semaphore(_AT_ONCE)
-
-        async def submit() -> None:
-            async with at_once:
-                await self._submit()
-
-        await asyncio.gather(*(submit() for _ in range(self._live)))
+        await limited(_AT_ONCE, repeat(self._submit, self._live))
 
     def queued(self) -> list[str]:
         """Returns the jobs that wait, in the order in which they began to."""

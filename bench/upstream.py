@@ -12,17 +12,18 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 
 from bench.ceiling import Cost, cost, delete_all
 from bench.executors import TERMINAL, Executors
-from bench.lifecycle import CLUSTERS, JOBS, SLOTS, settle
+from bench.lifecycle import JOBS, QUOTAS, settle
 from bench.operator import ROOT, free_port, operator, start, tail
+from bench.result import RangedResult
 from bench.rig import NAMESPACE, SECRETS_NAMESPACE, Rig, rig
 from dev import resources
 from devcluster import DevclusterError
@@ -46,16 +47,13 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(RangedResult):
     """Both operators, with their versions."""
 
     versions: Mapping[str, str]
     turns: list[Turn]
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratios": self.ratios()}
-
-    def ratios(self) -> dict[str, float]:
+    def quotients(self) -> dict[str, float]:
         """Returns this operator's medians over those of the other.
 
         The rate is as measured: one that waits for timers is not higher on a machine without other processes.
@@ -83,9 +81,8 @@ async def measure(
         if not (checkout / path).is_file():
             raise DevclusterError(f"{checkout} is no checkout of the published operator: it has no {path}")
     versions = {OURS: __version__, THEIRS: await asyncio.to_thread(_version, checkout, python)}
-    quotas = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
     done: list[Turn] = []
-    async with rig(name, quotas=quotas, keep=keep) as found:
+    async with rig(name, quotas=QUOTAS, keep=keep) as found:
         for turn in range(turns):
             for system in (OURS, THEIRS):
                 root = ROOT if system == OURS else checkout

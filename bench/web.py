@@ -14,7 +14,8 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 from typing import Any, Final
@@ -24,7 +25,9 @@ from yarl import URL
 
 from bench.machine import memory
 from bench.operator import ROOT
+from bench.result import Result
 from bench.rig import GPU, NAMESPACE, job, rig
+from bench.tasks import background, limited
 from bench.web_live import ARRIVES, Arrived, Changes, Live, measure_live, share
 from bench.web_paint import Painted, measure_paint
 from bench.web_servers import PERSON
@@ -67,7 +70,7 @@ class PageRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Result):
     jobs: int
     pages: tuple[PageRead, ...]
     painted: tuple[Painted, ...]
@@ -76,9 +79,6 @@ class Page:
     rss: int
     peak: int
     snapshots: Live
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def p95_of(values: tuple[float, ...]) -> float:
@@ -127,19 +127,15 @@ async def _fill(client: Client, jobs: int) -> None:
         gpus = [{"vendor": "NVIDIA", "model": GPU.upper(), "shortName": GPU, "count": 64, "nodeCount": 8}]
         status = {"kubeconfigStatus": "Valid", "hardware": {"gpus": gpus}}
         await client.patch(FOURNOS_CLUSTER, Key(NAMESPACE, name), {"status": status}, subresource="status")
-    room = asyncio.Semaphore(_AT_ONCE)
+    await limited(_AT_ONCE, (partial(_fill_in_job, client, number) for number in range(jobs)))
 
-    async def one(number: int) -> None:
-        async with room:
-            await client.create(FOURNOS_JOB, job(_name(number)))
-            status: dict[str, Any] = {"phase": "Pending", "message": "insufficient unused quota"}
-            if number % _RUNNING_SHARE == 0:
-                status = {"phase": "Running", "cluster": f"cluster-{number // _RUNNING_SHARE % _CLUSTERS}"}
-            await client.patch(
-                FOURNOS_JOB, Key(NAMESPACE, _name(number)), {"status": status}, subresource="status"
-            )
 
-    await asyncio.gather(*map(one, range(jobs)))
+async def _fill_in_job(client: Client, number: int) -> None:
+    await client.create(FOURNOS_JOB, job(_name(number)))
+    status: dict[str, Any] = {"phase": "Pending", "message": "insufficient unused quota"}
+    if number % _RUNNING_SHARE == 0:
+        status = {"phase": "Running", "cluster": f"cluster-{number // _RUNNING_SHARE % _CLUSTERS}"}
+    await client.patch(FOURNOS_JOB, Key(NAMESPACE, _name(number)), {"status": status}, subresource="status")
 
 
 @asynccontextmanager
@@ -251,7 +247,7 @@ async def _page_live(site: Site, changes: Changes, pid: int, tabs: int, seconds:
                 stream = await live_stream(session)
             answer = await stack.enter_async_context(session.get(stream))
             answer.raise_for_status()
-            stack.push_async_callback(_cancel, asyncio.create_task(arrived.chunks(number, answer)))
+            await stack.enter_async_context(background(arrived.chunks(number, answer)))
         await asyncio.sleep(2.0)  # the tabs are connected and the first renderings are done
         idle = await share(pid, lambda: asyncio.sleep(seconds))
         live = await measure_live(changes, arrived, pid, tabs, seconds)
@@ -273,10 +269,5 @@ async def _snapshots_live(address: str, changes: Changes, pid: int, seconds: flo
         for number in range(SNAPSHOT_SOCKETS):
             socket = await stack.enter_async_context(session.ws_connect(address, max_msg_size=0))
             await socket.receive_bytes()
-            stack.push_async_callback(_cancel, asyncio.create_task(arrived.messages(number, socket)))
+            await stack.enter_async_context(background(arrived.messages(number, socket)))
         return await measure_live(changes, arrived, pid, SNAPSHOT_SOCKETS, seconds)
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

@@ -14,6 +14,7 @@ import aiohttp
 
 from bench.machine import cpu
 from bench.rig import NAMESPACE
+from bench.tasks import until
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key
@@ -95,10 +96,7 @@ class Arrived:
     async def all(self, marks: list[int], tabs: int) -> None:
         """Waits until each mark is on each tab.  Raises TimeoutError."""
         async with asyncio.timeout(ARRIVES):
-            while not all(  # noqa: ASYNC110
-                (tab, mark) in self.delays for tab in range(tabs) for mark in marks
-            ):
-                await asyncio.sleep(0.05)
+            await until(lambda: all((tab, mark) in self.delays for tab in range(tabs) for mark in marks))
 
 
 async def measure_live(changes: Changes, arrived: Arrived, pid: int, tabs: int, seconds: float) -> Live:

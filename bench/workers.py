@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -20,11 +20,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import devcluster
-from bench.counts import numbers
 from bench.dispatch import active, foo, our_adapter, queue, workload_of
 from bench.doors import Door, doors
 from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, make, manager_config, typed, worker_config
+from bench.result import RangedResult
 from bench.soak import p99
+from bench.tasks import background, until
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
@@ -66,7 +67,7 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatches:
+class Dispatches(RangedResult):
     """The dispatch of all jobs, from their creation to their copy on a worker."""
 
     workers: int
@@ -84,17 +85,17 @@ class Dispatches:
     def to_json(self) -> dict[str, Any]:
         halves = {"quiet": self.quiet, "faulty": self.faulty}
         return {
-            **asdict(self),
+            **RangedResult.to_json(self),
             "percentiles": {name: percentiles(half) for name, half in halves.items()},
-            "ratios": self.ratios(),
         }
 
-    def ratios(self) -> dict[str, float]:
-        """Returns the times over those without faults, and how often something went wrong."""
+    def quotients(self) -> dict[str, float]:
+        """Returns the times over those without faults."""
         quiet, faulty = percentiles(self.quiet)["whole"], percentiles(self.faulty)["whole"]
-        wrong = {"evicted": self.evicted, "moved": self.moved, "lost": self.lost}
-        times = {name: faulty[name] / quiet[name] for name in quiet}
-        return {**times, **numbers(wrong)}
+        return {name: faulty[name] / quiet[name] for name in quiet}
+
+    def wrong(self) -> dict[str, Sequence[str]]:
+        return {"evicted": self.evicted, "moved": self.moved, "lost": self.lost}
 
 
 def percentiles(dispatches: Sequence[Dispatch]) -> dict[str, dict[str, float]]:
@@ -173,14 +174,12 @@ async def _dispatched(
     async with load_.watched():
         quiet = await load_.submitted("quiet", jobs, rate)
         await load_.finished(quiet)
-        flapping = asyncio.create_task(_flap(entrances[-1]))
         entrances[0].hang()
         try:
-            faulty = await load_.submitted("faulty", jobs, rate)
-            await asyncio.sleep(RUNS)
+            async with background(_flap(entrances[-1])):
+                faulty = await load_.submitted("faulty", jobs, rate)
+                await asyncio.sleep(RUNS)
         finally:
-            flapping.cancel()
-            await asyncio.gather(flapping, return_exceptions=True)
             for door in entrances:
                 door.open()
         with suppress(TimeoutError):
@@ -227,8 +226,7 @@ class Load:
             self._watch(self.worker, FOO, self._see_copy),
         ]
         try:
-            while not all(store.synced for store in stores):  # noqa: ASYNC110 - nothing else reports it
-                await asyncio.sleep(0.05)
+            await until(lambda: all(store.synced for store in stores))
             yield
         finally:
             tasks = tuple(self._tasks)
@@ -250,8 +248,7 @@ class Load:
     async def finished(self, jobs: list[str]) -> None:
         """Waits until the manager has seen the end of each of them.  Raises TimeoutError."""
         async with asyncio.timeout(_LIMIT):
-            while not self.ended.issuperset(jobs):  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
+            await until(lambda: self.ended.issuperset(jobs), every=0.1)
 
     def dispatches(self, jobs: list[str]) -> list[Dispatch]:
         """Returns the dispatch of each job that has a copy on a worker."""

@@ -9,10 +9,9 @@ import gzip
 import io
 import re
 import tarfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -21,7 +20,7 @@ from devcluster import DevclusterError
 
 FIRST: Final = ("Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", "templates")
 """Files and folders that precede all others, as in an archive of `helm package`."""
-IGNORE_FILE: Final = ".helmignore"
+_IGNORE_FILE: Final = ".helmignore"
 _HIDDEN_TEMPLATES: Final = "templates/.?*"
 """What Helm ignores without a file that says so."""
 _REFERENCE: Final = re.compile(
@@ -61,8 +60,13 @@ def pack(chart: Path, target: Path, *, made: int, repository: str) -> None:
 
 def files(chart: Path) -> list[str]:
     """Returns the paths of the chart's files in the order of the archive.  Raises DevclusterError."""
-    patterns = [_HIDDEN_TEMPLATES, *_patterns(chart / IGNORE_FILE)]
-    return sorted(_walk(chart, "", patterns), key=lambda path: (_rank(path), path))
+    if (chart / _IGNORE_FILE).exists():
+        raise DevclusterError(
+            f"{chart / _IGNORE_FILE} is not supported", hint="Keep files that are not packed elsewhere."
+        )
+    paths = [str(path.relative_to(chart)) for path in chart.rglob("*") if path.is_file()]
+    packed = [path for path in paths if not fnmatchcase(path, _HIDDEN_TEMPLATES)]
+    return sorted(packed, key=lambda path: (_rank(path), path))
 
 
 def images(chart: Path, repository: str) -> list[ChartImage]:
@@ -92,35 +96,3 @@ def _read(path: Path) -> dict[str, Any]:
 def _rank(path: str) -> int:
     top = path.partition("/")[0]
     return FIRST.index(top) if top in FIRST else len(FIRST)
-
-
-def _patterns(ignore_file: Path) -> Iterator[str]:
-    if not ignore_file.is_file():
-        return
-    for line in map(str.strip, ignore_file.read_text(encoding="utf-8").splitlines()):
-        if line.startswith("!") or "**" in line:
-            raise DevclusterError(f"{ignore_file}: {line!r} is not supported", hint="Name what is ignored.")
-        if line and not line.startswith("#"):
-            yield line
-
-
-def _walk(chart: Path, folder: str, patterns: list[str]) -> Iterator[str]:
-    for child in (chart / folder).iterdir():
-        path = str(PurePosixPath(folder) / child.name)
-        if any(_matches(pattern, path, child.is_dir()) for pattern in patterns):
-            continue
-        if child.is_dir():
-            yield from _walk(chart, path, patterns)
-        else:
-            yield path
-
-
-def _matches(pattern: str, path: str, is_folder: bool) -> bool:
-    """As Helm: a pattern without a slash is a name in any folder; with one at its end, a folder's."""
-    if pattern.endswith("/") and not is_folder:
-        return False
-    pattern = pattern.removesuffix("/")
-    if "/" not in pattern:
-        return fnmatchcase(PurePosixPath(path).name, pattern)
-    wanted, parts = pattern.removeprefix("/").split("/"), path.split("/")
-    return len(wanted) == len(parts) and all(map(fnmatchcase, parts, wanted))

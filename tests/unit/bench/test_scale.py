@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.__main__ import _arguments
 from bench.ceiling import Cost, ratios
 from bench.clock import Clock, Jump, Wait, early
 from bench.doors import inward
@@ -14,6 +17,7 @@ from bench.etcd import Etcd, Faulted, differing, relists
 from bench.failover import Failover, Handover, gap
 from bench.operator import Usage
 from bench.outage import Outage, Outages, calls_between, settled
+from bench.scale import PARTS
 from bench.shape import Shape
 from bench.soak import Sample, Soak, growth, p99
 from bench.soak_page import page
@@ -21,6 +25,13 @@ from bench.storage import DEADLINE, Absence, Absences, Departure, gone_early, he
 from bench.upstream import OURS, THEIRS, Beside, Turn
 from bench.waiting import KINDS
 from bench.workers import Dispatch, Dispatches
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_options_of_a_part_are_what_its_measurement_takes(name: str, tmp_path: Path) -> None:
+    required = ["--fournos", str(tmp_path)] if name == "upstream" else []
+    arguments = PARTS[name].arguments(_arguments().parse_args([name, *required]), tmp_path)
+    inspect.signature(PARTS[name].measure).bind("bench", **arguments)
 
 
 def cost(system: str, rate: float, cpu: float, others: float = 0.0) -> Cost:

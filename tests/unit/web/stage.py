@@ -41,6 +41,8 @@ from tests.world.server import Connection, Server
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NS = "perf"
 SECRET_KEY = Key("fournos-web", "session")
+HEADER = "X-Forwarded-Access-Token"
+"""In which a proxy has the token of a person."""
 
 
 class Clock:

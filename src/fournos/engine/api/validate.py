@@ -55,8 +55,12 @@ def schema_violations(definition: Definition, obj: Mapping[str, Any]) -> list[Vi
             violations.append(Violation(field, f"write {field}: {expected}", "schema"))
     if not isinstance(obj.get("metadata", {}), Mapping):
         violations.append(Violation("metadata", "write a map", "schema"))
-    violations += _object(root, {key: value for key, value in obj.items() if key != "metadata"}, "")
-    return violations
+    return [*violations, *structural_violations(root, obj)]
+
+
+def structural_violations(root: Schema, obj: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yields the violations of the schema of a whole object, but for its metadata."""
+    yield from _object(root, {key: value for key, value in obj.items() if key != "metadata"}, "")
 
 
 @lru_cache(maxsize=16)
@@ -73,8 +77,7 @@ def _node(node: Schema, value: Any, path: str) -> Iterator[Violation]:
     if node.get("x-kubernetes-int-or-string"):
         if isinstance(value, bool) or not isinstance(value, int | str):
             yield Violation(path, "write a whole number or a text", "schema")
-        elif "pattern" in node and isinstance(value, str) and not re.search(node["pattern"], value):
-            yield Violation(path, f"write a text that fits {node['pattern']}", "schema")
+        yield from _pattern(node, value, path)
         return
     kind = node.get("type")
     if kind is None:
@@ -85,6 +88,7 @@ def _node(node: Schema, value: Any, path: str) -> Iterator[Violation]:
     if "enum" in node and value not in node["enum"]:
         yield Violation(path, "write one of " + ", ".join(map(str, node["enum"])), "schema")
     yield from _bounds(node, value, path)
+    yield from _pattern(node, value, path)
     match kind:
         case "object":
             yield from _object(node, value, path)
@@ -103,9 +107,21 @@ def _bounds(node: Schema, value: Any, path: str) -> Iterator[Violation]:
         yield Violation(path, f"write at least {node['minimum']}", "schema")
     if "maximum" in node and value > node["maximum"]:
         yield Violation(path, f"write at most {node['maximum']}", "schema")
-    for keyword, unit in (("maxLength", "characters"), ("maxItems", "items"), ("maxProperties", "keys")):
-        if keyword in node and len(value) > node[keyword]:
-            yield Violation(path, f"write at most {node[keyword]} {unit}", "schema")
+    for measure, unit in (("Length", "character"), ("Items", "item"), ("Properties", "key")):
+        least, most = node.get(f"min{measure}"), node.get(f"max{measure}")
+        if least is not None and len(value) < least:
+            yield Violation(path, f"write at least {_counted(least, unit)}", "schema")
+        if most is not None and len(value) > most:
+            yield Violation(path, f"write at most {_counted(most, unit)}", "schema")
+
+
+def _counted(number: int, unit: str) -> str:
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+
+
+def _pattern(node: Schema, value: Any, path: str) -> Iterator[Violation]:
+    if "pattern" in node and isinstance(value, str) and not re.search(node["pattern"], value):
+        yield Violation(path, f"write a text that fits {node['pattern']}", "schema")
 
 
 def _object(node: Schema, value: Mapping[str, Any], path: str) -> Iterator[Violation]:

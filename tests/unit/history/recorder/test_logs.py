@@ -20,7 +20,7 @@ from fournos.history.recorder.archive import Forget, Write, executors
 from fournos.history.records import Record
 from fournos.history.settings import HistorySettings
 from fournos.insight.children import Children
-from tests.unit.history.recorder.test_hand_over import Story, archived_in
+from tests.unit.history.recorder.stories import Story, archived_in
 from tests.unit.systems.jobs.actors import NS, job
 from tests.world.server import VirtualClock
 

@@ -27,7 +27,7 @@ from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.settings import HistorySettings
 from fournos.history.store import HistoryStore
 from tests.unit.history.alerts.test_due import DROP, NOW, judged, series
-from tests.unit.history.recorder.test_hand_over import Story
+from tests.unit.history.recorder.stories import Story
 from tests.unit.systems.jobs.actors import Tekton, job
 from tests.world.server import Connection, Server, VirtualClock
 

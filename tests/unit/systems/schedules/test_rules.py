@@ -33,6 +33,22 @@ def test_required(field: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
+        ({"schedules": []}, "spec.schedules: write at least 1 item"),
+        ({"matrix": {"params.a": []}}, "spec.matrix.params.a: write at least 1 item"),
+        ({"schedules": ["@daily"] * 17}, "spec.schedules: write at most 16 items"),
+        (
+            {"exclusions": {"windows": [{"from": "24:00", "to": "06:00"}]}},
+            "spec.exclusions.windows[0].from: write a text that fits ^([01][0-9]|2[0-3]):[0-5][0-9]$",
+        ),
+    ],
+)
+def test_bounds_of_the_schema(spec: Any, text: str) -> None:
+    assert [str(violation) for violation in check_manifest(schedule(**spec))] == [text]
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
         ({"schedules": ["0 0 31 2 *"]}, "Bad day-of-month"),
         ({"timeZone": "Europe/Bonn"}, "no time zone of the IANA database"),
         ({"exclusions": {"dates": ["2026-02-30"]}}, "day"),

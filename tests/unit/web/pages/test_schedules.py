@@ -19,7 +19,7 @@ from fournos.web.pages import schedule as schedule_page
 from fournos.web.pages import schedules
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, job
-from tests.unit.cli.test_schedule import schedule
+from tests.unit.cli.schedules import schedule
 from tests.unit.web.calls import READ_ONLY, call, shown, text
 from tests.unit.web.readers import HEADER, reader
 from tests.unit.web.stage import ADMIN, stage
