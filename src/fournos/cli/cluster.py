@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -65,7 +66,7 @@ def _namespace(cli: Cli) -> str:
 @asynccontextmanager
 async def _session(cli: Cli) -> AsyncIterator[CliSession]:
     async with cli.session() as session:
-        yield CliSession(session.api, _namespace(cli))
+        yield replace(session, namespace=_namespace(cli))
 
 
 @verb(app, "list", "ls")
