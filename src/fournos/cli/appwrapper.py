@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.cli.command import Cli, verb
-from fournos.cli.details import condition_table, created_fact, details, workload_table
+from fournos.cli.details import condition_table, created_fact, details, pod_table, workload_table
 from fournos.cli.explain import show_explanation
 from fournos.cli.find import find_of_kind, name_argument
 from fournos.cli.formatting import phase_text
@@ -22,7 +22,7 @@ from fournos.insight.appwrapper_components import components, kinds, resets, use
 from fournos.insight.appwrapper_facts import explained, members
 from fournos.insight.appwrapper_reasons import WrapperMembers, why
 from fournos.insight.queued import priority_class, queue_name
-from fournos.insight.values import created, name_of, phase_of, pod_phase, since, spec_of
+from fournos.insight.values import created, name_of, phase_of, since, spec_of
 
 app = sub_app()
 
@@ -104,7 +104,7 @@ def detail(wrapper: Obj, belongings: WrapperMembers, now: datetime, *, width: in
         ("Components", _components(wrapper, belongings, inner)),
         ("Conditions", condition_table(wrapper, now, width)),
         ("Workloads", workload_table(belongings.workloads, now, inner)),
-        ("Pods", _pods(belongings, now, inner)),
+        ("Pods", pod_table(belongings.pods, now, inner)),
         ("Next", [Text(f"fournos appwrapper explain {name_of(wrapper)}")]),
     )
     return details(wrapper, facts, sections)
@@ -116,19 +116,6 @@ def _components(wrapper: Obj, belongings: WrapperMembers, width: int | None) -> 
         for one in components(wrapper, belongings)
     ]
     return table(("KIND", "NAME", "STATE", "PODS"), rows, width=width)
-
-
-def _pods(belongings: WrapperMembers, now: datetime, width: int | None) -> list[Text]:
-    rows = [
-        (
-            name_of(pod),
-            since(created(pod), now),
-            pod_phase(pod).lower(),
-            str(spec_of(pod).get("nodeName") or "-"),
-        )
-        for pod in belongings.pods
-    ]
-    return table(("NAME", "AGE", "STATE", "NODE"), rows, width=width) if rows else []
 
 
 @verb(app, "explain", "why")

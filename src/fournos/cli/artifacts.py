@@ -11,7 +11,7 @@ import typer
 
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
-from fournos.cli.options import AllClustersOption
+from fournos.cli.options import AllClustersOption, ToOption
 from fournos.cli.output import table
 from fournos.cli.plain_help import sub_app
 from fournos.cli.results import JobOption
@@ -73,9 +73,7 @@ async def get(
     cli: Cli,
     job: RunArgument,
     path: Annotated[str, typer.Argument(metavar="PATH", help="Path of the artifact.", show_default=False)],
-    file: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Write it here; without it, to stdout.")
-    ] = None,
+    file: ToOption = None,
     all_clusters: AllClustersOption = False,
 ) -> None:
     """Print or save an artifact of a job.

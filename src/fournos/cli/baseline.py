@@ -11,7 +11,7 @@ from fournos.cli.listing import EverywhereOption
 from fournos.cli.options import AllClustersOption
 from fournos.cli.output import table
 from fournos.cli.plain_help import sub_app
-from fournos.cli.stored import RunArgument, history_of, run_data
+from fournos.cli.stored import RunArgument, api_data, history_of
 
 app = sub_app()
 
@@ -71,7 +71,7 @@ async def list_baselines(
     if cli.output.structured:
         data = [
             {
-                "run": run_data(baseline.run),
+                "run": api_data(baseline.run),
                 "at": baseline.at.isoformat(),
                 "by": baseline.by,
                 "reason": baseline.reason,

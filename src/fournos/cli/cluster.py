@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -19,6 +20,7 @@ from fournos.cli.find import completion
 from fournos.cli.options import Format
 from fournos.cli.output import table
 from fournos.cli.plain_help import sub_app
+from fournos.engine.api.conditions import condition
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj
@@ -65,7 +67,7 @@ def _namespace(cli: Cli) -> str:
 @asynccontextmanager
 async def _session(cli: Cli) -> AsyncIterator[CliSession]:
     async with cli.session() as session:
-        yield CliSession(session.api, _namespace(cli))
+        yield replace(session, namespace=_namespace(cli))
 
 
 @verb(app, "list", "ls")
@@ -120,7 +122,7 @@ def _row(cluster: Obj, now: datetime, wide: bool) -> list[str | Text]:
     ]
     if wide:
         connection = status.get("connection") or {}
-        quota = _condition(cluster, "QuotaSynced")
+        quota = condition(cluster, "QuotaSynced") or {}
         row += [
             str(connection.get("version") or "-"),
             str(connection.get("certificateExpires") or "-"),
@@ -302,8 +304,3 @@ async def _until_so(session: CliSession, name: str, holds: Any) -> Obj | None:
                 await asyncio.sleep(_POLL)
     except TimeoutError:
         return None
-
-
-def _condition(cluster: Obj, type_: str) -> dict[str, Any]:
-    found = (one for one in status_of(cluster).get("conditions") or () if one["type"] == type_)
-    return dict(next(found, {}))

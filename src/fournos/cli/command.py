@@ -15,29 +15,21 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar, get_type_hints
 
 import typer
 from rich.text import Text
 
+from fournos.cli.connect import CliSession as CliSession
 from fournos.cli.errors import Fail, from_insight, from_kube
 from fournos.cli.exits import Exit
 from fournos.cli.options import CommonOptions, Format, Root
 from fournos.cli.output import Output
 from fournos.cli.plain_help import PlainCommand
-from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
 from fournos.insight import environment
 from fournos.insight.errors import FournosError
-
-
-@dataclass(frozen=True, slots=True)
-class CliSession:
-    """A connection and the effective namespace."""
-
-    api: Api
-    namespace: str
 
 
 class Cli:
@@ -53,7 +45,7 @@ class Cli:
         """Connects to the API server.  The namespace is -n, else FOURNOS_NAMESPACE, else the context's."""
         async with self.world.connect(self.common.kubeconfig, self.common.context) as connection:
             namespace = self.common.namespace or environment.jobs_namespace() or connection.namespace
-            yield CliSession(connection.api, namespace)
+            yield replace(connection, namespace=namespace)
 
     @property
     def me(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +11,7 @@ from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import KpiOption
-from fournos.cli.options import AllClustersOption
+from fournos.cli.options import AllClustersOption, ToOption
 from fournos.cli.output import sparkline, table
 from fournos.cli.stored import RunArgument, history_of, selected
 
@@ -57,9 +56,7 @@ async def compare(
     form: Annotated[
         Form, typer.Option("--format", metavar="FORMAT", help="text, json, csv, md or html.")
     ] = Form.TEXT,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Write it here; without it, to stdout.")
-    ] = None,
+    to: ToOption = None,
     across: Annotated[
         bool, typer.Option("--across", help="Judge also runs that measured different things.")
     ] = False,
@@ -84,13 +81,7 @@ async def compare(
     async with cli.session() as session:
         history = history_of(session, all_clusters=all_clusters)
         comparison = await history.compare(*await selected(cli, history, jobs), across=across)
-    text = FORMATS["json" if cli.output.structured else form.value](comparison)
-    if to is None:
-        for line in text.removesuffix("\n").split("\n"):
-            cli.output.say(line)
-    else:
-        to.write_text(text, encoding="utf-8")
-        cli.output.hint(f"{to}: {len(text)} characters")
+    cli.output.page(FORMATS["json" if cli.output.structured else form.value](comparison), to)
     return Exit.FAILED if fail_on and comparison.regressed else Exit.OK
 
 

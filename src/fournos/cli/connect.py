@@ -18,23 +18,23 @@ from fournos.insight.workers import Dial
 
 
 @dataclass(frozen=True, slots=True)
-class CliConnection:
-    """An open connection to an API server."""
+class CliSession:
+    """An open connection to an API server, and a namespace."""
 
     api: Api
     namespace: str
-    """The namespace of the kubeconfig context."""
+    """Of a new connection that of the kubeconfig context; in a command the effective one."""
 
 
-Connect: TypeAlias = Callable[[Path | None, str | None], AbstractAsyncContextManager[CliConnection]]
+Connect: TypeAlias = Callable[[Path | None, str | None], AbstractAsyncContextManager[CliSession]]
 """Connects by the values of --kubeconfig and --context.  Raises CredentialsError."""
 
 
 @asynccontextmanager
-async def connect(kubeconfig: Path | None, context: str | None) -> AsyncIterator[CliConnection]:
+async def connect(kubeconfig: Path | None, context: str | None) -> AsyncIterator[CliSession]:
     credentials = load(kubeconfig, context)
     async with Client(credentials, name="cli") as client:
-        yield CliConnection(client, credentials.namespace)
+        yield CliSession(client, credentials.namespace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from rich.text import Text
@@ -11,7 +11,7 @@ from fournos.cli.output import table
 from fournos.cli.progress import headline
 from fournos.engine.kube.resource import Obj
 from fournos.insight.queued import workload_state
-from fournos.insight.values import conditions_of, created, name_of, one_line, since
+from fournos.insight.values import conditions_of, created, name_of, one_line, pod_phase, since, spec_of
 
 
 def details(
@@ -50,6 +50,30 @@ def condition_table(obj: Obj, now: datetime, width: int | None) -> list[Text]:
     ]
     header = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
     return table(header, rows, width=width and width - 2) if rows else []
+
+
+def pod_table(
+    pods: Iterable[Obj], now: datetime, width: int | None, *, rank_of: Callable[[Obj], str] | None = None
+) -> list[Text]:
+    """`rank_of`: the rank of each pod is the first column."""
+    rows = [
+        (
+            *((rank_of(pod) or "services",) if rank_of else ()),
+            name_of(pod),
+            since(created(pod), now),
+            pod_phase(pod).lower(),
+            str(spec_of(pod).get("nodeName") or "-"),
+        )
+        for pod in pods
+    ]
+    header = (*(("RANK",) if rank_of else ()), "NAME", "AGE", "STATE", "NODE")
+    return table(header, rows, width=width) if rows else []
+
+
+def steps_table(steps: Sequence[tuple[str, str]]) -> list[Text]:
+    """Returns commands, each with what it does."""
+    width = max(len(command) for command, _ in steps)
+    return [Text.assemble(f"{command:<{width}}   ", (text, "dim")) for command, text in steps]
 
 
 def workload_table(workloads: Iterable[Obj], now: datetime, width: int | None) -> list[Text]:

@@ -11,7 +11,7 @@ from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Fail
 from fournos.cli.find import complete_name
 from fournos.cli.output import table
-from fournos.cli.stored import history_of
+from fournos.cli.stored import api_data, history_of
 from fournos.cli.submit import FilesOption, SetOption, SetStringOption, documents_of, prepare
 from fournos.insight import manifests as m
 
@@ -54,10 +54,7 @@ async def estimate(
     async with cli.session() as session:
         estimates = await _estimates(session, name)
     if cli.output.structured:
-        from fournos.history.api.wire import adapter
-        from fournos.history.estimates.models import Estimates
-
-        cli.output.data(adapter(Estimates).dump_python(estimates, mode="json", by_alias=True))
+        cli.output.data(api_data(estimates))
     else:
         _show(cli, estimates)
 
@@ -118,7 +115,7 @@ async def _would_start(
                 )
             )
     if cli.output.structured:
-        data: list[Any] = [_data(one) for _, one in starts]
+        data: list[Any] = [api_data(one) for _, one in starts]
         cli.output.data(data[0] if len(data) == 1 else data)
         return
     from fournos.history.estimates.text import answer
@@ -127,10 +124,3 @@ async def _would_start(
         meta = manifest["metadata"]
         title = f"{meta.get('name') or meta.get('generateName')}: " if len(starts) > 1 else ""
         cli.output.say(title + answer(start, cli.world.now()))
-
-
-def _data(value: Any) -> Any:
-    from fournos.history.api.wire import adapter
-    from fournos.history.estimates.simulate import WouldStart
-
-    return adapter(WouldStart).dump_python(value, mode="json", by_alias=True)

@@ -16,7 +16,7 @@ from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
 from fournos.cli.progress import headline
-from fournos.cli.stored import estimate_data, estimated
+from fournos.cli.stored import api_data, estimated
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.explanation import Explanation, as_data
 from fournos.insight.facts import gather
@@ -52,7 +52,7 @@ async def explain_job(cli: Cli, name: NameArgument) -> None:
     explanation = explain(facts, cli.world.now())
     if cli.output.structured:
         data = as_data(job, explanation)
-        cli.output.data(data if predicted is None else data | {"estimate": estimate_data(predicted)})
+        cli.output.data(data if predicted is None else data | {"estimate": api_data(predicted.estimate)})
     else:
         lines = view(job, explanation, cli.world.now(), width=cli.output.width)
         cli.output.lines(lines + _estimate(predicted, cli.world.now()))

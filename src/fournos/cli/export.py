@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
-from fournos.cli.options import AllClustersOption
-from fournos.cli.stored import RunArgument, history_of, selected
+from fournos.cli.options import AllClustersOption, ToOption
+from fournos.cli.stored import RunArgument, api_data, history_of, selected
 
 
 async def export(
@@ -19,9 +18,7 @@ async def export(
     html: Annotated[
         bool, typer.Option("--html", help="One HTML file without scripts or links, readable offline.")
     ] = False,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Write it here; without it, to stdout.")
-    ] = None,
+    to: ToOption = None,
     all_clusters: AllClustersOption = False,
 ) -> None:
     """Write one job as one file: what it was, waited for, measured, and ran with; also when it is gone.
@@ -41,17 +38,8 @@ async def export(
         (name,) = await selected(cli, history, [job])
         exported = await history.export(name)
     if cli.output.structured:
-        from fournos.history.api.wire import adapter
-        from fournos.history.export.model import Export
-
-        cli.output.data(adapter(Export).dump_python(exported, mode="json", by_alias=True))
+        cli.output.data(api_data(exported))
         return
     from fournos.history.export.html import as_html
 
-    page = as_html(exported)
-    if to is None:
-        for line in page.removesuffix("\n").split("\n"):
-            cli.output.say(line)
-    else:
-        to.write_text(page, encoding="utf-8")
-        cli.output.hint(f"{to}: {len(page)} characters")
+    cli.output.page(as_html(exported), to)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli, CliSession
-from fournos.cli.details import condition_table, created_fact, details, section
+from fournos.cli.details import condition_table, created_fact, details, section, steps_table
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
@@ -218,5 +218,4 @@ def next_steps(job: Obj) -> list[Text]:
             steps = [logs, delete]
         case _:
             steps = [(f"fournos explain {name}", "why it waits, and what to do"), stop]
-    width = max(len(command) for command, _ in steps)
-    return [Text.assemble(f"{command:<{width}}   ", (text, "dim")) for command, text in steps]
+    return steps_table(steps)

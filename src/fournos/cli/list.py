@@ -203,7 +203,7 @@ async def _changes(
 
 async def _all_time(cli: Cli, asked: AskedList, *, all_clusters: bool, limit: int) -> None:
     """Prints the jobs of the history, at most `limit`."""
-    from fournos.cli.stored import history_of, run_data
+    from fournos.cli.stored import api_data, history_of
     from fournos.history.job_row import recorded_row
 
     async with cli.session() as session:
@@ -223,7 +223,7 @@ async def _all_time(cli: Cli, asked: AskedList, *, all_clusters: bool, limit: in
     if order := asked.order:
         runs.sort(key=lambda run: _rank(recorded_row(JobRow, run), order, now))
     if cli.output.structured:
-        cli.output.data([run_data(run) for run in runs])
+        cli.output.data([api_data(run) for run in runs])
     elif not runs:
         cli.output.hint("The history has no such jobs.")
     else:

@@ -11,12 +11,11 @@ from rich.text import Text
 
 from fournos.api.kinds import MINICLUSTER
 from fournos.cli.command import Cli, verb
-from fournos.cli.details import condition_table, created_fact, details, workload_table
+from fournos.cli.details import condition_table, created_fact, details, pod_table, workload_table
 from fournos.cli.find import find_of_kind, name_argument
 from fournos.cli.formatting import phase_text
 from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, show_list
 from fournos.cli.logs import Printer, show
-from fournos.cli.output import table
 from fournos.client.logs import container_lines
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.miniclusters import log_source, phase_of, pods, rank_of, scale_change, workloads
@@ -120,24 +119,10 @@ def detail(
     sections = (
         ("Conditions", condition_table(minicluster, now, width)),
         ("Workloads", workload_table(queued, now, inner)),
-        ("Pods", _pods(members, now, inner)),
+        ("Pods", pod_table(members, now, inner, rank_of=rank_of)),
         ("Next", _next(minicluster)),
     )
     return details(minicluster, facts, sections)
-
-
-def _pods(members: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
-    rows = [
-        (
-            rank_of(pod) or "services",
-            name_of(pod),
-            since(created(pod), now),
-            str(status_of(pod).get("phase") or "Pending").lower(),
-            str(spec_of(pod).get("nodeName") or "-"),
-        )
-        for pod in members
-    ]
-    return table(("RANK", "NAME", "AGE", "STATE", "NODE"), rows, width=width) if rows else []
 
 
 def _next(minicluster: Obj) -> list[Text]:

@@ -80,6 +80,9 @@ AllClustersOption = Annotated[
     ),
 ]
 """Of the commands that read the history."""
+ToOption = Annotated[
+    Path | None, typer.Option("--to", metavar="FILE", help="Write it here; without it, to stdout.")
+]
 FormatOption = Annotated[
     Format | None,
     typer.Option("--output", "-o", help="Form of the answer; default: table.", rich_help_panel=PANEL),

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.cli.command import Cli, verb
-from fournos.cli.details import condition_table, created_fact, details
+from fournos.cli.details import condition_table, created_fact, details, steps_table
 from fournos.cli.errors import Fail
 from fournos.cli.find import completion
 from fournos.cli.formatting import phase_text
@@ -169,8 +169,7 @@ def _commands(schedule: Obj, now: datetime) -> list[Text]:
     ]
     if schedules.pause_of(schedule, now) is not None:
         steps.insert(0, (f"fournos schedule resume {name}", "go on"))
-    width = max(len(command) for command, _ in steps)
-    return [Text.assemble(f"{command:<{width}}   ", (text, "dim")) for command, text in steps]
+    return steps_table(steps)
 
 
 # --- preview ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from fournos.insight.values import between, one_line
 
 if TYPE_CHECKING:
     from fournos.history.estimates.models import JobEstimate
-    from fournos.history.records import Interval, Run
+    from fournos.history.records import Interval
     from fournos.history.results.models import ResultRecord
 
 _ESTIMATE: Final = 1.0
@@ -94,21 +94,12 @@ def result_table(
     return [*lines, Text(f"and {left} more: fournos results list", style="dim")] if left else lines
 
 
-def estimate_data(predicted: JobEstimate) -> Any:
-    """An estimate as JSON, in the names of the API."""
+def api_data(value: Any) -> Any:
+    """A value of the history's API as JSON, in the names of the API."""
     from fournos.history.api.wire import adapter
-    from fournos.history.estimates.simulate import Estimate
 
-    return adapter(Estimate).dump_python(predicted.estimate, mode="json", by_alias=True)
-
-
-def run_data(run: Run) -> dict[str, Any]:
-    """A run as JSON, in the names of the API."""
-    from fournos.history.api.wire import adapter
-    from fournos.history.records import Run as Row
-
-    found: dict[str, Any] = adapter(Row).dump_python(run, mode="json", by_alias=True)
-    return found
+    kind: Any = type(value)
+    return adapter(kind).dump_python(value, mode="json", by_alias=True)
 
 
 def waiting_lines(waits: Sequence[Interval], now: datetime) -> list[Text]:

@@ -20,10 +20,10 @@ from fournos.client.errors import (
 )
 from fournos.client.views import View
 from fournos.client.watches import Watches
+from fournos.engine.api.conditions import condition
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConflictError, InvalidError, NotFoundError
 from fournos.engine.kube.resource import Obj, Resource, key_of, uid_of
-from fournos.insight.values import status_of
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
@@ -147,8 +147,7 @@ class AsyncHandle(View):
         if not until.startswith(CONDITION):
             return self.phase == until
         type_, _, status = until.removeprefix(CONDITION).partition("=")
-        found = status_of(self._raw).get("conditions") or ()
-        return any(one.get("type") == type_ and one.get("status") == (status or "True") for one in found)
+        return (condition(self._raw, type_) or {}).get("status") == (status or "True")
 
     async def _verdict(self) -> str:
         """Returns why the object waits, in one sentence; "" where that is not known."""

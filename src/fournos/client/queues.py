@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fournos.client.errors import typed
 from fournos.client.handles import AsyncHandle
 from fournos.client.views import View
+from fournos.engine.api.conditions import is_true
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.values import spec_of, status_of
 
@@ -36,8 +37,7 @@ class QueueView(View):
     @property
     def active(self) -> bool:
         """True if Kueue admits objects from this queue."""
-        found = status_of(self.raw).get("conditions") or ()
-        return any(one.get("type") == "Active" and one.get("status") == "True" for one in found)
+        return is_true(self.raw, "Active")
 
     @property
     def phase(self) -> str:

@@ -70,7 +70,7 @@ def manifest(what: JobSpec, *, owner: str, name: str | None, key: str | None) ->
     With a `key` the name is derived from owner and key, and the key and the digest of the spec are recorded
     in annotations.
     """
-    made = _document(what)
+    made = base_document(what)
     spec = with_owner(made, owner).get("spec")
     if key is not None:
         if name or (made.get("metadata") or {}).get("name"):
@@ -85,7 +85,8 @@ def manifest(what: JobSpec, *, owner: str, name: str | None, key: str | None) ->
     return made
 
 
-def _document(what: JobSpec) -> dict[str, Any]:
+def base_document(what: JobSpec) -> dict[str, Any]:
+    """Returns the manifest, not yet checked, as a copy that may be changed."""
     if isinstance(what, str | Path):
         return read(Path(what))
     if isinstance(what, FournosJobSpec):
@@ -224,8 +225,3 @@ def minicluster(what: Manifest) -> dict[str, Any]:
         raise ManifestError(f"{source} holds {kinds}", fix="give exactly one MiniCluster")
     accepted_minicluster(manifests[0], source)
     return manifests[0]
-
-
-def base_document(what: JobSpec) -> dict[str, Any]:
-    """Returns the manifest that a matrix varies, as a copy that may be changed."""
-    return _document(what)

@@ -12,7 +12,7 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.api.validate import schema_violations
 from fournos.engine.kube.resource import Obj
 from fournos.insight.appwrapper_reasons import WrapperMembers
-from fournos.insight.errors import ManifestError
+from fournos.insight.errors import ManifestError, refusal
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.appwrappers.admission import problems
 from fournos.systems.appwrappers.component_health import State, other
@@ -118,9 +118,4 @@ def accepted(wrapper: Obj) -> None:
 
 def _refuse(wrapper: Obj, broken: Sequence[Violation]) -> None:
     if broken:
-        lines = "".join(f"\n  {violation.field}: {violation.message}" for violation in broken)
-        raise ManifestError(
-            f"{name_of(wrapper)} would be refused:{lines}",
-            fix="correct the manifests and wrap them again",
-            violations=broken,
-        )
+        raise refusal(name_of(wrapper), broken, fix="correct the manifests and wrap them again")

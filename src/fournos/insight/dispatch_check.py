@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from fournos.engine.api.conditions import condition
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.kinds import NAMESPACE
 from fournos.engine.kube.probe import ClusterApi
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.queueing.kind_names import BadNameError, name_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.insight.access import may
@@ -70,7 +71,7 @@ class _Queue:
     """A ClusterQueue of the manager cluster whose jobs are dispatched, and its LocalQueues."""
 
     name: str
-    active: Obj
+    active: Mapping[str, Any]
     checks: frozenset[str]
     workers: frozenset[str]
     locals: tuple[Key, ...]
@@ -126,7 +127,7 @@ async def _queues(manager: ManagerCluster, checks: Sequence[DispatchCheck]) -> l
             name = queue["metadata"]["name"]
             workers = frozenset(worker for check in names for worker in workers_of[check])
             ways = tuple(sorted(locals_of.get(name, ())))
-            result.append(_Queue(name, _active(queue), frozenset(names), workers, ways))
+            result.append(_Queue(name, condition(queue, "Active") or {}, frozenset(names), workers, ways))
     return sorted(result, key=lambda queue: queue.name)
 
 
@@ -201,12 +202,7 @@ async def _queue(api: ClusterApi, name: str, queue: Key) -> CheckLine:
         return CheckLine(name, what, good=False, text="there is none: make one of the same name there")
     except ForbiddenError:
         return CheckLine(name, what, good=False, text=f"its identity may not read it: see {_IDENTITY}")
-    active = _active(local_queue)
+    active = condition(local_queue, "Active") or {}
     if active.get("status") == "False":
         return CheckLine(name, what, good=False, text=f"not active: {active.get('message')}")
     return CheckLine(name, what, good=True, text=f"ClusterQueue {local_queue['spec'].get('clusterQueue')}")
-
-
-def _active(queue: Obj) -> Obj:
-    conditions = (queue.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if one["type"] == "Active"), {})

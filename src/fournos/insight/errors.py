@@ -27,6 +27,12 @@ class ManifestError(FournosError):
         self.violations = tuple(violations)
 
 
+def refusal(what: str, violations: Sequence[Violation], *, fix: str) -> ManifestError:
+    """Returns the error for a manifest with violations; the message lists each field."""
+    lines = "".join(f"\n  {violation}" for violation in violations)
+    return ManifestError(f"{what} would be refused:{lines}", fix=fix, violations=violations)
+
+
 class EndedError(FournosError):
     """The operation, or what was waited for, is no longer possible: the object has ended."""
 

@@ -15,7 +15,7 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.api.validate import takes_texts
 from fournos.engine.kube.resource import Obj
 from fournos.engine.kube.yamls import load_all, yaml_problem
-from fournos.insight.errors import ManifestError
+from fournos.insight.errors import ManifestError, refusal
 from fournos.systems.jobs.rules import check_manifest
 
 _SUFFIX: Final = "x7k2m"
@@ -189,12 +189,7 @@ def check(manifest: dict[str, Any]) -> list[Violation]:
 
 
 def refused(manifest: dict[str, Any], violations: Iterable[Violation], source: str) -> ManifestError:
-    """Returns the error for a manifest with violations; the message lists each field."""
-    meta, violations = manifest.get("metadata") or {}, tuple(violations)
+    """Returns the error for the manifest of a job with violations."""
+    meta = manifest.get("metadata") or {}
     name = meta.get("name") or f"{meta.get('generateName')}…"
-    lines = "".join(f"\n  {violation.field}: {violation.message}" for violation in violations)
-    return ManifestError(
-        f"{name} ({source}) would be refused:{lines}",
-        fix="correct these fields and submit again",
-        violations=violations,
-    )
+    return refusal(f"{name} ({source})", tuple(violations), fix="correct these fields and submit again")

@@ -11,7 +11,7 @@ from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Obj, key_of, owner_uids, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
-from fournos.insight.errors import EndedError, FournosError, ManifestError, NoLogError
+from fournos.insight.errors import EndedError, FournosError, NoLogError, refusal
 from fournos.insight.log_sources import LogSource
 from fournos.insight.source import Source
 from fournos.insight.values import created, name_of, status_of
@@ -86,10 +86,7 @@ def accepted(minicluster: Mapping[str, Any], source: str) -> None:
     if not isinstance(meta, dict) or not meta.get("name"):
         broken = [Violation("metadata.name", "write a name", "schema"), *broken]
     if broken:
-        lines = "".join(f"\n  {violation}" for violation in broken)
-        raise ManifestError(
-            f"{source} would be refused:{lines}", fix="correct these fields and try again", violations=broken
-        )
+        raise refusal(source, broken, fix="correct these fields and try again")
 
 
 _MADE_LATER: Final = "made by the operator"

@@ -20,7 +20,7 @@ from fournos.insight.facts import WAITING, born, everywhere, queue_facts
 from fournos.insight.job_row import JobRow
 from fournos.insight.kueue_clusters import KueueCluster
 from fournos.insight.kueue_clusters import read as read_kueue_clusters
-from fournos.insight.queues import Queued, QueueEntry, entries
+from fournos.insight.queues import Queued, QueueEntry, QueueFacts, entries
 from fournos.insight.snapshots import valued
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import (
@@ -140,7 +140,8 @@ async def _queued(source: Source, namespace: str, jobs: Sequence[Obj], now: date
     for key in ways.values():
         queue: Obj = {"metadata": {"namespace": key.namespace, "name": key.name}}
         try:
-            result += entries(shared.at(await queue_facts(source, queue, key.name)), now, most=EXPLAINED)
+            facts = QueueFacts(await queue_facts(source, queue, key.name), shared)
+            result += entries(facts, now, most=EXPLAINED)
         except (MissingError, KubeError):
             continue
     return result

@@ -100,7 +100,8 @@ def board(facts: QueueFacts, queues: tuple[Key, ...], shown: Iterable[QueueEntry
 
 def _waiting(found: QueueFacts) -> list[Obj]:
     line = found.base.line[:COMPARED]
-    return [found.workloads[one.key] for one in line if one.key in found.workloads]
+    workloads = found.queued.workloads
+    return [workloads[one.key] for one in line if one.key in workloads]
 
 
 def bars(

@@ -47,15 +47,26 @@ class QueueEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueFacts:
-    """The facts of a queue.  `base` holds the queue's own facts; its `job` is only a placeholder."""
+class Queued:
+    """What the facts of several queues share, so that it is looked up once for all of them."""
 
-    base: Facts
     workloads: Mapping[Key, Obj]
     jobs: Mapping[str, Obj]
     """The readable FournosJobs by UID."""
     holders: tuple[Obj, ...]
     """Those of them that occupy clusters, the oldest first."""
+
+    @staticmethod
+    def of(workloads: Iterable[Obj], jobs: Sequence[Obj]) -> Queued:
+        return Queued(valued(workloads, BY_KEY), valued(jobs, BY_UID), holders_among(jobs))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """The facts of a queue.  `base` holds the queue's own facts; its `job` is only a placeholder."""
+
+    base: Facts
+    queued: Queued
 
 
 async def gather_queue(source: Source, namespace: str, name: str) -> QueueFacts:
@@ -67,24 +78,7 @@ async def gather_queue(source: Source, namespace: str, name: str) -> QueueFacts:
     base = await queue_facts(source, place, name)
     workloads = await everywhere(source, WORKLOAD, namespace)
     jobs = await everywhere(source, FOURNOS_JOB, namespace)
-    return Queued.of(workloads, jobs).at(base)
-
-
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """What the facts of several queues share, so that it is looked up once for all of them."""
-
-    workloads: Mapping[Key, Obj]
-    jobs: Mapping[str, Obj]
-    holders: tuple[Obj, ...]
-
-    @staticmethod
-    def of(workloads: Iterable[Obj], jobs: Sequence[Obj]) -> Queued:
-        return Queued(valued(workloads, BY_KEY), valued(jobs, BY_UID), holders_among(jobs))
-
-    def at(self, base: Facts) -> QueueFacts:
-        """`base` are the facts of one queue."""
-        return QueueFacts(base, self.workloads, self.jobs, self.holders)
+    return QueueFacts(base, Queued.of(workloads, jobs))
 
 
 def entries(facts: QueueFacts, now: datetime, *, first: int = 1, most: int | None = None) -> list[QueueEntry]:
@@ -104,18 +98,18 @@ def entries(facts: QueueFacts, now: datetime, *, first: int = 1, most: int | Non
 
 
 def _entry(place: int, key: Key, priority: int, queue_read: QueueFacts, now: datetime) -> QueueEntry:
-    workload = queue_read.workloads.get(key)
+    workload = queue_read.queued.workloads.get(key)
     if workload is None:
         text = "it is in a namespace that you may not read"
         return QueueEntry(place, key.namespace, "Workload", key.name, "", priority, "", text)
     controller = controller_of(workload) or {}
     kind, name = str(controller.get("kind") or "Workload"), str(controller.get("name") or key.name)
-    job = queue_read.jobs.get(str(controller.get("uid") or ""))
+    job = queue_read.queued.jobs.get(str(controller.get("uid") or ""))
     since = created(workload)
     if job is None:
         reason = one_line(view(workload).message) or "Kueue has not looked at it yet"
         return QueueEntry(place, key.namespace, kind, name, "", priority, since, reason)
-    holders = without(queue_read.holders, job)
+    holders = without(queue_read.queued.holders, job)
     facts = replace(queue_read.base, job=job, found=Children(workloads=(workload,)), holders=holders)
     owner = str(spec_of(job).get("owner") or "")
     reason = explain(facts, now).verdict.removeprefix(f"{name} ")

@@ -14,7 +14,7 @@ from fournos.api.fournosschedule import FournosScheduleSpec
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Obj
-from fournos.insight.errors import FournosError, ManifestError
+from fournos.insight.errors import FournosError, ManifestError, refusal
 from fournos.insight.manifests import documents, field_path
 from fournos.systems.schedules.children import Fire, changed, children
 from fournos.systems.schedules.dialect import DIALECT, cron, zone
@@ -22,6 +22,7 @@ from fournos.systems.schedules.plan import problem
 from fournos.systems.schedules.rules import check_manifest
 from fournos.systems.schedules.template import job_violations
 
+_CORRECT: Final = "correct these fields and try again"
 _EXAMPLE: Final = {"uid": "00000000-0000-0000-0000-000000000000", "namespace": "default"}
 """What the API server and the caller fill in, for a check of the jobs."""
 _EXAMPLE_TIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -101,7 +102,7 @@ def accepted(manifest: Mapping[str, Any], source: str) -> None:
         text = problem(model)
         broken = [Violation("spec", text, "schedule")] if text else job_violations(jobs_of_fire(manifest))
     if broken:
-        raise _refused(source, broken)
+        raise refusal(source, broken, fix=_CORRECT)
 
 
 def _check_times(expressions: object, time_zone: object) -> None:
@@ -135,7 +136,7 @@ def _zone_fix(text: str) -> str:
 def check_jobs(manifest: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> None:
     """Checks the jobs of a fire with changed fields.  Raises ManifestError."""
     if broken := job_violations(jobs_of_fire(manifest, changes)):
-        raise _refused(source, broken)
+        raise refusal(source, broken, fix=_CORRECT)
 
 
 def jobs_of_fire(manifest: Mapping[str, Any], changes: Mapping[str, Any] = MappingProxyType({})) -> list[Obj]:
@@ -143,10 +144,3 @@ def jobs_of_fire(manifest: Mapping[str, Any], changes: Mapping[str, Any] = Mappi
     schedule = {**manifest, "metadata": {**_EXAMPLE, **manifest["metadata"]}}
     spec = FournosScheduleSpec.model_validate(manifest["spec"])
     return children(*changed(schedule, spec, changes), Fire(_EXAMPLE_TIME, zone(spec.time_zone), None))
-
-
-def _refused(source: str, broken: Sequence[Violation]) -> ManifestError:
-    lines = "".join(f"\n  {violation}" for violation in broken)
-    return ManifestError(
-        f"{source} would be refused:{lines}", fix="correct these fields and try again", violations=broken
-    )

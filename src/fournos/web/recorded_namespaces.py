@@ -19,7 +19,7 @@ from fournos.web.routes import Call
 from fournos.web.viewer import allowed_in
 
 RUNS: Final = Resource("history.fournos.dev", "v1", "Run", "runs")
-"""What rules of the history's API name."""
+"""What rules of the history's API name; no API server has it."""
 _MOST: Final = 50
 """Namespaces that are read at most."""
 

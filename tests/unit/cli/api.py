@@ -19,7 +19,7 @@ from fournos.api.kinds import (
     TASK_RUN,
 )
 from fournos.cli.app import build
-from fournos.cli.connect import CliConnection, World
+from fournos.cli.connect import CliSession, World
 from fournos.cli.options import Root
 from fournos.engine.kube.api import Listing, WatchEvent
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError
@@ -195,6 +195,6 @@ class Program:
         return CliRunner(env=self.env).invoke(build(), list(arguments), obj=root, input=stdin)
 
     @asynccontextmanager
-    async def _connect(self, kubeconfig: Path | None, context: str | None) -> AsyncIterator[CliConnection]:
+    async def _connect(self, kubeconfig: Path | None, context: str | None) -> AsyncIterator[CliSession]:
         self.connected.append((kubeconfig, context))
-        yield CliConnection(self.api, NS)  # type: ignore[arg-type]
+        yield CliSession(self.api, NS)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import Obj
 from fournos.engine.kube.yamls import dump
 from fournos.insight.differences import leaves
 from fournos.insight.explanation import Explanation
@@ -32,6 +32,7 @@ from fournos.insight.values import (
     status_of,
 )
 from fournos.web.charts.gantt import gantt
+from fournos.web.recorded_namespaces import RUNS
 from fournos.web.routes import Call, Page
 from fournos.web.runs.courses import courses
 from fournos.web.runs.estimates import of_job
@@ -46,17 +47,15 @@ from fournos.web.runs.texts import text
 
 _LONGEST_YAML: Final = 2**17
 """Bytes of a job as JSON; a longer one is shown as JSON, which takes a hundredth of the time."""
-RUN: Final = Resource("history.fournos.dev", "v1", "Run", "runs")
-"""What rules about the history name; no API server has it."""
 _RIGHTS: Final = {
     "stop": ("patch", FOURNOS_JOB, ""),
     "hold": ("patch", FOURNOS_JOB, ""),
     "unhold": ("patch", FOURNOS_JOB, ""),
     "retry": ("create", FOURNOS_JOB, ""),
     "delete": ("delete", FOURNOS_JOB, ""),
-    "keep": ("update", RUN, "keep"),
-    "release": ("delete", RUN, "keep"),
-    "forget": ("delete", RUN, ""),
+    "keep": ("update", RUNS, "keep"),
+    "release": ("delete", RUNS, "keep"),
+    "forget": ("delete", RUNS, ""),
 }
 """Action → the right that it needs."""
 

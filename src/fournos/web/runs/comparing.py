@@ -12,6 +12,7 @@ from fournos.history.compare.cells import change
 from fournos.history.compare.comparison import Comparison, Row, Verdict
 from fournos.history.plots import number
 from fournos.web.charts.plot import Plot, PlotLine
+from fournos.web.runs.texts import direction
 
 MOST: Final = 12
 """Runs that are compared."""
@@ -78,12 +79,11 @@ def kpi_rows(comparison: Comparison) -> list[KpiRow]:
 
 
 def _kpi_row(row: Row) -> KpiRow:
-    better = {True: "higher is better", False: "lower is better", None: ""}[row.higher_is_better]
     return KpiRow(
         row.key.kpi_id,
         ", ".join(f"{name}={value}" for name, value in row.key.labels),
         row.unit,
-        better,
+        direction(row.higher_is_better),
         f"±{row.band:.1%}" if row.band is not None else "",
         [
             Value(number(cell.value), change(cell) if place else "", cell.verdict.value, cell.note)

@@ -23,21 +23,20 @@ class Event:
 
 def live_events(objs: Iterable[Obj]) -> list[Event]:
     """Events of the API events.k8s.io/v1, the newest first."""
-    rows = []
-    for event in objs:
-        series, about = event.get("series") or {}, event.get("regarding") or {}
-        at = series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp")
-        rows.append(
-            Event(
-                _time(at or event["metadata"].get("creationTimestamp")),
-                str(event.get("type") or ""),
-                str(event.get("reason") or ""),
-                f"{about.get('kind')} {about.get('name')}",
-                one_line(event.get("note")),
-                int(series.get("count") or event.get("deprecatedCount") or 1),
-            )
-        )
-    return sorted(rows, key=lambda event: event.at, reverse=True)
+    return recorded_events(map(_as_recorded, objs))
+
+
+def _as_recorded(event: Obj) -> dict[str, Any]:
+    """Returns the entry that the document of the history has for the event."""
+    series, about = event.get("series") or {}, event.get("regarding") or {}
+    at = series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp")
+    return {
+        **event,
+        "kind": about.get("kind"),
+        "name": about.get("name"),
+        "at": at or event["metadata"].get("creationTimestamp"),
+        "count": series.get("count") or event.get("deprecatedCount"),
+    }
 
 
 def recorded_events(document: Any) -> list[Event]:

@@ -13,6 +13,7 @@ from fournos.history.results.values import RunValues
 from fournos.insight.values import count
 from fournos.web.charts.plot import Plot, PlotLine
 from fournos.web.runs.subject import address, compare_address
+from fournos.web.runs.texts import direction
 from fournos.web.runs.usage_charts import SHADES
 
 PATHS: Final = ("params", "env", "hardware")
@@ -125,12 +126,11 @@ def table(values: Sequence[Sample], by: str, across: str = "") -> KpiTable:
         )
 
     newest = values[-1] if values else None
-    better = {True: "higher is better", False: "lower is better"}
     return KpiTable(
         [(row, [group((row, column)) for column in columns]) for row in rows],
         columns,
         newest.unit if newest else "",
-        better.get(newest.higher_is_better, "") if newest and newest.higher_is_better is not None else "",
+        direction(newest.higher_is_better) if newest else "",
         _plot(cells, middles, rows, newest, by) if newest and not across and len(rows) > 1 else None,
     )
 

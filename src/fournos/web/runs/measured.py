@@ -10,6 +10,7 @@ from fournos.history.plots import number
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.web.charts.plot import Plot, PlotLine
 from fournos.web.runs.courses import NOTHING, Courses, KpiCourse
+from fournos.web.runs.texts import direction
 
 MOST: Final = 50
 """Tests that are shown; further ones are counted."""
@@ -68,7 +69,7 @@ def _test(record: ResultRecord, course: Courses) -> Test:
 
 
 def _scalar(kpi: Kpi, course: KpiCourse | None) -> Scalar:
-    better = {True: "higher is better", False: "lower is better", None: ""}[kpi.higher_is_better]
+    better = direction(kpi.higher_is_better)
     return Scalar(kpi.kpi_id, kpi.name or kpi.kpi_id, number(kpi.value), kpi.unit, better, course)
 
 

@@ -16,6 +16,7 @@ from fournos.history.regressions.series import Finding, Kind, Point, Series, lab
 from fournos.insight.values import count
 from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark, PlotRun
 from fournos.web.runs.subject import address, compare_address, groups_address
+from fournos.web.runs.texts import direction
 
 MOST: Final = 40
 """Series that are shown; further ones are counted."""
@@ -109,7 +110,7 @@ def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Tr
     since = max((places[change.finding.run] for change in placed), default=0)
     level = [point.value for point in points[since:]]
     noise = band(level)
-    better = {True: "higher is better", False: "lower is better", None: ""}[series.higher_is_better]
+    better = direction(series.higher_is_better)
     labels = labels_text(series.labels)
     plot = Plot(
         f"{series.kpi_id} of {count(len(points), 'run')}, times in UTC",
