@@ -15,9 +15,9 @@ from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
 from fournos.history.artifacts.rules import ArtifactLimits
-from fournos.history.blobs import Blobs, BlobsUnavailableError
+from fournos.history.blobs import Blobs
 from fournos.history.estimates.estimator import Estimator
-from fournos.history.store import HistoryStore, StoreQueryError, StoreUnavailableError
+from fournos.history.store import HistoryStore
 from tests.unit.history.api.service import Reviews
 
 
@@ -54,8 +54,6 @@ async def served(
         Authenticator(api, monotonic=lambda: 0.0),
         HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=lambda: 0.0),
         version="1",
-        unavailable=(StoreUnavailableError, BlobsUnavailableError),
-        refused=(StoreQueryError,),
     )
     async with TestClient(TestServer(server.app())) as client:
         yield client

@@ -193,7 +193,7 @@ async def test_a_job_that_is_gone_is_recorded_as_such(store: HistoryStore) -> No
     server, metrics = Server(), Metrics((*RUNTIME, *table.METRICS))
     events = Events(Connection(server), lambda: "here", lambda run: None, Clock(), "r")
     for _ in range(2):
-        announcer = Announcer(events, Clock(), lambda found: table.count_event(metrics, found))
+        announcer = Announcer(events, Clock(), lambda found: metrics.add(table.EVENTS, found))
         await standings(store, at(60), [announcer], cluster="here")
         await announcer.announce(store)
     assert await deliveries(store, "event") == [(Delivery.GONE, 1)]
@@ -218,7 +218,7 @@ async def test_the_leader_alone_sends(store: HistoryStore) -> None:
     async def leader() -> HistoryStore:
         return await opened
 
-    announcer = Announcer(receiver, Clock(), lambda found: table.count_message(metrics, found))
+    announcer = Announcer(receiver, Clock(), lambda found: metrics.add(table.MESSAGES, found))
     task = asyncio.create_task(
         watch_results(leader, metrics, Clock(), [announcer], cluster=lambda: "here", interval=0.01)
     )

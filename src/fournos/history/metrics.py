@@ -102,13 +102,3 @@ def report_changes(metrics: Metrics, by_namespace: Mapping[str, Sequence[Standin
                 metrics.set(CHANGES, number, namespace, str(kind), state)
         for schedule, number in silent_by_schedule(standings).items():
             metrics.set(SILENT, number, namespace, schedule)
-
-
-def count_message(metrics: Metrics, delivery: str) -> None:
-    """Adds a message to the outgoing webhook."""
-    metrics.add(MESSAGES, delivery)
-
-
-def count_event(metrics: Metrics, delivery: str) -> None:
-    """Adds an Event of a confirmed change."""
-    metrics.add(EVENTS, delivery)

@@ -19,8 +19,8 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
 from fournos.engine.runtime.preflight import UnsupportedError
 from fournos.extras import remedy
-from fournos.history import metrics as store_metrics
 from fournos.history.blobs import Blobs, BlobsUsageError, check_blobs, open_blobs
+from fournos.history.metrics import EVENTS, MESSAGES
 from fournos.history.recorder import metrics as recorder_metrics
 from fournos.history.recorder.controller import LiveObjects, name_of, recorder
 from fournos.history.recorder.journal import Journal
@@ -64,8 +64,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
             estimator=estimator,
             flush_logs=logs.flush if logs is not None else None,
         )
-        announcers = _announcers(settings, metrics, clock, api, objects)
-        changes = _changes(archive, announcers, metrics, clock, objects)
+        changes = _changes(settings, archive, metrics, clock, api, objects)
         return {"history-changes": changes, **api_tasks(api, settings, service, clock)}
 
     def refresh(manager: Manager) -> None:
@@ -117,35 +116,26 @@ async def _retention(
 
 
 def _changes(
+    settings: HistorySettings,
     archive: DatabaseArchive,
-    announcers: list[Announcer],
     metrics: Metrics,
     clock: Clock,
+    api: Client,
     objects: LiveObjects,
 ) -> Callable[[], Awaitable[None]]:
-    """Returns the task that looks for changes of results, and announces them."""
-    from fournos.history.store.patrol import watch_results
-
-    return partial(watch_results, archive.recording, metrics, clock, announcers, cluster=objects.cluster)
-
-
-def _announcers(
-    settings: HistorySettings, metrics: Metrics, clock: Clock, api: Client, objects: LiveObjects
-) -> list[Announcer]:
-    """Returns what announces confirmed changes, one for each receiver."""
+    """Returns the task that looks for changes of results, and announces them to each receiver."""
     from fournos.history.alerts.announce import Announcer
     from fournos.history.alerts.events import Events
     from fournos.history.alerts.webhook import webhook_of
+    from fournos.history.store.patrol import watch_results
 
     announcers: list[Announcer] = []
     if settings.webhook_url_file:
-        announcers.append(
-            Announcer(webhook_of(settings, clock), clock, partial(store_metrics.count_message, metrics))
-        )
+        announcers.append(Announcer(webhook_of(settings, clock), clock, partial(metrics.add, MESSAGES)))
     if settings.events:
         events = Events(api, objects.cluster, objects.find, clock, socket.gethostname())
-        announcers.append(Announcer(events, clock, partial(store_metrics.count_event, metrics)))
-    return announcers
+        announcers.append(Announcer(events, clock, partial(metrics.add, EVENTS)))
+    return partial(watch_results, archive.recording, metrics, clock, announcers, cluster=objects.cluster)
 
 
 def _collector(

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, with_config
 from pydantic.alias_generators import to_camel
 
 from fournos.engine.kube.resource import Key
@@ -17,15 +17,16 @@ from fournos.insight.causes import Cause
 if TYPE_CHECKING:
     from fournos.history.results.models import ResultRecord
 
-WIRE: Final = ConfigDict(alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True)
-"""How the rows are written as JSON in the history's API, and described in its OpenAPI document."""
+api_row: Final = with_config(
+    ConfigDict(alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True)
+)
+"""Decorates a row that is written as JSON in the history's API, and described in its OpenAPI document."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True, order=True)
 class Identity:
     """Identifies one object for ever.  A name does not: a deleted object's name may be used again."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     cluster: str
     """The UID of the namespace kube-system of the API server that holds the object."""
@@ -60,11 +61,10 @@ class Ending(StrEnum):
     """The object was deleted before a terminal phase was observed; `ended_at` is the time of that finding."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Interval:
     """Part of the time between submission and run, and what the run waited for."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     start: datetime
     end: datetime | None
@@ -74,11 +74,10 @@ class Interval:
     """For people; for example the holder of the lock, or the flavor whose quota is short."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Run:
     """The narrow row of one object: everything that lists show and filters use."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     identity: Identity
     kind: str
@@ -191,11 +190,10 @@ class Query:
     """`Page.cursor` of the page before; "" for the first page, which has the newest runs."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page of runs, newest submission first."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     runs: tuple[Run, ...]
     cursor: str = ""
@@ -208,11 +206,10 @@ class Page:
     """
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class KeepMark:
     """Why a run does not expire."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     by: str
     at: datetime

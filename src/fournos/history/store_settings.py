@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,6 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.history.blobs.location import S3Location, parse_endpoint, parse_url
-
-_MB = 1_000_000
 
 
 class StoreSettings(BaseSettings):
@@ -93,11 +90,3 @@ class StoreSettings(BaseSettings):
             path_style=self.s3_path_style,
             ca_file=self.s3_ca_file,
         )
-
-    @property
-    def longest_age(self) -> timedelta | None:
-        return timedelta(days=self.retention_days) if self.retention_days else None
-
-    @property
-    def most_bytes(self) -> int | None:
-        return self.retention_mb * _MB or None

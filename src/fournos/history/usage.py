@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import ClassVar, Final, NamedTuple
-
-from pydantic import ConfigDict
+from typing import Final, NamedTuple
 
 from fournos.api.phase import run_times
 from fournos.engine.kube.resource import Obj
 from fournos.history.fingerprint import fingerprint
-from fournos.history.records import WIRE
+from fournos.history.records import api_row
 from fournos.history.waited import Waited, added_waits
 from fournos.insight.values import moment, spec_of, status_of
 
@@ -35,11 +33,10 @@ class Use:
     """None: it still runs."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Share:
     """A part of the usage."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     name: str
     """"" for runs that name none."""
@@ -48,11 +45,10 @@ class Share:
     runs: int
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class UsagePart:
     """What was used in a part of the period."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     since: datetime
     until: datetime
@@ -68,11 +64,10 @@ class UsagePart:
         return sum(share.hours for share in shares) / ((self.until - self.since).total_seconds() / 3600)
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Usage:
     """The usage of a period; the largest share first."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     hours: float
     """GPU-hours."""

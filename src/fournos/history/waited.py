@@ -6,11 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar, Final
+from typing import Final
 
-from pydantic import ConfigDict
-
-from fournos.history.records import WIRE
+from fournos.history.records import api_row
 
 MINUTE: Final = 60
 HOUR: Final = 60 * MINUTE
@@ -26,11 +24,10 @@ ALL: Final = ""
 """The cause that stands for all causes together."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Waited:
     """How long the runs that were submitted in a period waited for one cause, those that did not left out."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     cause: str
     """As in the waiting ledger; "" for all causes together."""

@@ -70,14 +70,9 @@ class NewsMark:
 
 
 @dataclass(frozen=True, slots=True)
-class Announced:
+class Announced(NewsMark):
     """What is stored of a series that was announced."""
 
-    series: str
-    run: str
-    at: datetime
-    rises: bool
-    state: NewsVerdict
     delivery: Delivery
     tries: int
     made_at: datetime

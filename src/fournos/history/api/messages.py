@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from fournos.history.alerts.due import Delivery
 from fournos.history.api.authorization import Access
 from fournos.history.api.parameters import Scoped
 from fournos.history.api.routes import ApiCall, Route
-from fournos.history.records import WIRE
+from fournos.history.records import api_row
 from fournos.history.store.announcements import Announcements
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class ReceiverMessages:
     """The messages of a receiver."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     receiver: str
     """webhook, or events."""

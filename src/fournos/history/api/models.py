@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from fournos.history.records import WIRE, Interval, KeepMark, Run
+from fournos.history.records import Interval, KeepMark, Run, api_row
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class RunDetail:
     """A run with its waiting ledger."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     run: Run
     waits: tuple[Interval, ...] = ()
@@ -25,10 +24,9 @@ class RunDetail:
     """None: the run may expire."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Keep:
     """A mark that keeps a run from expiring."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     reason: Annotated[str, Field(max_length=1024)] = ""

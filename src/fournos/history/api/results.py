@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from aiohttp import web
-from pydantic import ConfigDict
 
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import (
@@ -21,7 +20,7 @@ from fournos.history.api.errors import (
 from fournos.history.api.parameters import Parameters, Text
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import Which, found, written_run
-from fournos.history.records import WIRE
+from fournos.history.records import api_row
 from fournos.history.results.check import CheckedResults, check
 from fournos.history.results.models import ResultRecord
 
@@ -66,11 +65,10 @@ class Checks:
         return await asyncio.shield(checking)
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Received:
     """What became of a file of results."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     added: int = 0
     replaced: int = 0

@@ -37,6 +37,7 @@ from fournos.history.api.parameters import Scoped, read
 from fournos.history.api.routes import LARGEST, ApiCall, Route
 from fournos.history.api.wire import adapter, body, etag
 from fournos.history.blobs import BlobsFullError, BlobsUnavailableError
+from fournos.history.store.errors import StoreQueryError, StoreUnavailableError, StoreUsageError
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -91,21 +92,13 @@ class HistoryServer:
         *,
         version: str,
         certificate: ServingCertificate | None = None,
-        unavailable: tuple[type[Exception], ...] = (),
-        refused: tuple[type[Exception], ...] = (),
     ) -> None:
-        """`service` is handed to the handlers.  `api` reads the owners of a pod that sends to its own job.
-
-        `unavailable`: the errors of a store that does not answer.  `refused`: those of a query that is not
-        valid; their text is for the caller.
-        """
+        """`service` is handed to the handlers.  `api` reads the owners of a pod that sends to its own job."""
         self._routes = tuple(routes)
         self._service = service
         self._api = api
         self._authenticator = authenticator
         self._authorizer = authorizer
-        self._unavailable = unavailable
-        self._refused = refused
         self._bodies = Bodies()
         self._document = orjson.dumps(document(self._routes, version=version))
         self.certificate = certificate or ServingCertificate()
@@ -205,11 +198,11 @@ class HistoryServer:
             return _refused(BadRequestError(f"the request is larger than {LARGEST} bytes"))
         except web.HTTPException:
             raise
-        except self._refused as error:
+        except StoreQueryError as error:
             return _refused(BadRequestError(str(error)))
         except BlobsFullError as error:
             return _refused(InsufficientStorageError(str(error), retry_after=60))
-        except self._unavailable as error:
+        except (StoreUnavailableError, StoreUsageError, BlobsUnavailableError) as error:
             # The message of a database driver may contain its address and user; that of the blobs does not.
             shown = error if isinstance(error, BlobsUnavailableError) else type(error).__name__
             log.warning("the store of the history does not answer: %s", shown)

@@ -23,9 +23,7 @@ from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.front_proxy import publish, read_front_proxy
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
-from fournos.history.blobs import BlobsUnavailableError
 from fournos.history.settings import HistorySettings
-from fournos.history.store import StoreQueryError, StoreUnavailableError, StoreUsageError
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +81,6 @@ async def _serve(
         HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=clock.monotonic),
         version=__version__,
         certificate=certificate,
-        unavailable=(StoreUnavailableError, StoreUsageError, BlobsUnavailableError),
-        refused=(StoreQueryError,),
     )
     with closing(service.checks):
         await server.run(port=settings.port, authority=authority)

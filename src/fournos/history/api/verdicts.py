@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import InvalidError, NotFoundError
@@ -15,7 +15,7 @@ from fournos.history.api.parameters import Parameters, Scoped, Text
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import UID, Which, found
 from fournos.history.api.trends import Trends, trends_of
-from fournos.history.records import WIRE, uid_in
+from fournos.history.records import api_row, uid_in
 from fournos.history.regressions.acknowledge import Acknowledgement, near
 from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.series import State
@@ -24,20 +24,18 @@ if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
     """Why a change of KPIs is as it should be."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
-
     reason: Annotated[str, Field(max_length=1024)]
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
     """An acknowledgement with the names of what it is about."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     kpi_id: str
     labels: dict[str, str]

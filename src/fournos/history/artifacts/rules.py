@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Final
-
-from pydantic import ConfigDict
+from typing import Final
 
 from fournos.engine.api.text import has_control
 from fournos.history.blobs.blobs import BlobsFullError, Room
-from fournos.history.records import WIRE
+from fournos.history.records import api_row
 
 LONGEST_PATH: Final = 512
 DEEPEST: Final = 16
@@ -22,11 +20,10 @@ class ArtifactError(ValueError):
     """An artifact is refused; the text has the reason."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """A stored file of a run."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     path: str
     """Relative, with slashes."""

@@ -19,6 +19,7 @@ from fournos.history.compare.curves import common, heights_over, typical
 from fournos.history.compare.differences import ComparedRun, Difference, Section, differences, not_recorded
 from fournos.history.compare.left_out import LeftOut
 from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, noise, relative
+from fournos.history.regressions.series import with_labels
 from fournos.history.results.models import Kpi, series_labels
 
 _NORMAL: Final = NormalDist()
@@ -47,8 +48,7 @@ class RowKey:
     labels: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        labels = ", ".join(f"{name}={value}" for name, value in self.labels)
-        return f"{self.kpi_id} ({labels})" if labels else self.kpi_id
+        return with_labels(self.kpi_id, dict(self.labels))
 
 
 @dataclass(frozen=True, slots=True)

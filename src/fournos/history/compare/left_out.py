@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
-
-from pydantic import ConfigDict
+from typing import Any, Final
 
 from fournos.history.fingerprint import Fingerprint, differs, fingerprint
-from fournos.history.records import WIRE
+from fournos.history.records import api_row
 from fournos.insight.values import count
 
 _SHOWN: Final = frozenset({"gpu_type", "gpu_count", "cluster_class"})
 """Parts whose values are named; those of the others may be of the spec, which not everybody may read."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """The runs of another fingerprint whose spec measures the same."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     runs: int
     newest: str

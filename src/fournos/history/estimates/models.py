@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from pydantic import ConfigDict
+from typing import Any
 
 from fournos.history.estimates.accuracy import Accuracy
 from fournos.history.estimates.simulate import Estimate
-from fournos.history.records import WIRE
+from fournos.history.records import api_row
 from fournos.insight.source import DEFAULT_QUEUE
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class JobEstimate:
     """The estimate of one queued object."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     kind: str
     name: str
@@ -28,11 +25,10 @@ class JobEstimate:
     estimate: Estimate
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Estimates:
     """The estimates of jobs, and how good the stored ones of their namespace were."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     jobs: tuple[JobEstimate, ...]
     """By queue and position."""
@@ -40,11 +36,10 @@ class Estimates:
     """Of starts and of ends; one without enough stored predictions that have come true is left out."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class NewJob:
     """A job that is not submitted yet."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     spec: dict[str, Any]
     """The spec of a FournosJob."""

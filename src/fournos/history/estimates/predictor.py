@@ -45,8 +45,6 @@ async def predict_forever(
     estimator: Estimator,
     opened: Callable[[], Awaitable[HistoryStore]],
     clock: Clock,
-    *,
-    interval: float = INTERVAL,
 ) -> None:
     """Predicts each waiting job once, with its first estimate.  `opened()` returns the store of the leader.
 
@@ -59,7 +57,7 @@ async def predict_forever(
             await predict(estimator, verdicts, clock, done)
         except (NotReadyError, StoreUnavailableError) as error:
             log.debug("no predictions now: %s", error)
-        await asyncio.sleep(interval)
+        await asyncio.sleep(INTERVAL)
 
 
 async def predict(estimator: Estimator, verdicts: Verdicts, clock: Clock, done: dict[Identity, None]) -> None:

@@ -12,6 +12,7 @@ from fournos.history import offline, plots
 from fournos.history.compare.differences import flat
 from fournos.history.export.model import Export
 from fournos.history.records import Document
+from fournos.history.regressions.series import labels_text
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.insight.values import NEW, moment, short
 
@@ -50,7 +51,6 @@ def _facts(export: Export) -> Iterator[tuple[str, str]]:
     run = export.run
     yield "run", run.name
     gpus = f"{run.gpu_count} x {run.gpu_type}" if run.gpu_count else ""
-    labels = ", ".join(f"{name}={value}" for name, value in sorted(run.labels.items()))
     rows = {
         "phase": run.phase or NEW,
         "message": run.message,
@@ -65,7 +65,7 @@ def _facts(export: Export) -> Iterator[tuple[str, str]]:
         "started": _time(run.ran_from),
         "ended": _time(run.ended_at),
         "fingerprint": run.fingerprint,
-        "labels": labels,
+        "labels": labels_text(run.labels),
         "UID": run.identity.uid,
         "recorded in": run.identity.cluster,
     }

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
-
-from pydantic import ConfigDict
+from typing import Any
 
 from fournos.history.artifacts.rules import Artifact
-from fournos.history.records import WIRE, Interval, Run
+from fournos.history.records import Interval, Run, api_row
 from fournos.history.results.models import ResultRecord
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class ExportedLog:
     """The stored log of one container."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     name: str
     """The task and the container."""
@@ -27,11 +24,10 @@ class ExportedLog:
     """What is missing, for people; "" for a whole log."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Export:
     """A run with all that belongs to it."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     run: Run
     made_at: datetime

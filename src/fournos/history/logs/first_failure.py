@@ -26,6 +26,8 @@ _STRONG: Final = re.compile(
     r"|: command not found$|: not found$|: No such file or directory$|: Permission denied$"
     r"|^error: |^ERROR: |^Error: |^E\d{4} |\bfailed with exit code\b|\bexit status [1-9]"
 )
+_ANY_STRONG: Final = re.compile(_STRONG.pattern, re.M)
+"""_STRONG in a text of several lines."""
 _WEAK: Final = re.compile(r"\berror\b|\bERR\b|\bfailed\b|\bfailure\b|\bexception\b|\babort(?:ed|ing)\b", re.I)
 _HARMLESS: Final = re.compile(
     r"\b(?:0|no|without|zero) (?:errors?|failures?|failed)\b|\b(?:errors?|failed|failures?)\s*[:=]\s*0\b",
@@ -50,7 +52,7 @@ class FailureScanner:
         if self._strong is None:
             text = "\n".join(lines)
             # One search for all lines: most have no sign.
-            if self._traceback is not None or _WEAK.search(text) or _any_strong(text):
+            if self._traceback is not None or _WEAK.search(text) or _ANY_STRONG.search(text):
                 self._each(first, lines)
         for number in range(len(lines) - 1, -1, -1):
             if lines[number].strip():
@@ -91,13 +93,6 @@ class FailureScanner:
         )
         result = self._strong or traceback or self._weak or self._last
         return None if result is None else (result[0], result[1].strip()[:LONGEST])
-
-
-_ANY_STRONG: Final = re.compile(_STRONG.pattern, re.M)
-
-
-def _any_strong(text: str) -> bool:
-    return _ANY_STRONG.search(text) is not None
 
 
 def first_failed(logs: Iterable[Log]) -> Log | None:

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
-from typing import ClassVar
-
-from pydantic import ConfigDict
 
 from fournos.engine.kube.resource import Key
-from fournos.history.records import WIRE
+from fournos.history.records import api_row
 
 _STEP = "step-"
 RESOLVER_ATTEMPT = 0
@@ -96,11 +93,10 @@ class Log:
 # --- what the API shows ---------------------------------------------------------------------------------
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class LogPart:
     """The log of one container, as a part of the log that was asked for."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     attempt: int
     """0 for the resolver."""
@@ -125,11 +121,10 @@ class LogPart:
         return self.task if alone else f"{self.task}/{self.container.removeprefix(_STEP)}"
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class StoredLine:
     """A line of a log."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     line: int
     """Its number, from 1."""
@@ -140,11 +135,10 @@ class StoredLine:
     text: str
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class FailingLine:
     """The first line that shows why the run failed."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     line: int
     """Its number, from 1."""
@@ -154,6 +148,7 @@ class FailingLine:
     text: str
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class LogPage:
     """Some lines of a run's log.
@@ -161,8 +156,6 @@ class LogPage:
     Lines are numbered through the containers in the order in which these started.  The numbers of a container
     that has ended, and of one container alone, never change.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     parts: tuple[LogPart, ...]
     lines: tuple[StoredLine, ...]

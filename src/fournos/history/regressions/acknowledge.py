@@ -10,11 +10,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from pydantic import ConfigDict
-
-from fournos.history.records import WIRE
+from fournos.history.records import api_row
 from fournos.history.regressions.group import NEAR
 from fournos.history.regressions.series import Basis, Finding, Series, State
 
@@ -35,11 +33,10 @@ class PlacedNote(Protocol):
 _Placed = TypeVar("_Placed", bound=PlacedNote)
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
     """What a person has decided about a finding."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     series: str
     run: str

@@ -6,19 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
-from typing import ClassVar
 
-from pydantic import ConfigDict
-
-from fournos.history.records import WIRE, Run
+from fournos.history.records import Run, api_row
 from fournos.history.results.models import ResultRecord, series_id
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """The run that later runs of its fingerprint in its namespace are compared with."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     run: Run
     at: datetime

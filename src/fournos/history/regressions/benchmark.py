@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from statistics import median
-from typing import ClassVar, Final
+from typing import Final
 
-from pydantic import ConfigDict
-
-from fournos.history.records import WIRE, Run, uid_in
+from fournos.history.records import Run, api_row, uid_in
 from fournos.history.regressions.acknowledge import Acknowledgement, is_open
 from fournos.history.regressions.group import runs_in_order
 from fournos.history.regressions.judge import Report
@@ -46,11 +44,10 @@ class BenchmarkState(StrEnum):
 FAILING: Final = frozenset({BenchmarkState.REGRESSION, BenchmarkState.SUSPECTED})
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class BenchmarkKpi:
     """One series at a glance."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     kpi_id: str
     state: BenchmarkState
@@ -74,11 +71,10 @@ class BenchmarkKpi:
     labels: dict[str, str] = field(default_factory=dict)
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """The comparable runs of one namespace at a glance."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     run: Run
     """The newest one with results."""

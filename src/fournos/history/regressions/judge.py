@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
 
-from fournos.history.regressions.edivisive import MAX_P, MIN_SEGMENT, WINDOW, ChangePoint, change_points
+from fournos.history.regressions.edivisive import MAX_P, WINDOW, ChangePoint, change_points
 from fournos.history.regressions.reruns import repeats, uncounted, without_others
 from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, band, holm, limit, noise, relative
 from fournos.history.regressions.series import Basis, Finding, Point, Series, State, kind_of
@@ -24,14 +24,6 @@ of them, or for none."""
 MIN_REPEATS: Final = 2
 RECENT: Final = 5
 """Newest runs that are compared with a pinned baseline."""
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeLimits:
-    min_history: int = MIN_HISTORY
-    min_effect: float = MIN_EFFECT
-    max_p: float = MAX_P
-    min_segment: int = MIN_SEGMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +72,13 @@ class _Level:
         return [point for point in self.series.points if point.at >= since and not point.confirms]
 
 
-def judge(
-    series: Iterable[Series], baselines: Mapping[str, float] | None = None, limits: JudgeLimits | None = None
-) -> Report:
+def judge(series: Iterable[Series], baselines: Mapping[str, float] | None = None) -> Report:
     """Judges all series of one fingerprint together.
 
     `baselines` maps a series to the value of its pinned baseline.
     """
-    limits = limits or JudgeLimits()
     usable = [one for one in series if one.points]
-    levels = _levels(usable, limits)
+    levels = _levels(usable)
     findings: list[Finding] = []
     short: list[Short] = []
     for level in levels:
@@ -98,20 +87,20 @@ def judge(
             _change(level, change, change.index - begin)
             for begin, change in zip(begins, level.changes, strict=False)
         ]
-        verdict = _newest(level, len(usable), limits)
+        verdict = _newest(level, len(usable))
         if isinstance(verdict, Short):
             short.append(verdict)
         elif verdict:
             findings.append(verdict)
         pinned = (baselines or {}).get(level.series.id)
-        if pinned is not None and (drift := _drift(level.series, pinned, len(usable), limits)):
+        if pinned is not None and (drift := _drift(level.series, pinned, len(usable))):
             findings.append(drift)
-    findings = _with_recoveries(findings, limits.min_effect)
+    findings = _with_recoveries(findings)
     findings.sort(key=lambda found: (found.at, found.run, found.kpi_id, found.series), reverse=True)
     return Report(tuple(findings), tuple(short))
 
 
-def _with_recoveries(findings: Sequence[Finding], min_effect: float) -> list[Finding]:
+def _with_recoveries(findings: Sequence[Finding]) -> list[Finding]:
     """Names the run with which each finding's series came back, where a later confirmed change did that."""
     steps: dict[str, list[Finding]] = {}
     for finding in sorted(findings, key=lambda finding: finding.at):
@@ -119,9 +108,7 @@ def _with_recoveries(findings: Sequence[Finding], min_effect: float) -> list[Fin
             steps.setdefault(finding.series, []).append(finding)
 
     def recovery(finding: Finding) -> str:
-        return next(
-            (step.run for step in steps.get(finding.series, ()) if _returns(finding, step, min_effect)), ""
-        )
+        return next((step.run for step in steps.get(finding.series, ()) if _returns(finding, step)), "")
 
     return [
         finding if finding.basis is Basis.BASELINE else replace(finding, recovered=recovery(finding))
@@ -129,32 +116,27 @@ def _with_recoveries(findings: Sequence[Finding], min_effect: float) -> list[Fin
     ]
 
 
-def _returns(finding: Finding, step: Finding, min_effect: float) -> bool:
+def _returns(finding: Finding, step: Finding) -> bool:
     """True if a later step in the other direction ends where the series was before, or beyond."""
     if step.at <= finding.at or step.rises == finding.rises:
         return False
-    tolerance = min_effect * abs(finding.before)
+    tolerance = MIN_EFFECT * abs(finding.before)
     if finding.rises:
         return step.after <= finding.before + tolerance
     return step.after >= finding.before - tolerance
 
 
-def _levels(series: Sequence[Series], limits: JudgeLimits) -> list[_Level]:
+def _levels(series: Sequence[Series]) -> list[_Level]:
     """Finds the change points of each series, and accepts those that are significant among all of them."""
-    lasting = {kpi_series.id: _lasting(kpi_series, limits) for kpi_series in series}
+    lasting = {kpi_series.id: _lasting(kpi_series) for kpi_series in series}
     candidates: dict[str, list[ChangePoint]] = {
-        kpi_series.id: change_points(
-            [point.value for point in lasting[kpi_series.id]],
-            max_p=limits.max_p,
-            min_effect=limits.min_effect,
-            min_segment=limits.min_segment,
-        )
+        kpi_series.id: change_points([point.value for point in lasting[kpi_series.id]], min_effect=MIN_EFFECT)
         for kpi_series in series
     }
     # Each series is a test, also one without a candidate: hence the entries with p = 1.
     p_values = {f"{name} -": 1.0 for name, points in candidates.items() if not points}
     p_values |= {f"{name} {point.index}": point.p for name, points in candidates.items() for point in points}
-    accepted = holm(p_values, limits.max_p)
+    accepted = holm(p_values, MAX_P)
     return [
         _Level(
             kpi_series,
@@ -167,7 +149,7 @@ def _levels(series: Sequence[Series], limits: JudgeLimits) -> list[_Level]:
     ]
 
 
-def _lasting(series: Series, limits: JudgeLimits) -> tuple[Point, ...]:
+def _lasting(series: Series) -> tuple[Point, ...]:
     """The points without runs that their repeats refute: such an outlier must not begin a level."""
     refuted = set()
     for index, point in enumerate(series.points):
@@ -175,7 +157,7 @@ def _lasting(series: Series, limits: JudgeLimits) -> tuple[Point, ...]:
         if len(measured) < MIN_REPEATS:
             continue
         earlier = [one.value for one in series.points[:index] if not one.confirms]
-        found = band(earlier[-WINDOW:], min_effect=limits.min_effect, min_history=limits.min_history)
+        found = band(earlier[-WINDOW:])
         if found and point.value not in found and median(measured) in found:
             refuted.add(point.run)
     return tuple(point for point in without_others(series.points) if point.run not in refuted)
@@ -187,15 +169,15 @@ def _change(level: _Level, change: ChangePoint, earlier: int) -> Finding:
     return replace(found, p=change.p)
 
 
-def _newest(level: _Level, kpis: int, limits: JudgeLimits) -> Finding | Short | None:
+def _newest(level: _Level, kpis: int) -> Finding | Short | None:
     """The verdict on the newest run; None if it is within noise."""
     series, since = level.series, level.plain
     if not since:
         return None
     newest, earlier = since[-1], [point.value for point in since[:-1]]
-    noise_band = band(earlier, kpis=kpis, min_effect=limits.min_effect, min_history=limits.min_history)
+    noise_band = band(earlier, kpis=kpis)
     if noise_band is None:
-        return Short(series.id, series.kpi_id, len(earlier), limits.min_history, bool(level.changes))
+        return Short(series.id, series.kpi_id, len(earlier), MIN_HISTORY, bool(level.changes))
     if newest.value in noise_band:
         return None
     measured = repeats(series, newest.run)
@@ -208,16 +190,16 @@ def _newest(level: _Level, kpis: int, limits: JudgeLimits) -> Finding | Short | 
     return _finding(series, newest, noise_band.centre, after, state, basis, len(earlier))
 
 
-def _drift(series: Series, pinned: float, kpis: int, limits: JudgeLimits) -> Finding | None:
+def _drift(series: Series, pinned: float, kpis: int) -> Finding | None:
     """Compares the newest runs with the pinned baseline."""
     plain = [point for point in series.points if not point.confirms]
-    if len(plain) < limits.min_history:
+    if len(plain) < MIN_HISTORY:
         return None
     recent = plain[-RECENT:]
     now = median(point.value for point in recent)
     # The spread of the newest level: that of all points would contain the change itself.
-    spread = noise([point.value for point in plain[-limits.min_history :]]).sigma
-    if abs(now - pinned) <= max(limit(kpis) * spread, limits.min_effect * abs(pinned)):
+    spread = noise([point.value for point in plain[-MIN_HISTORY:]]).sigma
+    if abs(now - pinned) <= max(limit(kpis) * spread, MIN_EFFECT * abs(pinned)):
         return None
     return _finding(series, recent[0], pinned, now, State.SUSPECTED, Basis.BASELINE, 1)
 

@@ -29,7 +29,6 @@ class Noise:
     centre: float
     sigma: float
     """The standard deviation, as estimated by MAD.  0: all points are equal."""
-    points: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ class NoiseBand:
     low: float
     centre: float
     high: float
-    points: int
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -53,32 +51,26 @@ def noise(values: Sequence[float]) -> Noise:
     centre = median(values)
     distances = [abs(value - centre) for value in values]
     sigma = median(distances) * _MAD_TO_SIGMA or math.fsum(distances) / len(distances) * _MEAN_TO_SIGMA
-    return Noise(centre, sigma, len(values))
+    return Noise(centre, sigma)
 
 
-def limit(kpis: int, single: float = LIMIT) -> float:
+def limit(kpis: int) -> float:
     """The limit in standard deviations at which `kpis` KPIs together have the false alarms of one."""
-    tail = _NORMAL.cdf(-single) / max(1, kpis)
+    tail = _NORMAL.cdf(-LIMIT) / max(1, kpis)
     return -_NORMAL.inv_cdf(tail)
 
 
-def band(
-    values: Sequence[float],
-    *,
-    kpis: int = 1,
-    min_effect: float = MIN_EFFECT,
-    min_history: int = MIN_HISTORY,
-) -> NoiseBand | None:
+def band(values: Sequence[float], *, kpis: int = 1) -> NoiseBand | None:
     """The band of a series for its next value; None if there is not enough history.
 
     Points that are all equal have a band of the minimum effect alone; if they are all 0, any other value is
     outside.
     """
-    if len(values) < max(1, min_history):
+    if len(values) < MIN_HISTORY:
         return None
     found = noise(values)
-    width = max(limit(kpis) * found.sigma, min_effect * abs(found.centre))
-    return NoiseBand(found.centre - width, found.centre, found.centre + width, found.points)
+    width = max(limit(kpis) * found.sigma, MIN_EFFECT * abs(found.centre))
+    return NoiseBand(found.centre - width, found.centre, found.centre + width)
 
 
 def relative(before: float, after: float) -> float | None:

@@ -94,9 +94,9 @@ def check(content: bytes, name: str = "") -> CheckedResults:
     return _checked(parsed.values, findings)
 
 
-def check_value(value: Any, place: str = "") -> CheckedResults:
+def check_value(value: Any) -> CheckedResults:
     """Like `check`, of a value that is parsed already."""
-    return _checked(((place, value),), _Findings())
+    return _checked((("", value),), _Findings())
 
 
 def _checked(values: tuple[tuple[str, Any], ...], findings: _Findings) -> CheckedResults:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Mapping, Sized
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -174,11 +174,10 @@ def _hash(value: Any) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()[:32]
 
 
-def series_labels(record: ResultRecord, ignored: Iterable[str] = VERSION_LABELS) -> dict[str, str]:
+def series_labels(record: ResultRecord) -> dict[str, str]:
     """The labels that decide which records belong to one series: the test's and the platform's."""
-    left_out = frozenset(ignored)
     merged: Mapping[str, str] = {**record.kpi_labels, **record.labels}
-    return {name: merged[name] for name in sorted(merged) if name.lower() not in left_out}
+    return {name: merged[name] for name in sorted(merged) if not is_version(name)}
 
 
 def is_version(label: str) -> bool:
@@ -186,12 +185,10 @@ def is_version(label: str) -> bool:
     return label.lower() in VERSION_LABELS
 
 
-def series_id(
-    fingerprint: str, record: ResultRecord, kpi: Kpi, ignored: Iterable[str] = VERSION_LABELS
-) -> str:
+def series_id(fingerprint: str, record: ResultRecord, kpi: Kpi) -> str:
     """Identifies a series: the values of one KPI in comparable runs, over time.
 
     The unit counts: values in milliseconds and in seconds are two series.
     """
-    parts = [fingerprint, kpi.kpi_id, kpi.is_curve, kpi.measured_in, series_labels(record, ignored)]
+    parts = [fingerprint, kpi.kpi_id, kpi.is_curve, kpi.measured_in, series_labels(record)]
     return _hash(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -34,7 +34,11 @@ def tekton_results(run: Obj | None, task_runs: Iterable[Obj] = ()) -> CheckedRes
     if size > MAX_BYTES:
         return CheckedResults(problems=(ResultProblem("", "", _TOO_MUCH),))
     name = "" if size <= MAX_YAML_BYTES else "results.json"
-    parts = [_prefixed(where, _checked(value, name)) for where, value in values]
+    return _joined([_prefixed(where, _checked(value, name)) for where, value in values])
+
+
+def _joined(parts: Sequence[CheckedResults]) -> CheckedResults:
+    """Joins the checks of several results; of a record that is there twice the first counts."""
     records: dict[str, ResultRecord] = {}
     for part in parts:
         for record in part.records:
@@ -76,12 +80,7 @@ def _checked(value: Any, name: str) -> CheckedResults:
     if isinstance(value, str):
         return check(value.encode("utf-8", "replace"), name)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        parts = [check(item.encode("utf-8", "replace"), name) for item in value]
-        return CheckedResults(
-            tuple(record for part in parts for record in part.records),
-            tuple(problem for part in parts for problem in part.problems),
-            tuple(warning for part in parts for warning in part.warnings),
-        )
+        return _joined([check(item.encode("utf-8", "replace"), name) for item in value])
     if isinstance(value, Mapping):
         return check_value({"kpis": [_scalar(name, text) for name, text in value.items()]})
     return CheckedResults(

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
-from pydantic import ConfigDict
-
-from fournos.history.records import WIRE, Run
+from fournos.history.records import Run, api_row
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class MeasuredValue:
     """A single value of a test."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     kpi_id: str
     value: float
@@ -29,11 +26,10 @@ class MeasuredValue:
     """Whether the test succeeded."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class RunValues:
     """What the last attempt of a run measured."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     run: Run
     values: tuple[MeasuredValue, ...] = ()
@@ -41,11 +37,10 @@ class RunValues:
     """The fields of its object that were asked for, by their paths; None for one that it does not have."""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class ValuePage:
     """One page of runs with their values, newest submission first.  As `fournos.history.records.Page`."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     runs: tuple[RunValues, ...] = ()
     cursor: str = ""

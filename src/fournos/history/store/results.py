@@ -12,15 +12,16 @@ from statistics import median
 from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.compare.comparison import RowKey
-from fournos.history.records import Identity, uid_in
+from fournos.history.records import Document, Identity, uid_in
 from fournos.history.regressions.judge import JUDGED
+from fournos.history.regressions.reruns import other_images
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.results.values import MeasuredValue
 from fournos.history.store import reads
-from fournos.history.store.images import changed_images
 from fournos.history.store.points import newest_points, of_last_attempt
 from fournos.history.store.result_rows import MAX_RECORDS, PushResult, prepare, put_records
 from fournos.history.store.results_schema import curves, result_records, scalars, series
@@ -172,7 +173,7 @@ class Results:
             by_series = [list(rows)[:newest] for _, rows in groupby(found, key=lambda row: row.id)]
             points = [_points(rows) for rows in by_series]
             reruns = {point.run: point.confirms for each in points for point in each if point.confirms}
-            others = await changed_images(connection, reruns)
+            others = await _changed_images(connection, reruns)
         return [
             Series(
                 rows[0].id,
@@ -192,7 +193,6 @@ class Results:
         *,
         cluster: str = "",
         without: Iterable[Identity] = (),
-        newest: int = JUDGED,
     ) -> dict[RowKey, list[Kpi]]:
         """Returns the KPIs of earlier comparable runs: the history that a comparison takes its noise from."""
         left_out = {one.text for one in without}
@@ -200,12 +200,34 @@ class Results:
         async with self._store.reading() as connection:
             for table, column in ((scalars, scalars.c.value), (curves, curves.c.data)):
                 wanted = (series.c.fingerprint == indexed(fingerprint),)
-                statement = newest_points(table, column, wanted, namespaces, newest, cluster=cluster)
+                statement = newest_points(table, column, wanted, namespaces, JUDGED, cluster=cluster)
                 for row in (await connection.execute(statement)).all():
                     if identity_text(row) not in left_out:
                         key = RowKey(row.kpi_id, tuple(json.loads(row.labels).items()))
                         history.setdefault(key, []).append(_kpi(row, row.measured))
         return history
+
+
+async def _changed_images(
+    connection: AsyncConnection, reruns: Mapping[str, str]
+) -> dict[str, tuple[str, ...]]:
+    """Returns the images of each rerun that differ from those of its run.
+
+    `reruns` maps reruns to the runs that they repeat, all as `Identity.text`.
+    """
+    if not reruns:
+        return {}
+    identities = {*reruns, *reruns.values()}
+    statement = reads.documents_statement(map(uid_in, identities), Document.PROVENANCE)
+    stored = {identity_text(row): row.data for row in (await connection.execute(statement)).all()}
+    return await asyncio.to_thread(_compare_images, reruns, stored)
+
+
+def _compare_images(reruns: Mapping[str, str], stored: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[str, Any]] = {text: unpack(data) for text, data in stored.items()}
+    return {
+        rerun: other_images(found.get(run) or {}, found.get(rerun) or {}) for rerun, run in reruns.items()
+    }
 
 
 def _points(rows: Iterable[Any]) -> tuple[Point, ...]:

@@ -67,7 +67,11 @@ class RetentionLimits:
 
     @classmethod
     def of(cls, settings: StoreSettings) -> RetentionLimits:
-        return cls(settings.longest_age, settings.retention_runs or None, settings.most_bytes)
+        return cls(
+            timedelta(days=settings.retention_days) if settings.retention_days else None,
+            settings.retention_runs or None,
+            settings.retention_mb * 1_000_000 or None,
+        )
 
 
 async def patrol(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, union_all
+from sqlalchemy import Connection, delete, insert, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Record, Run
@@ -155,8 +155,5 @@ class HistoryStore:
 
 def number_of(identity: Identity) -> Any:
     """Returns the subquery of `runs.id`, by which tables refer to a run."""
-    return select(runs.c.id).where(*_equal(runs, rows.identity_columns(identity))).scalar_subquery()
-
-
-def _equal(table: Table, values: Mapping[str, str]) -> list[ColumnElement[bool]]:
-    return [table.c[name] == value for name, value in values.items()]
+    same = (runs.c[name] == value for name, value in rows.identity_columns(identity).items())
+    return select(runs.c.id).where(*same).scalar_subquery()

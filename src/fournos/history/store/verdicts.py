@@ -187,16 +187,14 @@ class Verdicts:
             await connection.execute(insert(predictions), [{"run_id": number, **row} for row in rows])
         return True
 
-    async def predictions(
-        self, namespaces: tuple[str, ...] | None, *, cluster: str = "", newest: int = MAX_PREDICTIONS
-    ) -> list[Prediction]:
+    async def predictions(self, namespaces: tuple[str, ...] | None, *, cluster: str = "") -> list[Prediction]:
         """Returns the newest predictions, and what happened."""
         started = func.coalesce(runs.c.started_at, runs.c.admitted_at)
         statement = (
             select(predictions, started.label("started"), runs.c.ended_at)
             .join(runs, runs.c.id == predictions.c.run_id)
             .order_by(predictions.c.made_at.desc())
-            .limit(newest)
+            .limit(MAX_PREDICTIONS)
         )
         if namespaces is not None:
             statement = statement.where(runs.c.namespace_uid.in_(namespaces))

@@ -179,8 +179,6 @@ async def stage(*, front_proxy: FrontProxy | None = None) -> AsyncIterator[Stage
         Authenticator(reviews, monotonic=lambda: now[0], front_proxy=front_proxy),  # type: ignore[arg-type]
         HistoryAuthorizer(reviews, service.store, cluster="here", monotonic=lambda: now[0]),  # type: ignore[arg-type]
         version="1",
-        unavailable=(OSError,),
-        refused=(LookupError,),
     )
     async with TestClient(TestServer(server.app())) as client:
         yield Stage(client, store, reviews, now)

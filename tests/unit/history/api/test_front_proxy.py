@@ -20,6 +20,7 @@ from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.front_proxy import correction, front_proxy
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
+from fournos.history.store.errors import StoreUnavailableError
 from tests.fakes.clusters import AUTHORITY
 from tests.fakes.pki import Authority, Pair
 from tests.unit.history.api.service import MemoryStore, Reviews, Service, run, stage
@@ -125,7 +126,7 @@ def test_a_uid_counts_only_in_a_header_that_the_api_server_names(named: dict[str
 async def test_discovery_offers_nothing_to_list_or_delete_and_needs_no_store() -> None:
     """The namespace controller and the garbage collector enumerate by these verbs."""
     async with stage() as here:
-        here.store.error = OSError("the database is away")
+        here.store.error = StoreUnavailableError("the database is away")
         status, found = await here.get("/apis/history.fournos.dev/v1", "")
     assert (status, found["kind"]) == (200, "APIResourceList")
     offered = {verb for one in found["resources"] for verb in one["verbs"]}

@@ -10,6 +10,7 @@ from io import BytesIO
 import pytest
 
 from fournos.history.records import Document
+from fournos.history.store.errors import StoreQueryError, StoreUnavailableError
 from tests.unit.history.api.service import Stage, run, stage
 
 
@@ -139,7 +140,7 @@ async def test_a_body_of_nonsense_is_refused(here: Stage) -> None:
 
 
 async def test_a_store_that_does_not_answer_is_503_without_its_address(here: Stage) -> None:
-    here.store.error = OSError("postgresql://user:s3cret@db refused")
+    here.store.error = StoreUnavailableError("postgresql://user:s3cret@db refused")
     status, body = await here.get("/api/v1/runs")
     assert (status, body["reason"]) == (503, "ServiceUnavailable")
     assert body["message"].startswith("the store of the history does not answer, its API does")
@@ -178,6 +179,6 @@ async def test_both_prefixes_serve_the_same(here: Stage) -> None:
 
 
 async def test_a_cursor_of_nonsense_is_the_callers_fault(here: Stage) -> None:
-    here.store.error = IndexError("cursor: not one that a page of this history had")
+    here.store.error = StoreQueryError("cursor: not one that a page of this history had")
     status, body = await here.get("/api/v1/runs?cursor=x")
     assert (status, body["message"]) == (400, "cursor: not one that a page of this history had")

@@ -335,7 +335,6 @@ def test_what_makes_a_series() -> None:
     assert len(others) == 7
     record = ResultRecord(labels={"b": "1", "Commit": "x"}, kpi_labels={"a": "2"})
     assert series_labels(record) == {"a": "2", "b": "1"}
-    assert series_labels(record, ignored=()) == {"Commit": "x", "a": "2", "b": "1"}
 
 
 def test_the_report() -> None:
