@@ -164,16 +164,19 @@ def show_dispatches(measured: Dispatches, console: Console) -> None:
 
 
 def show_beside(measured: Beside, console: Console) -> None:
-    shown = table("Jobs together, executors instant", "", "jobs", "p50", "per s", "req each", "CPU each")
-    for turn in measured.turns:
-        shown.add_row(
-            f"{turn.cost.system} {measured.versions[turn.cost.system]}",
-            str(turn.cost.objects),
-            f"{turn.p50:.1f} s",
-            f"{turn.cost.rate:.2f}",
-            f"{turn.cost.requests:.1f}",
-            f"{turn.cost.cpu:.0f} ms",
-        )
+    title = "Objects together, executors instant"
+    shown = table(title, "", "version", "objects", "p50", "per s", "req each", "CPU each", left=2)
+    for option, pair in measured.pairs.items():
+        for turn in pair.turns:
+            shown.add_row(
+                f"{option}, {turn.cost.system}",
+                pair.versions[turn.cost.system],
+                str(turn.cost.objects),
+                f"{turn.p50:.1f} s",
+                f"{turn.cost.rate:.2f}",
+                f"{turn.cost.requests:.1f}",
+                f"{turn.cost.cpu:.0f} ms",
+            )
     console.print(shown)
     for ratio, value in measured.ratios().items():
         console.print(f"{ratio}, this over the other: {value:.2f}")

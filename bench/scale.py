@@ -27,6 +27,7 @@ from bench import (
     upstream,
     workers,
 )
+from bench.published_operators import PUBLISHED
 from bench.shape import CLASSES, Shape
 from fournos.systems.multikueue.names import MAX_WORKERS
 
@@ -175,20 +176,22 @@ def _workers_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _upstream_options(parser: argparse.ArgumentParser) -> None:
+    for option, published in PUBLISHED.items():
+        kind = published.subject.resource.kind
+        parser.add_argument(
+            f"--{option}", type=Path, metavar="DIR", help=f"your checkout of the operator of {kind}s"
+        )
     parser.add_argument(
-        "--fournos", type=Path, required=True, dest="checkout", metavar="DIR", help="a checkout of yours"
+        "--python", type=Path, metavar="FILE", help="Fournos' interpreter (DIR/.venv/bin/python)"
     )
-    parser.add_argument(
-        "--python", type=Path, metavar="FILE", help="interpreter with its packages (DIR/.venv/bin/python)"
-    )
-    parser.add_argument("--jobs", type=int, default=60, metavar="60", help="jobs together (60)")
+    parser.add_argument("--jobs", type=int, default=60, metavar="60", help="objects together (60)")
     parser.add_argument("--turns", type=int, default=1, metavar="1", help="how many turns each takes (1)")
 
 
 def _upstream_values(options: argparse.Namespace) -> Values:
-    checkout = options.checkout.resolve()
-    python = (options.python or checkout / ".venv/bin/python").absolute()
-    return {**own(options), "checkout": checkout, "python": python}
+    values = own(options)
+    checkouts = {option: values.pop(option) for option in PUBLISHED}
+    return {**values, "checkouts": {option: path for option, path in checkouts.items() if path}}
 
 
 def _soak_options(parser: argparse.ArgumentParser) -> None:
@@ -259,7 +262,7 @@ PARTS: Final = {
         report_scale.show_dispatches,
     ),
     "upstream": Part(
-        "the published operator, of a checkout of yours",
+        "published operators, of checkouts of yours",
         _upstream_options,
         upstream.measure,
         report_scale.show_beside,

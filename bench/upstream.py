@@ -1,13 +1,12 @@
-"""Measures the published operator of FournosJobs from a checkout that the user has, beside this one.
+"""Measures published operators, each from a checkout that the user has, beside this one.
 
-Both take turns on one control plane, each with its own CRD, with the same jobs and the same played executors.
-The checkout brings its code and its CRD; its interpreter brings the packages that it needs.
+Both take turns on one control plane, each with its own CRD, with the same objects and the same played
+executors.  A checkout brings its code and its CRD; nothing of it is here.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -20,35 +19,36 @@ from typing import Final
 import aiohttp
 
 from bench.ceiling import Cost, cost, delete_all
-from bench.executors import TERMINAL, Executors
-from bench.lifecycle import JOBS, QUOTAS, settle
-from bench.operator import ROOT, free_port, operator, start, tail
+from bench.executors import TERMINAL, Onlooker
+from bench.lifecycle import QUOTAS, settle
+from bench.operator import ROOT, operator, start, tail
+from bench.published_operators import PUBLISHED, Checkout, PublishedOperator, environment
 from bench.result import RangedResult
-from bench.rig import NAMESPACE, SECRETS_NAMESPACE, Rig, rig
+from bench.rig import NAMESPACE, Rig, rig
 from dev import resources
 from devcluster import DevclusterError
 from devcluster.kubectl import await_established
 from fournos import __version__
-from fournos.api.kinds import FOURNOS_JOB
 
 OURS, THEIRS = "this", "upstream"
-_CRD: Final = Path("manifests/crd.yaml")
-_RESOLVE: Final = Path("dev/mock-resolve/resolve_job.yaml")
 _READY_WITHIN: Final = 60.0
 _GONE_WITHIN: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of one operator; `p50` in seconds from the submission of a job to its end."""
+    """One turn of one operator; `p50` in seconds from the submission of an object to its end.
+
+    The end of a MiniCluster is here that its Job exists.
+    """
 
     cost: Cost
     p50: float
 
 
 @dataclass(frozen=True, slots=True)
-class Beside(RangedResult):
-    """Both operators, with their versions."""
+class Pair:
+    """A published operator and this one, with their versions."""
 
     versions: Mapping[str, str]
     turns: list[Turn]
@@ -70,52 +70,99 @@ class Beside(RangedResult):
         return median(of(turn) for turn in self.turns if turn.cost.system == system)
 
 
+@dataclass(frozen=True, slots=True)
+class Beside(RangedResult):
+    """Each published operator, by its option, and this one."""
+
+    pairs: Mapping[str, Pair]
+
+    def quotients(self) -> dict[str, float]:
+        return {
+            f"{name}.{what}": quotient
+            for name, pair in self.pairs.items()
+            for what, quotient in pair.quotients().items()
+        }
+
+
 async def measure(
-    name: str, jobs: int, *, checkout: Path, python: Path, turns: int, directory: Path, keep: bool
+    name: str,
+    jobs: int,
+    *,
+    checkouts: Mapping[str, Path],
+    python: Path | None,
+    turns: int,
+    directory: Path,
+    keep: bool,
 ) -> Beside:
-    """Measures both with `jobs` jobs together, `turns` times, on a new cluster `name`.
+    """Measures each of PUBLISHED that has a checkout, and this one, with `jobs` objects together.
 
-    Raises DevclusterError if the checkout is none, or its process ends.
+    Each takes `turns` turns, on a new cluster `name`.  Raises DevclusterError if there is no checkout, one is
+    of something else, or a published operator ends.
     """
-    for path in (_CRD, _RESOLVE, Path("fournos/__main__.py")):
-        if not (checkout / path).is_file():
-            raise DevclusterError(f"{checkout} is no checkout of the published operator: it has no {path}")
-    versions = {OURS: __version__, THEIRS: await asyncio.to_thread(_version, checkout, python)}
-    done: list[Turn] = []
-    async with rig(name, quotas=QUOTAS, keep=keep) as found:
-        for turn in range(turns):
-            for system in (OURS, THEIRS):
-                root = ROOT if system == OURS else checkout
-                await asyncio.to_thread(_apply_crd, found, root / _CRD)
-                log = directory / f"{system}.log"
-                async with (
-                    _running(found, system, checkout, python, log) as pid,
-                    Executors(found.client).watching() as executors,
-                ):
-                    done.append(
-                        await _turn(found, executors, jobs, system=system, prefix=f"{system}{turn}", pid=pid)
-                    )
-                    await _gone(found)
-    return Beside(versions, done)
-
-
-async def _turn(found: Rig, executors: Executors, jobs: int, *, system: str, prefix: str, pid: int) -> Turn:
-    taken = await cost(found, executors, JOBS, jobs, system=system, prefix=prefix, pid=pid)
-    names = [f"{prefix}-{number}" for number in range(jobs)]
-    wrong = [name for name in names if executors.phases[name] != "Succeeded"]
-    if wrong:
+    if not checkouts:
+        words = ", ".join(f"--{option} DIR" for option in PUBLISHED)
         raise DevclusterError(
-            f"{system}: {len(wrong)} jobs have not succeeded, {wrong[0]} is {executors.phases[wrong[0]]}"
+            "There is nothing to measure beside this operator", hint=f"Name one of {words}."
         )
-    times = [executors.times[name] for name in names]
+    prepared = {
+        option: PUBLISHED[option].prepare(PUBLISHED[option].checked(path), python, directory)
+        for option, path in checkouts.items()
+    }
+    done: dict[str, Pair] = {}
+    async with rig(name, quotas=QUOTAS, keep=keep) as found:
+        for option, checkout in prepared.items():
+            measured: list[Turn] = []
+            for turn in range(turns):
+                for system in (OURS, THEIRS):
+                    log = directory / f"{option}-{system}.log"
+                    prefix = f"{system}{turn}"
+                    measured.append(
+                        await _turn(found, PUBLISHED[option], checkout, jobs, system, prefix, log)
+                    )
+            done[option] = Pair({OURS: __version__, THEIRS: checkout.version}, measured)
+    return Beside(done)
+
+
+async def _turn(
+    found: Rig,
+    published: PublishedOperator,
+    checkout: Checkout,
+    jobs: int,
+    system: str,
+    prefix: str,
+    log: Path,
+) -> Turn:
+    crd = ROOT / published.our_crd if system == OURS else checkout.path / published.crd
+    await asyncio.to_thread(_apply_crd, found, crd)
+    async with (
+        _running(found, published, checkout, system, log) as pid,
+        published.onlooker(found.client).watching() as onlooker,
+    ):
+        taken = await cost(found, onlooker, published.subject, jobs, system=system, prefix=prefix, pid=pid)
+        names = [f"{prefix}-{number}" for number in range(jobs)]
+        _check_succeeded(onlooker, names, system)
+        times = [onlooker.times[name] for name in names]
+        await _gone(found, published)
     return Turn(taken, median(each[TERMINAL] - each["submitted"] for each in times))
 
 
-async def _gone(found: Rig) -> None:
-    """Deletes the jobs while their operator runs: it may have to remove a finalizer.  Raises TimeoutError."""
-    await delete_all(found, FOURNOS_JOB)
+def _check_succeeded(onlooker: Onlooker, names: list[str], system: str) -> None:
+    wrong = [name for name in names if onlooker.phases[name] != "Succeeded"]
+    if wrong:
+        raise DevclusterError(
+            f"{system}: {len(wrong)} objects have not succeeded, {wrong[0]} is {onlooker.phases[wrong[0]]}"
+        )
+
+
+async def _gone(found: Rig, published: PublishedOperator) -> None:
+    """Deletes the objects while their operator runs: it may have to remove a finalizer.
+
+    Raises TimeoutError.
+    """
+    resource = published.subject.resource
+    await delete_all(found, resource)
     async with asyncio.timeout(_GONE_WITHIN):
-        while (await found.client.list(FOURNOS_JOB, namespace=NAMESPACE)).items:  # noqa: ASYNC110
+        while (await found.client.list(resource, namespace=NAMESPACE)).items:  # noqa: ASYNC110
             await asyncio.sleep(0.5)
     await settle(found, None)
 
@@ -126,59 +173,36 @@ def _apply_crd(found: Rig, path: Path) -> None:
 
 
 @asynccontextmanager
-async def _running(found: Rig, system: str, checkout: Path, python: Path, log: Path) -> AsyncIterator[int]:
+async def _running(
+    found: Rig, published: PublishedOperator, checkout: Checkout, system: str, log: Path
+) -> AsyncIterator[int]:
     """Runs the operator, and yields its PID when it is ready."""
     kubeconfig = found.cluster.kubeconfig_path
     if system == OURS:
-        async with operator(kubeconfig, log) as running:
+        async with operator(kubeconfig, log, enable=published.part, settings=published.settings) as running:
             yield running.pid
         return
-    live = f"http://127.0.0.1:{free_port()}/healthz"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("FOURNOS_")} | {
-        "KUBECONFIG": str(kubeconfig),
-        "FOURNOS_WORKLOAD_NAMESPACE": NAMESPACE,
-        "FOURNOS_SECRETS_NAMESPACE": SECRETS_NAMESPACE,
-        "FOURNOS_RESOLVE_JOB_TEMPLATE": str(checkout / _RESOLVE),
-    }
-    words = [str(python), "-m", "fournos", f"--liveness={live}"]
-    process = await asyncio.to_thread(start, words, environment, log, checkout)
+    theirs = await asyncio.to_thread(published.process, checkout, found)
+    process = await asyncio.to_thread(
+        start, [*theirs.words], environment(kubeconfig, theirs), log, checkout.path
+    )
     try:
-        await _ready(process, live, log)
+        await _ready(process, theirs.ready, log)
         yield process.pid
     finally:
         process.terminate()
         await asyncio.to_thread(process.wait)
 
 
-async def _ready(process: subprocess.Popen[bytes], live: str, log: Path) -> None:
+async def _ready(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
     end = time.perf_counter() + _READY_WITHIN
     async with aiohttp.ClientSession() as session:
         while process.poll() is None and time.perf_counter() < end:
             try:
-                async with session.get(live) as answer:
+                async with session.get(address) as answer:
                     if answer.status == 200:
                         return
             except aiohttp.ClientError:
                 pass  # it does not listen yet
             await asyncio.sleep(0.1)
     raise DevclusterError("The published operator does not become ready.", evidence=tail(log))
-
-
-def _version(checkout: Path, python: Path) -> str:
-    """Returns its version, and that of the framework that runs it.  Raises DevclusterError."""
-    code = (
-        "import tomllib, importlib.metadata as m;"
-        "project = tomllib.load(open('pyproject.toml', 'rb'))['project'];"
-        "print(project['version'], 'on kopf', m.version('kopf'))"
-    )
-    done = subprocess.run(
-        [str(python), "-c", code], cwd=checkout, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise DevclusterError(
-            f"{python} cannot run the published operator",
-            evidence=done.stderr[-500:],
-            hint="Make an environment with its packages, and name it by --python: "
-            f"python -m venv DIR, DIR/bin/pip install {checkout}",
-        )
-    return done.stdout.strip()

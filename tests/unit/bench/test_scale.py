@@ -17,20 +17,21 @@ from bench.etcd import Etcd, Faulted, differing, relists
 from bench.failover import Failover, Handover, gap
 from bench.operator import Usage
 from bench.outage import Outage, Outages, calls_between, settled
+from bench.published_operators import PUBLISHED
 from bench.scale import PARTS
 from bench.shape import Shape
 from bench.soak import Sample, Soak, growth, p99
 from bench.soak_page import page
 from bench.storage import DEADLINE, Absence, Absences, Departure, gone_early, held
-from bench.upstream import OURS, THEIRS, Beside, Turn
+from bench.upstream import OURS, THEIRS, Beside, Pair, Turn, measure
 from bench.waiting import KINDS
 from bench.workers import Dispatch, Dispatches
+from devcluster import DevclusterError
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_options_of_a_part_are_what_its_measurement_takes(name: str, tmp_path: Path) -> None:
-    required = ["--fournos", str(tmp_path)] if name == "upstream" else []
-    arguments = PARTS[name].arguments(_arguments().parse_args([name, *required]), tmp_path)
+    arguments = PARTS[name].arguments(_arguments().parse_args([name]), tmp_path)
     inspect.signature(PARTS[name].measure).bind("bench", **arguments)
 
 
@@ -168,13 +169,29 @@ def test_a_door_leads_into_one_namespace(path: str, there: str) -> None:
     assert inward(path, outside="mine", inside="w07") == there
 
 
-def test_this_operator_counts_beside_the_published_one() -> None:
+def test_this_operator_counts_beside_a_published_one() -> None:
     turns = [
         Turn(cost(OURS, 4, 100), 2.0),
         Turn(cost(THEIRS, 1, 200, others=0.5), 20.0),
     ]
-    found = Beside({OURS: "1", THEIRS: "2"}, turns)
-    assert found.ratios() == {"rate": 4.0, "p50": 0.1, "requests": 0.5, "cpu": 0.5}
+    measured = Beside({"fournos": Pair({OURS: "1", THEIRS: "2"}, turns)})
+    assert measured.ratios() == {
+        "fournos.rate": 4.0,
+        "fournos.p50": 0.1,
+        "fournos.requests": 0.5,
+        "fournos.cpu": 0.5,
+    }
+
+
+@pytest.mark.parametrize("option", PUBLISHED)
+def test_a_directory_without_the_published_operator_is_refused(option: str, tmp_path: Path) -> None:
+    with pytest.raises(DevclusterError, match="no checkout of the published operator"):
+        PUBLISHED[option].checked(tmp_path)
+
+
+async def test_beside_nothing_there_is_nothing_to_measure(tmp_path: Path) -> None:
+    with pytest.raises(DevclusterError, match="nothing to measure"):
+        await measure("bench", 1, checkouts={}, python=None, turns=1, directory=tmp_path, keep=False)
 
 
 def test_growth_is_the_last_third_over_the_first() -> None:
