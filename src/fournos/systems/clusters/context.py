@@ -140,12 +140,8 @@ class Context(PassContext):
         refused = self.facts.failure
         if refused is not None:
             steps = [step for step in steps if step != refused.step]
-        return Decision(
-            steps=tuple(steps),
-            status=self.draft.render(),
-            events=tuple(self.draft.events),
-            wake_at=min(self.deadlines, default=None),
-            retry=self.retry or refused is not None,
+        return self.decision(
+            steps, wake_at=min(self.deadlines, default=None), retry=self.retry or refused is not None
         )
 
 
