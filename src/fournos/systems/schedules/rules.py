@@ -58,6 +58,6 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def check_manifest(new: Json, old: Json | None = None) -> list[Violation]:
+def check_manifest(new: Json) -> list[Violation]:
     """Returns the violations of an object that is not validated yet: its schema is checked first."""
-    return schema_violations(DEFINITION, new) or violations(RULES, new, old)
+    return schema_violations(DEFINITION, new) or violations(RULES, new)
