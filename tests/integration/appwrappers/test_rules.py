@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.systems.appwrappers.rules import RULES, check
+from fournos.engine.api.rules import violations
+from fournos.systems.appwrappers.rules import RULES
 from tests.integration.conftest import Server
 
 ROOT = Path(__file__).parents[3]
@@ -63,7 +64,7 @@ async def test_a_change_is_refused_with_the_rules_words(server: Server, namespac
     new = unqueued(**CHANGES[rule])
     status, answer = await server.patch(path(namespace, "sample"), {"spec": new["spec"]})
     assert status == 422, answer
-    broken = check(new, unqueued())
+    broken = violations(RULES, new, unqueued())
     assert rule in [violation.rule for violation in broken]
     for violation in broken:
         assert violation.message in answer["message"]

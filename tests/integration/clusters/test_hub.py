@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fournos.api.fournoscluster import DEFINITION
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.validate import schema_violations
@@ -17,7 +18,7 @@ from fournos.engine.kube.errors import ConflictError, InvalidError, NotFoundErro
 from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.resource import Key, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.systems.clusters.rules import DEFINITION, RULES
+from fournos.systems.clusters.rules import RULES
 from tests.integration.clusters.conftest import SLOT, ClusterStage, set_gpus_of_node
 from tests.integration.kube.test_fleet import can_drop, dropped, proxied
 from tests.unit.systems.clusters.cases import CREATIONS

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fournos.systems.miniclusters.rules import RULES, check
+from fournos.engine.api import rules
+from fournos.systems.miniclusters.rules import RULES
 from tests.integration.conftest import Server
 from tests.minicluster_cases import CHANGES, CREATIONS, FREE, Change, minicluster, of
 from tests.rule_cases import merged
@@ -31,7 +32,7 @@ def refused(answer: Mapping[str, Any]) -> set[str]:
 
 
 def violations(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> set[str]:
-    return {violation.rule for violation in check(new, old)}
+    return {violation.rule for violation in rules.violations(RULES, new, old)}
 
 
 async def test_creations(server: Server, namespace: str) -> None:

@@ -18,7 +18,7 @@ from devcluster.progress import Progress
 from fournos.history.results.check import check
 from fournos.history.results.models import Kpi
 from fournos.insight.schedules import next_times
-from fournos.systems.schedules.rules import check as schedule_problems
+from fournos.systems.schedules.rules import check_manifest
 
 SCRIPT = next(
     step["script"]
@@ -113,7 +113,7 @@ def test_the_option_reaches_the_check() -> None:
 def test_the_first_run_of_the_schedule_is_seconds_away(minute: int, second: int) -> None:
     now = datetime(2026, 11, 27, 23, minute, second, tzinfo=UTC)
     made = demo_schedule.schedule("n", now)
-    assert schedule_problems(made) == []
+    assert check_manifest(made) == []
     first = next_times(made, 2, now)
     assert timedelta(seconds=15) <= first[0] - now <= timedelta(seconds=75)
     assert first[1] - first[0] == timedelta(hours=1)

@@ -78,6 +78,11 @@ def key_of(obj: Obj) -> Key:
     return Key(meta.get("namespace") or "", meta["name"])
 
 
+def absent(key: Key) -> Obj:
+    """Returns a placeholder for an object that does not exist, for logs and Events; it has no UID."""
+    return {"metadata": {"namespace": key.namespace, "name": key.name, "uid": ""}}
+
+
 def uid_of(obj: Obj) -> str:
     """Returns the UID of an object."""
     return str(obj["metadata"]["uid"])

@@ -73,6 +73,16 @@ def waking(keys: Callable[[Obj], Iterable[Key]]) -> Callable[[Obj, Caches], Iter
     return lambda obj, caches: keys(obj)
 
 
+def waking_all(resource: Resource) -> Callable[[Obj, Caches], Iterable[Key]]:
+    """Returns a `wakes` function that enqueues every cached object of this type."""
+    return lambda obj, caches: tuple(map(key_of, caches[resource]))
+
+
+def waking_by(resource: Resource, index: str) -> Callable[[Obj, Caches], Iterable[Key]]:
+    """Returns a `wakes` function that enqueues the objects of this type that an index finds by name."""
+    return lambda obj, caches: tuple(map(key_of, caches[resource].by(index, obj["metadata"]["name"])))
+
+
 def no_keys(obj: Obj, caches: Caches) -> Iterable[Key]:
     """Returns no key; for objects that are only looked up."""
     return ()

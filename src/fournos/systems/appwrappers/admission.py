@@ -11,7 +11,7 @@ from typing import Any
 
 from fournos.api.kinds import MINICLUSTER
 from fournos.api.pod_rights import minicluster_reach, operator_account
-from fournos.engine.api.rules import Violation
+from fournos.engine.api.rules import Violation, violations
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.ensure import MAX_EXECUTION_LABEL, max_execution_seconds
@@ -30,7 +30,7 @@ from fournos.systems.appwrappers.kinds import (
 )
 from fournos.systems.appwrappers.paths import PathError
 from fournos.systems.appwrappers.podsets import declared, template_of
-from fournos.systems.appwrappers.rules import check
+from fournos.systems.appwrappers.rules import RULES
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.appwrappers.warnings import probes, warnings
 
@@ -44,12 +44,12 @@ def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> R
     if request.old is not None:
         late = _late_annotations(request.old, request.new)
         return Review(tuple(changes(request.old, request.new)), warnings=tuple(late))
-    violations = (
+    broken = (
         *problems(request.new, own_workloads=settings.workloads == "own"),
         *unusable(section(section(request.new, "metadata"), "annotations")),
     )
-    if violations:
-        return Review(violations)
+    if broken:
+        return Review(broken)
     rights = tuple(dict.fromkeys(_creations(request))) if settings.user_rbac_admission_check else ()
     facts.require_all((*rights, *probes(request.new).values()))  # one round of questions for all
     refused = _refused(request, facts, rights)
@@ -107,43 +107,43 @@ def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
 
     `own_workloads` is true if this operator creates the Workloads, and false if Kueue's own integration does.
     """
-    violations = check(new)
+    broken = violations(RULES, new)
     labels = new["metadata"].get("labels") or {}
     queued = labels.get(QUEUE_NAME_LABEL)
     if MAX_EXECUTION_LABEL in labels and max_execution_seconds(new) is None:
         text = f"{shortened(labels[MAX_EXECUTION_LABEL])} cannot be used: write seconds, such as 3600"
-        violations.append(Violation(f"metadata.labels[{MAX_EXECUTION_LABEL}]", text, "max-execution"))
+        broken.append(Violation(f"metadata.labels[{MAX_EXECUTION_LABEL}]", text, "max-execution"))
     total = 0
     indexes: dict[tuple[str, str, str], int] = {}
     for index, component in enumerate((new.get("spec") or {}).get("components") or ()):
         at = f"spec.components[{index}]"
-        violations += _component(component, new["metadata"].get("namespace") or "", at)
+        broken += _component(component, new["metadata"].get("namespace") or "", at)
         if (same := _named(component)) is not None and indexes.setdefault(same, index) != index:
             text = (
                 f"spec.components[{indexes[same]}] is {same[1]} {same[2]}, too, and only one of them can be "
                 "made: give each a name of its own"
             )
-            violations.append(Violation(f"{at}.template.metadata.name", text, "same-name"))
+            broken.append(Violation(f"{at}.template.metadata.name", text, "same-name"))
         kind = wrapped_kind(component.get("template") or {})
         if kind is not None and kind.bare and queued and not own_workloads:
             text = (
                 f"Kueue's own AppWrapper integration cannot queue a {kind.resource.kind}: "
                 "the operator needs FOURNOS_APPWRAPPER_WORKLOADS=own"
             )
-            violations.append(Violation(f"{at}.template", text, "own-workloads"))
+            broken.append(Violation(f"{at}.template", text, "own-workloads"))
         try:
             inferred = len(inferred_pod_sets(component["template"]))
         except InferenceError:
             inferred = 0
         total += max(len(component.get("podSets") or ()), inferred)
-    if not violations and not 1 <= total <= names.POD_SETS_MAX:
+    if not broken and not 1 <= total <= names.POD_SETS_MAX:
         text = (
             f"components contain {total} pod sets: at most {names.POD_SETS_MAX} are allowed"
             if total
             else "components contain no podspecs: wrap at least one resource that makes pods"
         )
-        violations.append(Violation("spec.components", text, "pod-sets"))
-    return violations
+        broken.append(Violation("spec.components", text, "pod-sets"))
+    return broken
 
 
 def _named(component: Mapping[str, Any]) -> tuple[str, str, str] | None:
@@ -224,7 +224,7 @@ def changes(old: Obj, new: Obj) -> Iterator[Violation]:
 
     `suspend`, `podSetInfos`, annotations and all metadata but the user's labels may change.
     """
-    yield from check(new, old)
+    yield from violations(RULES, new, old)
     before, after = ((appwrapper.get("spec") or {}).get("components") or () for appwrapper in (old, new))
     for index, (was, now) in enumerate(zip(before, after, strict=False)):
         if was["template"] != now["template"]:

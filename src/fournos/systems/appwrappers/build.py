@@ -28,11 +28,11 @@ def component_name(wrapper: Obj, index: int) -> str:
     return generated_name(str(meta.get("generateName", "")), uid_of(wrapper), index)
 
 
-def pod_set_info(stored: Mapping[str, Any], *, name: str = "", count: int = 1) -> PodSetInfo:
+def pod_set_info(stored: Mapping[str, Any]) -> PodSetInfo:
     """Returns an entry of spec.components[].podSetInfos as a PodSetInfo."""
     return PodSetInfo(
-        name=name,
-        count=count,
+        name="",
+        count=1,
         labels=stored.get("labels") or {},
         annotations=stored.get("annotations") or {},
         node_selector=stored.get("nodeSelector") or {},

@@ -55,7 +55,7 @@ def template_of(template: Obj, path: str, gpu_prefix: str = GPU_PREFIX) -> Obj:
     return templates[path]
 
 
-def all_pod_sets(wrapper: Obj, gpu_prefix: str = GPU_PREFIX) -> Iterator[tuple[int, PodSetSpec, Obj]]:
+def all_pod_sets(wrapper: Obj, gpu_prefix: str) -> Iterator[tuple[int, PodSetSpec, Obj]]:
     """Yields component index, pod set and pod template. Raises InferenceError and PathError."""
     for index, component in enumerate((wrapper.get("spec") or {}).get("components") or ()):
         for pod_set in pod_sets_of(component):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fournos.engine.api.rules import Json, Rule, Violation, violations
+from fournos.engine.api.rules import Json, Rule
 
 _NAME_MAX: Final = 63
 
@@ -79,8 +79,3 @@ RULES: Final[tuple[Rule, ...]] = (
         holds=lambda new, old: bool(new.get("managedBy") == old.get("managedBy")),
     ),
 )
-
-
-def check(new: Json, old: Json | None = None) -> list[Violation]:
-    """Returns the rules for which the API server refuses to create `new`, or to store it over `old`."""
-    return violations(RULES, new, old)

@@ -8,7 +8,7 @@ support these kinds: they need Workloads that this operator creates.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -294,12 +294,8 @@ MINI_CLUSTER: Final = Templateless(_mini_cluster, _place_mini_cluster)
 
 def marks(name: str, index: int, info: PodSetInfo) -> PodSetInfo:
     """Returns the info with the label and annotation that assign pods to their AppWrapper and component."""
-    return PodSetInfo(
-        info.name,
-        info.count,
+    return replace(
+        info,
         labels={LABEL: name, **info.labels},
         annotations={COMPONENT_ANNOTATION: str(index), **info.annotations},
-        node_selector=info.node_selector,
-        tolerations=info.tolerations,
-        scheduling_gates=info.scheduling_gates,
     )

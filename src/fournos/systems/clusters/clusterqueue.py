@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
+from fournos.engine.kube.resource import Key, Obj, absent, key_of, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import Absent, Decision, EventRecord, Facts, LiveGet
@@ -121,9 +121,6 @@ def queue_controller(settings: ClusterSettings) -> Controller[QuotaInputs]:
     def wakes(obj: Obj, caches: Caches) -> Iterable[Key]:
         return (key,)
 
-    def primary(seen: QuotaInputs) -> Obj:
-        return seen.queue or {"metadata": {"namespace": "", "name": key.name, "uid": ""}}
-
     return Controller(
         name="cluster-queue",
         watches=(
@@ -133,7 +130,7 @@ def queue_controller(settings: ClusterSettings) -> Controller[QuotaInputs]:
         ),
         observe=observe,
         decide=partial(decide, settings=settings),
-        primary=primary,
+        primary=lambda observed: observed.queue or absent(key),
         collect=lambda caches: (key,),
     )
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.probe import Probe
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import Key, Obj, Resource, absent
 from fournos.engine.runtime.context import PassContext
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.engine.runtime.steps import Patch, Step
@@ -68,7 +68,7 @@ class DeletedCluster:
     @property
     def cluster(self) -> Obj:
         """A minimal object for logs."""
-        return {"metadata": {"namespace": self.key.namespace, "name": self.key.name, "uid": ""}}
+        return absent(self.key)
 
 
 @dataclass(slots=True)
@@ -140,12 +140,8 @@ class Context(PassContext):
         refused = self.facts.failure
         if refused is not None:
             steps = [step for step in steps if step != refused.step]
-        return Decision(
-            steps=tuple(steps),
-            status=self.draft.render(),
-            events=tuple(self.draft.events),
-            wake_at=min(self.deadlines, default=None),
-            retry=self.retry or refused is not None,
+        return self.decision(
+            steps, wake_at=min(self.deadlines, default=None), retry=self.retry or refused is not None
         )
 
 

@@ -95,4 +95,4 @@ def _retried(ctx: Context) -> Decision:
         return Decision(retry=True)
     if not ctx.draft.is_true("Retrying") or ctx.draft.reason_of("Retrying") != failure.error:
         ctx.draft.put_condition("Retrying", "True", failure.error, describe(failure))
-    return Decision(status=ctx.draft.render(), events=tuple(ctx.draft.events), retry=True)
+    return ctx.decision(retry=True)

@@ -20,7 +20,7 @@ from fournos.engine.runtime.decision import (
     SecretShape,
     Unknown,
 )
-from fournos.engine.runtime.projection import project_metadata
+from fournos.engine.runtime.projection import own_key, project_metadata
 from fournos.engine.runtime.steps import Create
 from fournos.systems.clusters import build, names
 from fournos.systems.clusters.context import version_of
@@ -105,7 +105,7 @@ def secrets_controller(settings: ClusterSettings) -> Controller[LabelledSecret]:
     return Controller(
         name="cluster-secrets",
         watches=(
-            replace(all_watches[SECRET], wakes=lambda secret, caches: (key_of(secret),)),
+            replace(all_watches[SECRET], wakes=own_key),
             Watch(FOURNOS_CLUSTER, namespace=settings.namespace, wakes=of_cluster, project=project_metadata),
         ),
         observe=observe,

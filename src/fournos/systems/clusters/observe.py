@@ -21,6 +21,8 @@ from fournos.engine.runtime.projection import (
     own_key,
     pick,
     project_metadata,
+    waking_all,
+    waking_by,
 )
 from fournos.systems.clusters import names
 from fournos.systems.clusters.context import DeletedCluster, Observed
@@ -37,15 +39,6 @@ BY_KUBECONFIG: Final = "kubeconfig"
 def secret_of(cluster: Obj) -> Iterable[str]:
     """Returns the index values of BY_KUBECONFIG."""
     return (str((cluster.get("spec") or {}).get("kubeconfigSecret") or ""),)
-
-
-def every_cluster(obj: Obj, caches: Caches) -> Iterable[Key]:
-    return tuple(key_of(cluster) for cluster in caches[FOURNOS_CLUSTER])
-
-
-def of_secret(secret: Obj, caches: Caches) -> Iterable[Key]:
-    name = secret["metadata"]["name"]
-    return tuple(key_of(cluster) for cluster in caches[FOURNOS_CLUSTER].by(BY_KUBECONFIG, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +85,7 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
             SECRET,
             namespace=settings.secrets_namespace,
             selector=names.SECRET_SELECTOR,
-            wakes=of_secret,
+            wakes=waking_by(FOURNOS_CLUSTER, BY_KUBECONFIG),
             project=project_secret,
         ),
         Watch(
@@ -112,7 +105,7 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
             required=False,
         ),
         Watch(RESOURCE_FLAVOR, wakes=wakes.of_flavor, project=project_flavor, required=False),
-        Watch(CLUSTER_QUEUE, wakes=every_cluster, project=project_queue, required=False),
+        Watch(CLUSTER_QUEUE, wakes=waking_all(FOURNOS_CLUSTER), project=project_queue, required=False),
         Watch(WORKLOAD_PRIORITY_CLASS, wakes=no_keys, project=project_metadata, required=False),
     )
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.api.fournoscluster import DEFINITION
-from fournos.engine.api.rules import Json, Rule, Violation, plain_rule, text_rule, violations
-from fournos.engine.api.validate import schema_violations
+from fournos.engine.api.rules import Rule, plain_rule, text_rule
 from fournos.systems.clusters.names import LOCK_PREFIX
 
 MAX_JOB_NAME: Final = 55
@@ -53,13 +51,3 @@ RULES: Final[tuple[Rule, ...]] = (
         empty=True,
     ),
 )
-
-
-def check(new: Json, old: Json | None = None) -> list[Violation]:
-    """Returns the violations for which the API server refuses this write. The objects must fit the schema."""
-    return violations(RULES, new, old)
-
-
-def check_manifest(new: Json, old: Json | None = None) -> list[Violation]:
-    """Like `check`, for an object that is not validated yet: its schema is checked first."""
-    return schema_violations(DEFINITION, new) or check(new, old)

@@ -13,7 +13,7 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import CONTROLLER, OWNERS, queue_inputs, queue_watches
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import controller_uid, metadata, of_owners, project_metadata
+from fournos.engine.runtime.projection import controller_uid, metadata, of_owners, own_key, project_metadata
 from fournos.systems.frameworks import names
 from fournos.systems.frameworks.context import Observed
 from fournos.systems.frameworks.kind_spec import Framework
@@ -45,7 +45,7 @@ def watches(framework: Framework) -> tuple[Watch, ...]:
         Watch(
             framework.resource,
             selector=QUEUE_NAME_LABEL,
-            wakes=lambda obj, caches: (key_of(obj),),
+            wakes=own_key,
             indexes={CONTROLLER: controller_uid, PREBUILT: _prebuilt},
             project=_projection(framework),
             required=False,

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.times import creation_time
 from fournos.engine.kube.kinds import JOB
-from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
+from fournos.engine.kube.resource import Key, Obj, Resource, absent, controller_of, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.controller import Caches, Controller
 from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet
@@ -94,14 +94,9 @@ def orphans_controller(settings: JobSettings) -> Controller[OrphanedObjects]:
         ),
         observe=observe,
         decide=decide,
-        primary=_absent_job,
+        primary=lambda orphans: absent(orphans.key),
         collect=collect,
     )
-
-
-def _absent_job(orphans: OrphanedObjects) -> Obj:
-    """Returns a placeholder for the missing job; it is never written to the API server."""
-    return {"metadata": {"namespace": orphans.key.namespace, "name": orphans.key.name, "uid": ""}}
 
 
 def _named(obj: Obj) -> Iterable[str]:

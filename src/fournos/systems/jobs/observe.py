@@ -17,7 +17,7 @@ from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.quotas import covered
 from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import controller_uid, no_keys, pick
+from fournos.engine.runtime.projection import controller_uid, no_keys, pick, waking_by
 from fournos.systems.jobs import names
 from fournos.systems.jobs.alternatives import CHOOSING_AT_MOST, free_quota
 from fournos.systems.jobs.context import FreeQuota, Observed
@@ -74,7 +74,7 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
         Watch(PIPELINE, namespace=namespace, wakes=no_keys, project=project_pipeline, required=False),
         Watch(RESOURCE_FLAVOR, wakes=no_keys, project=project_metadata, required=False),
         Watch(CLUSTER_QUEUE, wakes=_choosing, project=project_queue, required=False),
-        Watch(WORKLOAD_PRIORITY_CLASS, wakes=_waiting_for_class, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=waking_by(FOURNOS_JOB, PRIORITY), required=False),
     )
 
 
@@ -276,10 +276,6 @@ def _choosing(_: Obj, caches: Caches) -> Iterable[Key]:
     jobs = caches[FOURNOS_JOB].by(CHOICE, CHOICE)
     oldest = nsmallest(CHOOSING_AT_MOST, jobs, key=lambda job: job["metadata"].get("creationTimestamp") or "")
     return tuple(map(key_of, oldest))
-
-
-def _waiting_for_class(priority: Obj, caches: Caches) -> Iterable[Key]:
-    return tuple(key_of(job) for job in caches[FOURNOS_JOB].by(PRIORITY, priority["metadata"]["name"]))
 
 
 # --- projections: the fields that decisions read ------------------------------------------------------

@@ -159,6 +159,6 @@ def check(new: Json, old: Json | None = None) -> list[Violation]:
     return violations(RULES, new, old)
 
 
-def check_manifest(new: Json, old: Json | None = None) -> list[Violation]:
+def check_manifest(new: Json) -> list[Violation]:
     """As `check`, for a manifest that has not been validated yet: the schema is checked first."""
-    return schema_violations(DEFINITION, new) or check(new, old)
+    return schema_violations(DEFINITION, new) or check(new)

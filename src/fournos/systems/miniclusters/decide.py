@@ -10,6 +10,7 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
+from fournos.engine.api.rules import violations
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import is_terminating, key_of
 from fournos.engine.queueing.inputs import QueueOutcome, Verdict
@@ -30,7 +31,7 @@ from fournos.systems.miniclusters.finish import End, confirmed, end_of, finished
 from fournos.systems.miniclusters.health import report_sidecars, survey
 from fournos.systems.miniclusters.queued import QueuedMiniCluster
 from fournos.systems.miniclusters.restart import begin_again, due
-from fournos.systems.miniclusters.rules import check
+from fournos.systems.miniclusters.rules import RULES
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from fournos.systems.miniclusters.start import claim, missing, waits
 from fournos.systems.miniclusters.start import confirmed as may_start
@@ -83,7 +84,7 @@ def _unreadable(ctx: Context) -> str:
 
     The rules are checked here too, for objects that the API server did not check.
     """
-    broken = check(dict(ctx.minicluster))
+    broken = violations(RULES, dict(ctx.minicluster))
     if broken:
         return "; ".join(map(str, broken))
     try:

@@ -15,8 +15,8 @@ from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.engine.runtime.decision import Decision
 from fournos.engine.runtime.steps import Delete
 from fournos.systems.miniclusters.context import Context, terminal
-from fournos.systems.miniclusters.exit_code import exit_code, flux_error
-from fournos.systems.miniclusters.health import lead_of, runner
+from fournos.systems.miniclusters.exit_code import exit_code, flux_error, last_end
+from fournos.systems.miniclusters.health import lead_of
 from fournos.systems.miniclusters.status import FINISHED, READY, RUNNING, WAITING
 from fournos.systems.miniclusters.teardown import remove
 
@@ -56,10 +56,8 @@ def end_of(ctx: Context, job: Obj) -> End | datetime | None:
         return None  # the kubelet is about to report the pod's end, and the Job keeps the pod and its log
     # There are three cases. A sidecar keeps the pod, and so the Job, from ending. Or a sidecar has failed,
     # and the Job creates no other pod for that. Or the pod's restart policy starts the container again.
-    ended = (runner(lead, ctx.name).get("state") or {}).get("terminated") or (
-        runner(lead, ctx.name).get("lastState") or {}
-    ).get("terminated")
-    at = parse_time(ended["finishedAt"]) if ended and ended.get("finishedAt") else ctx.now
+    ended = last_end(lead, ctx.name)
+    at = parse_time(ended["finishedAt"]) if ended.get("finishedAt") else ctx.now
     until = at + timedelta(seconds=ctx.settings.end_grace_sec)
     return _ended(code) if ctx.now >= until else until
 

@@ -9,7 +9,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj, is_terminating, newest
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.context import Context, index_of, terminal
-from fournos.systems.miniclusters.exit_code import exit_code
+from fournos.systems.miniclusters.exit_code import exit_code, runner
 from fournos.systems.miniclusters.indexed_job import KILLED
 from fournos.systems.miniclusters.status import READY, REQUESTED, RUNNING, SIDECAR_FAILED, WAITING
 
@@ -26,14 +26,6 @@ class PodReadiness:
 def lead_of(ctx: Context) -> Obj | None:
     """Returns the newest pod of index 0. There may be several if a failed pod was replaced."""
     return newest(pod for pod in ctx.pods if index_of(pod) == 0)
-
-
-def runner(pod: Obj, name: str) -> dict[str, Any]:
-    """Returns the status of the container that runs Flux; empty if there is none."""
-    for status in (pod.get("status") or {}).get("containerStatuses") or ():
-        if status.get("name") == name:
-            return dict(status)
-    return {}
 
 
 def _runs(pod: Obj, name: str) -> bool:

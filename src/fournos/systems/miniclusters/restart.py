@@ -21,7 +21,8 @@ from fournos.engine.kube.resource import Obj, is_terminating
 from fournos.engine.runtime.decision import Decision
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.context import Context, index_of, over, terminal
-from fournos.systems.miniclusters.health import ended_well, lead_of, runner
+from fournos.systems.miniclusters.exit_code import runner
+from fournos.systems.miniclusters.health import ended_well, lead_of
 from fournos.systems.miniclusters.status import READY, RUNNING
 from fournos.systems.miniclusters.teardown import remove
 

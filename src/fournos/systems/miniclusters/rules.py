@@ -228,11 +228,6 @@ def _host_name(name: str) -> bool:
     return len(name) <= _NAME_MAX and full_match(_LABEL, name)
 
 
-def check(new: Json, old: Json | None = None) -> list[Violation]:
-    """Returns the rules for which the API server refuses to create `new`, or to store it over `old`."""
-    return violations(RULES, new, old)
-
-
 def check_manifest(new: Json, old: Json | None = None) -> list[Violation]:
-    """Like `check`, for an object that is not validated yet: its schema is checked first."""
-    return schema_violations(DEFINITION, new) or check(new, old)
+    """Returns the violations of an object that is not validated yet: its schema is checked first."""
+    return schema_violations(DEFINITION, new) or violations(RULES, new, old)

@@ -64,6 +64,19 @@ def _has(*names: str) -> str:
 
 
 _EMPTY: Final = "(has(v.emptyDir) && v.emptyDir)"
+_PLACES: Final = ("secretName", "configMapName", "path")
+
+
+def _mounted_rule(id_: str, source: str) -> Rule:
+    """Returns the rule that a volume of this source has a path."""
+    return _volume_rule(
+        id_,
+        f"a volume with a {source} is missing a path: write where it is mounted",
+        f"!({_has(source)}) || {_has(*_PLACES)} || {_EMPTY}",
+        lambda v: not v.get(source) or any(v.get(name) for name in (*_PLACES, "emptyDir")),
+    )
+
+
 _OTHERS: Final = ("secretName", "configMapName", "csiDriver")
 _SOURCES: Final = (*_OTHERS, "hostPath", "claimName")
 _HOOKS: Final = ("pre", "brokerPre", "workerPre", "preBroker", "preWorker")
@@ -264,24 +277,8 @@ CONTAINERS: Final[tuple[Rule, ...]] = (
         "!(has(c.commands.brokerPre) && has(c.commands.preBroker)))))",
         holds=lambda new, _: all(_spelt_once(c) for c in _containers(new)),
     ),
-    _volume_rule(
-        "volume-claim-path",
-        "a volume with a claimName is missing a path: write where it is mounted",
-        f"!({_has('claimName')}) || {_has('secretName', 'configMapName', 'path')} || {_EMPTY}",
-        lambda v: (
-            not v.get("claimName")
-            or bool(v.get("secretName") or v.get("configMapName") or v.get("path") or v.get("emptyDir"))
-        ),
-    ),
-    _volume_rule(
-        "volume-host-path",
-        "a volume with a hostPath is missing a path: write where it is mounted",
-        f"!({_has('hostPath')}) || {_has('secretName', 'configMapName', 'path')} || {_EMPTY}",
-        lambda v: (
-            not v.get("hostPath")
-            or bool(v.get("secretName") or v.get("configMapName") or v.get("path") or v.get("emptyDir"))
-        ),
-    ),
+    _mounted_rule("volume-claim-path", "claimName"),
+    _mounted_rule("volume-host-path", "hostPath"),
     _volume_rule(
         "volume-path",
         "a volume of a Secret, ConfigMap or CSI driver is missing a path: write where it is mounted",

@@ -44,7 +44,7 @@ def _user(title: str, code: str | None, *, quiet: bool = False) -> str:
     return f"\n# {title}\n{body}"
 
 
-def _hook(title: str, code: str | None, *, quiet: bool = False) -> str:
+def _hook(title: str, code: str | None, *, quiet: bool) -> str:
     """Returns the user's code with its name set while it runs, for the message if it ends the script."""
     text = _user(title, code, quiet=quiet)
     return f"\npart={title}{text}\npart=\n" if text else ""

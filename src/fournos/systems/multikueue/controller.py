@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import absent
 from fournos.engine.kube.transport import Observer
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
@@ -32,16 +32,11 @@ def workloads(settings: MultiKueueSettings, workers: RemoteClients) -> Controlle
         watches=watches(settings),
         observe=partial(observe, settings=settings, workers=workers),
         decide=partial(decide, settings=settings),
-        primary=_primary,
+        primary=lambda observed: observed.workload or absent(observed.key),
         # Orphans: objects on a worker whose Workload no longer exists on the manager cluster.
         collect=lambda caches: remote_keys(settings, workers),
         executors={Send: workers.send},
     )
-
-
-def _primary(observed: Observed) -> Obj:
-    key = observed.key
-    return observed.workload or {"metadata": {"namespace": key.namespace, "name": key.name, "uid": ""}}
 
 
 def multikueue_controllers(

@@ -108,7 +108,7 @@ def _deadline(plan: Plan, moment: datetime, following: datetime | None) -> timed
     return LONGEST_DEADLINE if following is None else min(LONGEST_DEADLINE, (following - moment) / 2)
 
 
-def due_after(plan: Plan, after: datetime, last_start: datetime | None = None) -> datetime | None:
+def due_after(plan: Plan, after: datetime, last_start: datetime | None) -> datetime | None:
     """Returns when the next time after `after` comes, with jitter; None if that is not within reach."""
     for moment in islice(times(plan.expressions, plan.zone, after), _LOOKED_AHEAD):
         begin = moment + plan.jitter

@@ -58,11 +58,6 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def check(new: Json, old: Json | None = None) -> list[Violation]:
-    """Returns the violations for which the API server refuses this write. The objects must fit the schema."""
-    return violations(RULES, new, old)
-
-
-def check_manifest(new: Json, old: Json | None = None) -> list[Violation]:
-    """Like `check`, for an object that is not validated yet: its schema is checked first."""
-    return schema_violations(DEFINITION, new) or check(new, old)
+def check_manifest(new: Json) -> list[Violation]:
+    """Returns the violations of an object that is not validated yet: its schema is checked first."""
+    return schema_violations(DEFINITION, new) or violations(RULES, new)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from fournos.engine.kube import errors
 from fournos.engine.kube.api import Api
@@ -16,9 +14,8 @@ from fournos.systems.vault.sync import (
     MANAGED_BY,
     MANAGED_BY_LABEL,
     Effect,
-    Intake,
     SecretChange,
-    SyncProblem,
+    Sync,
     plan,
 )
 
@@ -28,33 +25,17 @@ ATTEMPTS = 3
 Report = Callable[[str], None]
 
 
-@dataclass(slots=True)
-class SyncResult:
-    """The counts and problems of one sync."""
-
-    problems: list[SyncProblem]
-    counts: Counter[Effect] = field(default_factory=Counter)
-    previewed: int | None = None
-    """The number of Secrets that Vault defines, if no cluster was read; else None."""
-
-    def summary(self, *, dry_run: bool) -> str:
-        if self.previewed is not None:
-            return f"Dry run without a cluster: {self.previewed} in Vault, {len(self.problems)} errors."
-        counts = ", ".join(f"{self.counts[effect]} {effect}" for effect in Effect)
-        parts = f"{counts}, {len(self.problems)} errors."
-        return f"Dry run, nothing was changed. It would be: {parts}" if dry_run else parts
-
-
 async def synchronize(
-    api: Api, intake: Intake, settings: VaultSettings, *, dry_run: bool, report: Report, adopt: bool = False
-) -> SyncResult:
-    """Makes the namespace's Secrets match `intake`; with `dry_run` only reads and reports.
+    api: Api, sync: Sync, settings: VaultSettings, *, dry_run: bool, report: Report, adopt: bool = False
+) -> None:
+    """Makes the namespace's Secrets match `sync`; with `dry_run` only reads and reports.
 
     Raises KubeError if the Secrets cannot be read at all.  A Secret that cannot be written becomes a problem
-    of the result, and then nothing is deleted.
+    of `sync`, and then nothing is deleted.
     """
-    changes, problems = plan(intake, await _existing(api, intake, settings), settings, adopt=adopt)
-    result = SyncResult([*intake.problems, *problems])
+    changes, refusals = plan(sync, await _existing(api, sync, settings), settings, adopt=adopt)
+    for refusal in refusals:
+        sync.fail(refusal)
 
     async def apply(batch: Iterable[SecretChange]) -> None:
         for change in batch:
@@ -62,35 +43,25 @@ async def synchronize(
             try:
                 done = change if dry_run else await _write(api, change, settings, adopt=adopt)
             except errors.KubeError as error:
-                result.problems.append(
-                    SyncProblem(f"{change.name}: {_explain(error, settings)}", partial=True)
-                )
+                sync.fail(f"{change.name}: {_explain(error, settings)}")
             else:
-                result.counts[done.effect] += 1
+                sync.counts[done.effect] += 1
 
     await apply(change for change in changes if change.effect is not Effect.DELETED)
     # Deletions come last, and only after a complete sync: a partial one does not show what should exist.
     deletes = [change for change in changes if change.effect is Effect.DELETED]
-    if deletes and any(problem.partial for problem in result.problems):
+    if deletes and sync.partial:
         names = ", ".join(change.name for change in deletes)
         report(f"Not deleted, because something above failed: {names}")
     else:
         await apply(deletes)
-    return result
 
 
-def preview(intake: Intake, *, report: Report) -> SyncResult:
-    """Reports the content of Vault for a dry run without a cluster, without a comparison."""
-    for secret in intake.desired:
-        report("\n".join([f"secret  {secret.name}", *map(secret.key_line, secret.values)]))
-    return SyncResult(list(intake.problems), previewed=len(intake.desired))
-
-
-async def _existing(api: Api, intake: Intake, settings: VaultSettings) -> dict[str, Obj]:
+async def _existing(api: Api, sync: Sync, settings: VaultSettings) -> dict[str, Obj]:
     selector = f"{MANAGED_BY_LABEL}={MANAGED_BY},{ENTRY_LABEL}=true"
     listing = await api.list(SECRET, namespace=settings.namespace, selector=selector)
     ours = {str(secret["metadata"]["name"]): secret for secret in listing.items}
-    others = [secret.name for secret in intake.desired if secret.name not in ours]
+    others = [secret.name for secret in sync.desired if secret.name not in ours]
     return ours | await _named(api, others, settings)
 
 
@@ -117,8 +88,8 @@ async def _write(api: Api, change: SecretChange, settings: VaultSettings, *, ado
             if hopeless or change.secret is None:
                 raise
         existing = await _named(api, (change.name,), settings)
-        replanned, problems = plan(Intake([change.secret]), existing, settings, adopt=adopt)
-        if problems:
+        replanned, refusals = plan(Sync([change.secret]), existing, settings, adopt=adopt)
+        if refusals:
             raise errors.AlreadyExistsError("somebody else made a Secret of this name meanwhile", status=409)
         (change,) = replanned
     await _send(api, change, settings)

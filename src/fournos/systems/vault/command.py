@@ -15,24 +15,24 @@ from fournos.engine.api.text import escaped
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.errors import CredentialsError, ForbiddenError, KubeError
-from fournos.systems.vault.apply import SyncResult, preview, synchronize
+from fournos.systems.vault.apply import synchronize
 from fournos.systems.vault.client import Vault, VaultError
 from fournos.systems.vault.settings import VaultSettings
-from fournos.systems.vault.sync import Intake, take_in
+from fournos.systems.vault.sync import Effect, Sync, take_in
 
 DONE, FAILED, USAGE = 0, 1, 2
 """Exit codes: success; something was not synced; wrong arguments or settings, and nothing was attempted."""
 
 
-_VARIABLES = {
-    "addr": ("VAULT_ADDR", "https://vault.example.com"),
-    "token": ("VAULT_TOKEN", "s.xxxxx"),
-    "secret_path": ("VAULT_SECRET_PATH", "path/to/secrets"),
-    "kv_mount": ("VAULT_KV_MOUNT", "kv"),
-    "kv_version": ("VAULT_KV_VERSION", "2"),
-    "timeout_sec": ("FOURNOS_VAULT_TIMEOUT_SEC", "10"),
-    "namespace": ("FOURNOS_SECRETS_NAMESPACE", "psap-secrets"),
-    "secret_pattern": ("FOURNOS_VAULT_SECRET_PATTERN", "vault-{entry}"),
+_EXAMPLES = {
+    "VAULT_ADDR": "https://vault.example.com",
+    "VAULT_TOKEN": "s.xxxxx",
+    "VAULT_SECRET_PATH": "path/to/secrets",
+    "VAULT_KV_MOUNT": "kv",
+    "VAULT_KV_VERSION": "2",
+    "FOURNOS_VAULT_TIMEOUT_SEC": "10",
+    "FOURNOS_SECRETS_NAMESPACE": "psap-secrets",
+    "FOURNOS_VAULT_SECRET_PATTERN": "vault-{entry}",
 }
 
 
@@ -79,34 +79,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_error(f"warning: {settings.addr} is not https, the token and all values travel readable")
     try:
         with Vault(settings) as vault:
-            intake = take_in(vault.read_all(), settings)
-        result = asyncio.run(_synchronize(intake, settings, dry_run=dry_run, adopt=adopt))
+            sync = take_in(vault.read_all(), settings)
+        compared = asyncio.run(_synchronize(sync, settings, dry_run=dry_run, adopt=adopt))
     except (VaultError, KubeError) as error:
         _print_error(f"error: {_explain(error, settings)}")
         return FAILED
-    return _report(intake, result, settings, dry_run=dry_run)
+    _report(sync, settings)
+    print(summary(sync, dry_run=dry_run) if compared else _preview_summary(sync))
+    return FAILED if sync.problems else DONE
 
 
-async def _synchronize(intake: Intake, settings: VaultSettings, *, dry_run: bool, adopt: bool) -> SyncResult:
+async def _synchronize(sync: Sync, settings: VaultSettings, *, dry_run: bool, adopt: bool) -> bool:
+    """Returns False after a dry run without a cluster, which shows what Vault has and compares nothing."""
     try:
         async with Client(load()) as api:
-            return await synchronize(api, intake, settings, dry_run=dry_run, adopt=adopt, report=_print)
+            await synchronize(api, sync, settings, dry_run=dry_run, adopt=adopt, report=_print)
     except KubeError as error:
         if not dry_run:
             raise
         _print(f"note    the cluster was not compared with: {error.message}")
-        return preview(intake, report=_print)
+        for secret in sync.desired:
+            _print("\n".join([f"secret  {secret.name}", *map(secret.key_line, secret.values)]))
+        return False
+    return True
 
 
-def _report(intake: Intake, result: SyncResult, settings: VaultSettings, *, dry_run: bool) -> int:
-    for note in intake.notes:
+def _report(sync: Sync, settings: VaultSettings) -> None:
+    for note in sync.notes:
         _print(f"note    {note}")
-    if not intake.listed:
+    if not sync.listed:
         _print(f"note    no entries at {settings.source_path}; nothing is deleted for that reason alone")
-    for problem in result.problems:
-        _print_error(f"error: {problem.text}")
-    print(result.summary(dry_run=dry_run))
-    return FAILED if result.problems else DONE
+    for problem in sync.problems:
+        _print_error(f"error: {problem}")
+
+
+def summary(sync: Sync, *, dry_run: bool) -> str:
+    """Returns the last line: what was done, or would be, and the number of errors."""
+    counts = ", ".join(f"{sync.counts[effect]} {effect}" for effect in Effect)
+    line = f"{counts}, {len(sync.problems)} errors."
+    return f"Dry run, nothing was changed. It would be: {line}" if dry_run else line
+
+
+def _preview_summary(sync: Sync) -> str:
+    return f"Dry run without a cluster: {len(sync.desired)} in Vault, {len(sync.problems)} errors."
 
 
 def _explain(error: VaultError | KubeError, settings: VaultSettings) -> str:
@@ -125,12 +140,10 @@ def _explain(error: VaultError | KubeError, settings: VaultSettings) -> str:
 def _settings_errors(error: ValidationError) -> str:
     lines = []
     for detail in error.errors(include_input=False, include_url=False):
-        field = str(detail["loc"][0]) if detail["loc"] else ""
-        name = next((n for f, (n, _) in _VARIABLES.items() if field in (f, n)), field)
-        example = next((e for n, e in _VARIABLES.values() if n == name), "…")
+        name = str(detail["loc"][0]) if detail["loc"] else ""
         missing = detail["type"] in ("missing", "string_too_short", "too_short")
         message = "is not set" if missing else detail["msg"].removeprefix("Value error, ")
-        lines.append(f'error: {name} {message}. For example: export {name}="{example}"')
+        lines.append(f'error: {name} {message}. For example: export {name}="{_EXAMPLES.get(name, "…")}"')
     return "\n".join(lines)
 
 

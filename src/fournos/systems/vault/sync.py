@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -61,17 +62,6 @@ Read: TypeAlias = VaultEntry | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
-class SyncProblem:
-    """A problem of a sync.
-
-    `partial` is True if something was not read or written, so the set of expected Secrets is not fully known.
-    """
-
-    text: str
-    partial: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Desired:
     """A Secret as Vault defines it; values by key."""
 
@@ -111,14 +101,22 @@ class SecretChange:
 
 
 @dataclass(slots=True)
-class Intake:
-    """The result of reading Vault, before the cluster is read."""
+class Sync:
+    """One sync: what Vault defines, and the problems and counts up to now."""
 
     desired: list[Desired] = field(default_factory=list)
     listed: set[str] = field(default_factory=set)
     """The names of all Secrets whose entry Vault lists, whether or not the entry could be used."""
-    problems: list[SyncProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    partial: bool = False
+    """True if something was not read or written: then the expected Secrets are not fully known."""
+    counts: Counter[Effect] = field(default_factory=Counter)
+
+    def fail(self, problem: str) -> None:
+        """Adds a problem that makes the sync a partial one."""
+        self.problems.append(problem)
+        self.partial = True
 
 
 def is_managed(secret: Obj) -> bool:
@@ -126,28 +124,28 @@ def is_managed(secret: Obj) -> bool:
     return (secret["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGED_BY
 
 
-def take_in(reads: Iterable[Read], settings: VaultSettings) -> Intake:
+def take_in(reads: Iterable[Read], settings: VaultSettings) -> Sync:
     """Classifies the entries that were read into desired Secrets, problems and notes."""
-    intake = Intake()
+    sync = Sync()
     for read in reads:
         if read.name.endswith("/"):
-            intake.notes.append(
+            sync.notes.append(
                 f"{read.name}: a directory, not synced (only entries directly below the path are)"
             )
             continue
-        intake.listed.add(settings.secret_name(read.name))
+        sync.listed.add(settings.secret_name(read.name))
         if isinstance(read, VaultEntry):
-            _take_entry(read, intake, settings)
+            _take_entry(read, sync, settings)
         elif read.gone:
-            intake.notes.append(f"{read.name}: {read.reason}; its Secret, if any, is kept")
+            sync.notes.append(f"{read.name}: {read.reason}; its Secret, if any, is kept")
         else:
-            intake.problems.append(SyncProblem(f"{read.name}: {read.reason}", partial=True))
-    return intake
+            sync.fail(f"{read.name}: {read.reason}")
+    return sync
 
 
-def _take_entry(entry: VaultEntry, intake: Intake, settings: VaultSettings) -> None:
+def _take_entry(entry: VaultEntry, sync: Sync, settings: VaultSettings) -> None:
     if SKIP_KEY in entry.data:
-        intake.notes.append(f"{entry.name}: skipped, it has the key {SKIP_KEY}")
+        sync.notes.append(f"{entry.name}: skipped, it has the key {SKIP_KEY}")
         return
     name = settings.secret_name(entry.name)
     if len(name) > MAX_NAME or not _SUBDOMAIN.fullmatch(name) or not _SUBDOMAIN.fullmatch(entry.name):
@@ -156,7 +154,7 @@ def _take_entry(entry: VaultEntry, intake: Intake, settings: VaultSettings) -> N
             f" letters, digits, '-' and '.', at most {MAX_NAME} characters with the prefix),"
             f" or give it the key {SKIP_KEY}"
         )
-        intake.problems.append(SyncProblem(text))
+        sync.problems.append(text)
         return
     values: dict[str, bytes] = {}
     for key, value in entry.data.items():
@@ -167,17 +165,17 @@ def _take_entry(entry: VaultEntry, intake: Intake, settings: VaultSettings) -> N
                 f"{entry.name}: key {key!r} skipped, it cannot be a key of a Secret; rename it in Vault"
                 " (letters, digits, '-', '_' and '.')"
             )
-            intake.problems.append(SyncProblem(text))
+            sync.problems.append(text)
             continue
         values[key] = _bytes(value)
     size = sum(map(len, values.values()))
     if not values:
-        intake.notes.append(f"{entry.name}: nothing to sync in it; its Secret, if any, is kept")
+        sync.notes.append(f"{entry.name}: nothing to sync in it; its Secret, if any, is kept")
     elif size > MAX_BYTES:
         text = f"{entry.name}: skipped, {size} bytes are more than the {MAX_BYTES} that a Secret may hold"
-        intake.problems.append(SyncProblem(f"{text}; split the entry in Vault"))
+        sync.problems.append(f"{text}; split the entry in Vault")
     else:
-        intake.desired.append(Desired(name, entry.name, values))
+        sync.desired.append(Desired(name, entry.name, values))
 
 
 def _bytes(value: object) -> bytes:
@@ -187,27 +185,25 @@ def _bytes(value: object) -> bytes:
 
 
 def plan(
-    intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings, *, adopt: bool = False
-) -> tuple[list[SecretChange], list[SyncProblem]]:
-    """Returns the changes that make the namespace match Vault, and the problems.
+    sync: Sync, existing: Mapping[str, Obj], settings: VaultSettings, *, adopt: bool = False
+) -> tuple[list[SecretChange], list[str]]:
+    """Returns the changes that make the namespace match Vault, and why a Secret cannot be changed.
 
     `existing` contains, by name, every Secret with our labels and every other one of a desired name.  With
     `adopt`, a Secret of a desired name without a managing tool and without an owner is taken over.  Deletions
     come last; the caller omits them if an earlier change failed.
     """
     changes: list[SecretChange] = []
-    problems: list[SyncProblem] = []
-    for secret in intake.desired:
+    refusals: list[str] = []
+    for secret in sync.desired:
         present = existing.get(secret.name)
         if present is None:
             changes.append(_create(secret, settings))
         elif not is_managed(present) and not (adopt and not _manager(present)):
-            problems.append(
-                SyncProblem(f"{secret.entry}: {_not_ours(secret, present, settings)}", partial=True)
-            )
+            refusals.append(f"{secret.entry}: {_not_ours(secret, present, settings)}")
         else:
             changes.append(_update(secret, present, settings))
-    return changes + _deletes(intake, existing, settings), problems
+    return changes + _deletes(sync, existing, settings), refusals
 
 
 def _manager(secret: Obj) -> str:
@@ -274,12 +270,12 @@ def _update(secret: Desired, present: Obj, settings: VaultSettings) -> SecretCha
     return SecretChange(Effect.UPDATED, secret.name, report, body, secret)
 
 
-def _deletes(intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings) -> list[SecretChange]:
+def _deletes(sync: Sync, existing: Mapping[str, Obj], settings: VaultSettings) -> list[SecretChange]:
     """Returns the deletions of Secrets from this directory whose entry is not in Vault's list.
 
     An empty list deletes nothing, because a wrong path is far more likely than an emptied Vault.
     """
-    if not intake.listed:
+    if not sync.listed:
         return []
     deletes = []
     for name, secret in sorted(existing.items()):
@@ -290,7 +286,7 @@ def _deletes(intake: Intake, existing: Mapping[str, Obj], settings: VaultSetting
             and notes.get(PATH_ANNOTATION, "").rpartition("/")[0] == settings.source_path
         )
         entry_label = (meta.get("labels") or {}).get(ENTRY_LABEL)
-        if name not in intake.listed and is_managed(secret) and entry_label == "true" and same_source:
+        if name not in sync.listed and is_managed(secret) and entry_label == "true" and same_source:
             report = f"delete  {name} (its entry is no longer in Vault at {settings.source_path})"
             deletes.append(SecretChange(Effect.DELETED, name, report, uid=str(meta["uid"])))
     return deletes

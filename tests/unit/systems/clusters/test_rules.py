@@ -9,8 +9,14 @@ import pytest
 from fournos.api.fournoscluster import DEFINITION, FournosCluster
 from fournos.app.generate import files
 from fournos.app.parts import kinds
-from fournos.systems.clusters.rules import RULES, check, check_manifest
+from fournos.engine.api.rules import Violation, violations
+from fournos.engine.api.validate import schema_violations
+from fournos.systems.clusters.rules import RULES
 from tests.unit.systems.clusters.cases import CREATIONS, cluster
+
+
+def problems(obj: Any) -> list[Violation]:
+    return schema_violations(DEFINITION, obj) or violations(RULES, obj)
 
 
 def test_every_rule_has_a_case() -> None:
@@ -19,19 +25,19 @@ def test_every_rule_has_a_case() -> None:
 
 @pytest.mark.parametrize(("rule", "bad", "good"), CREATIONS)
 def test_creation(rule: str, bad: Any, good: Any) -> None:
-    assert [violation.rule for violation in check_manifest(bad)] == [rule]
-    assert check_manifest(good) == []
+    assert [violation.rule for violation in problems(bad)] == [rule]
+    assert problems(good) == []
 
 
 def test_a_stored_object_that_breaks_a_rule_can_still_be_unlocked() -> None:
     old = cluster(ttl="1w", owner="ann")
-    assert check({**old, "spec": {**old["spec"], "owner": ""}}, old) == []
+    assert violations(RULES, {**old, "spec": {**old["spec"], "owner": ""}}, old) == []
 
 
 def test_the_secret_is_required_and_the_interval_has_no_default() -> None:
     bad = cluster()
     del bad["spec"]["kubeconfigSecret"]
-    assert check_manifest(bad)
+    assert problems(bad)
     crd = files()["deploy/crd/fournosclusters.yaml"]
     assert "default:" not in crd
 

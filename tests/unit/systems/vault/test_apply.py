@@ -7,19 +7,20 @@ import base64
 import pytest
 
 from fournos.engine.kube import errors
-from fournos.systems.vault.apply import SyncResult, synchronize
+from fournos.systems.vault.apply import synchronize
+from fournos.systems.vault.command import summary
 from fournos.systems.vault.settings import VaultSettings
-from fournos.systems.vault.sync import Effect, Read, Unreadable, VaultEntry, take_in
+from fournos.systems.vault.sync import Effect, Read, Sync, Unreadable, VaultEntry, take_in
 from tests.unit.systems.vault.secrets import Secrets
 from tests.unit.systems.vault.test_sync import secret
 
 SETTINGS = VaultSettings.of(addr="https://vault.test", token="t", secret_path="team/secrets")
 
 
-async def sync(secrets: Secrets, *reads: Read, dry_run: bool = False) -> tuple[SyncResult, str]:
+async def sync(secrets: Secrets, *reads: Read, dry_run: bool = False) -> tuple[Sync, str]:
     messages: list[str] = []
-    intake = take_in(reads, SETTINGS)
-    outcome = await synchronize(secrets, intake, SETTINGS, dry_run=dry_run, report=messages.append)  # type: ignore[arg-type]
+    outcome = take_in(reads, SETTINGS)
+    await synchronize(secrets, outcome, SETTINGS, dry_run=dry_run, report=messages.append)  # type: ignore[arg-type]
     return outcome, "\n".join(messages)
 
 
@@ -78,7 +79,7 @@ async def test_a_dry_run_writes_nothing_and_shows_lengths_only() -> None:
     assert "k: <3 chars>" in message
     assert "delete  vault-absent" in message
     assert "hush" not in message and "ünï" not in message and "before" not in message
-    assert outcome.summary(dry_run=True).startswith("Dry run, nothing was changed")
+    assert summary(outcome, dry_run=True).startswith("Dry run, nothing was changed")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ async def test_a_failed_write_deletes_nothing_and_lets_the_others_through(failur
         1,
     )
     assert "Not deleted" in message and "vault-absent" in message
-    assert "hush" not in message + outcome.problems[0].text
+    assert "hush" not in message + outcome.problems[0]
 
 
 async def test_an_unreadable_entry_deletes_nothing() -> None:
@@ -178,4 +179,12 @@ async def test_a_missing_namespace_is_named_with_the_fix() -> None:
 
     secrets.before_write = fail
     outcome, _ = await sync(secrets, VaultEntry("a", {"k": "v"}))
-    assert "kubectl create namespace psap-secrets" in outcome.problems[0].text
+    assert "kubectl create namespace psap-secrets" in outcome.problems[0]
+
+
+async def test_a_secret_of_another_tool_deletes_nothing() -> None:
+    foreign = secret("vault-a", {"k": "theirs"}, labels={"app.kubernetes.io/managed-by": "fournos-mock"})
+    secrets = Secrets(foreign, secret("vault-absent", {"k": "v"}))
+    outcome, message = await sync(secrets, VaultEntry("a", {"k": "ours"}))
+    assert (secrets.writes, outcome.partial, len(outcome.problems)) == ([], True, 1)
+    assert "Not deleted" in message and "vault-absent" in message

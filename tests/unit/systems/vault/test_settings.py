@@ -114,7 +114,7 @@ async def test_the_namespace_and_the_pattern_of_the_secrets(monkeypatch: pytest.
         monkeypatch.setenv(name, "of-another-{entry}-program")
     monkeypatch.setenv("FOURNOS_VAULT_SECRET_PATTERN", "of-{entry}-here")
     settings, secrets = VaultSettings(), Secrets()  # type: ignore[call-arg]
-    intake = take_in([VaultEntry("a", {"k": "v"})], settings)
-    await synchronize(secrets, intake, settings, dry_run=False, report=lambda line: None)  # type: ignore[arg-type]
+    sync = take_in([VaultEntry("a", {"k": "v"})], settings)
+    await synchronize(secrets, sync, settings, dry_run=False, report=lambda line: None)  # type: ignore[arg-type]
     (made,) = secrets.stored.values()
     assert key_of(made) == Key("safe", "of-a-here")

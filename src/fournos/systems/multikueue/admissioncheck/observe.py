@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.kind_names import name_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK
 from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import own_key, pick
+from fournos.engine.runtime.projection import own_key, pick, waking_all, waking_by
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.observe import CONFIG, clusters_of, config_of
 from fournos.systems.multikueue.remote_clients import RemoteClients
@@ -74,17 +73,9 @@ def watches() -> tuple[Watch, ...]:
     """
     return (
         Watch(ADMISSION_CHECK, wakes=own_key, project=_project, indexes={CONFIG: config_of}),
-        Watch(MULTIKUEUE_CONFIG, wakes=_wakes_of_config),
-        Watch(MULTIKUEUE_CLUSTER, wakes=_wakes_of_cluster, project=_project_cluster),
+        Watch(MULTIKUEUE_CONFIG, wakes=waking_by(ADMISSION_CHECK, CONFIG)),
+        Watch(MULTIKUEUE_CLUSTER, wakes=waking_all(ADMISSION_CHECK), project=_project_cluster),
     )
-
-
-def _wakes_of_config(config: Obj, caches: Caches) -> Iterable[Key]:
-    return tuple(key_of(check) for check in caches[ADMISSION_CHECK].by(CONFIG, config["metadata"]["name"]))
-
-
-def _wakes_of_cluster(cluster: Obj, caches: Caches) -> Iterable[Key]:
-    return tuple(key_of(check) for check in caches[ADMISSION_CHECK])
 
 
 def _project(check: Obj) -> Obj:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import Key, absent
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Controller
 from fournos.systems.multikueue.fournoscluster.decide import decide
@@ -22,16 +22,10 @@ def fournosclusters(settings: MultiKueueSettings, clock: Clock) -> Controller[Ob
         watches=watches(settings),
         observe=partial(observe, settings=settings),
         decide=partial(decide, namespace=settings.kueue_namespace),
-        primary=_primary,
+        primary=lambda observed: observed.cluster or absent(observed.key),
         collect=partial(_made, settings),
         executors=executors(clock),
     )
-
-
-def _primary(observed: Observed) -> Obj:
-    return observed.cluster or {
-        "metadata": {"namespace": observed.key.namespace, "name": observed.key.name, "uid": ""}
-    }
 
 
 def _made(settings: MultiKueueSettings, caches: Caches) -> Iterable[Key]:

@@ -11,7 +11,7 @@ from fournos.engine.kube.errors import CredentialsError
 from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.resource import Key, Obj, is_terminating, key_of, uid_of
 from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import pick
+from fournos.engine.runtime.projection import pick, waking_by
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.systems.multikueue.kubeconfig import content_of, project_secret, token_in
@@ -91,7 +91,7 @@ def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
             SECRET,
             namespace=settings.secrets_namespace,
             selector="fournos.dev/cluster-kubeconfig=true",
-            wakes=_wakes_of_secret,
+            wakes=waking_by(FOURNOS_CLUSTER, _SECRET),
             project=project_source,
         ),
         Watch(
@@ -115,10 +115,6 @@ def is_ours(worker: Obj, cluster: str) -> bool:
 def _wakes_of_cluster(obj: Obj, caches: Caches) -> Iterable[Key]:
     """Enqueues the cluster and all candidates: one that opts out makes room for another."""
     return (key_of(obj), *(key_of(one) for one in caches[FOURNOS_CLUSTER] if _opts_in(one)))
-
-
-def _wakes_of_secret(secret: Obj, caches: Caches) -> Iterable[Key]:
-    return tuple(key_of(one) for one in caches[FOURNOS_CLUSTER].by(_SECRET, secret["metadata"]["name"]))
 
 
 def _opts_in(cluster: Obj) -> bool:

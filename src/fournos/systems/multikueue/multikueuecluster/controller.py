@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Key, absent
 from fournos.engine.runtime.controller import Controller
 from fournos.systems.multikueue.multikueuecluster.decide import decide
 from fournos.systems.multikueue.multikueuecluster.observe import Observed, observe, watches
@@ -20,10 +20,6 @@ def multikueueclusters(settings: MultiKueueSettings, workers: RemoteClients) -> 
         watches=watches(settings),
         observe=partial(observe, settings=settings, workers=workers),
         decide=partial(decide, namespace=settings.kueue_namespace),
-        primary=_primary,
+        primary=lambda observed: observed.cluster or absent(Key("", observed.name)),
         executors=executors(workers),
     )
-
-
-def _primary(observed: Observed) -> Obj:
-    return observed.cluster or {"metadata": {"name": observed.name, "uid": ""}}

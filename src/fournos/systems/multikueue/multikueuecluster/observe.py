@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.kinds import ADMISSION_CHECK
 from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import own_key, pick
+from fournos.engine.runtime.projection import own_key, pick, waking_all, waking_by
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.kubeconfig import project_secret
 from fournos.systems.multikueue.observe import clusters_of, config_of
@@ -65,18 +65,15 @@ def _clusters(caches: Caches, check: Obj, settings: MultiKueueSettings) -> tuple
 def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
     return (
         Watch(MULTIKUEUE_CLUSTER, wakes=own_key, project=_project_cluster, indexes={_SECRET: _location}),
-        Watch(SECRET, namespace=settings.kueue_namespace, wakes=_wakes_of_secret, project=project_secret),
-        Watch(ADMISSION_CHECK, wakes=_all_clusters, project=_project_check),
-        Watch(MULTIKUEUE_CONFIG, wakes=_all_clusters),
+        Watch(
+            SECRET,
+            namespace=settings.kueue_namespace,
+            wakes=waking_by(MULTIKUEUE_CLUSTER, _SECRET),
+            project=project_secret,
+        ),
+        Watch(ADMISSION_CHECK, wakes=waking_all(MULTIKUEUE_CLUSTER), project=_project_check),
+        Watch(MULTIKUEUE_CONFIG, wakes=waking_all(MULTIKUEUE_CLUSTER)),
     )
-
-
-def _wakes_of_secret(secret: Obj, caches: Caches) -> Iterable[Key]:
-    return tuple(key_of(one) for one in caches[MULTIKUEUE_CLUSTER].by(_SECRET, secret["metadata"]["name"]))
-
-
-def _all_clusters(obj: Obj, caches: Caches) -> Iterable[Key]:
-    return tuple(key_of(cluster) for cluster in caches[MULTIKUEUE_CLUSTER])
 
 
 def _location(cluster: Obj) -> Iterable[str]:
