@@ -16,11 +16,12 @@ from bench.executors import Executors, Onlooker
 from bench.operator import free_port
 from bench.rig import NAMESPACE, SECRETS_NAMESPACE, Rig
 from dev import resources
-from devcluster import DevclusterError
+from devcluster import DevclusterError, pki
 from fournos.engine.kube.client import Client
 
 _RESOLVE: Final = "dev/mock-resolve/resolve_job.yaml"
 _CONFIG_MAP: Final = "appwrapper-operator-config"
+_CERTIFICATES: Final = "k8s-webhook-server/serving-certs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,9 @@ def _built(package: str) -> Callable[[Path, Path | None, Path], Checkout]:
     """Returns a function that builds the package of a checkout; what Go has built before is quick."""
 
     def build(path: Path, _python: Path | None, directory: Path) -> Checkout:
-        program = directory / path.name
+        program = (directory / path.name).absolute()
         print(f"Building {path} (minutes, the first time)", flush=True)
-        words = ["go", "build", "-o", str(program.absolute()), package]
+        words = ["go", "build", "-o", str(program), package]
         _said(words, path, failed=f"{path} cannot be built", hint="Its go.mod names the version of Go.")
         described = ["git", "describe", "--tags", "--always"]
         version = _said(described, path, failed=f"{path} has no version", hint="Clone it with git.")
@@ -116,8 +117,13 @@ def _built(package: str) -> Callable[[Path, Path | None, Path], Checkout]:
 
 
 def _appwrapper(checkout: Checkout, found: Rig) -> Process:
-    """Without its webhooks, which this one does not run here, either."""
+    """Without its webhooks, which this one does not run here, either.
+
+    It serves them all the same, without being asked, and ends without a certificate below its TMPDIR.
+    """
     port = free_port()
+    temporary = checkout.program.parent
+    pki.authority("bench").write(temporary / _CERTIFICATES, "tls")
     config = {
         "webhooksEnabled": False,
         "controllerManager": {
@@ -133,7 +139,7 @@ def _appwrapper(checkout: Checkout, found: Rig) -> Process:
     }
     resources.apply(found.cluster, [content])
     ready = f"http://127.0.0.1:{port}/readyz"
-    return Process([str(checkout.program)], ready, {"NAMESPACE": NAMESPACE})
+    return Process([str(checkout.program)], ready, {"NAMESPACE": NAMESPACE, "TMPDIR": str(temporary)})
 
 
 def _minicluster(checkout: Checkout, _found: Rig) -> Process:
