@@ -67,7 +67,7 @@ COMPUTED = {
     "kubectl of await_established": "Kubectl",
     "inside of switch_on": "namespaces.enter",
     "command of start": "bench, the operator by this Python",
-    "str(python)": "bench upstream, the interpreter that a person names",
+    "words of _said": "bench upstream: go, git, or the interpreter that a person names",
     "command of around": "what a person typed",
     "command of run": "lanes, pytest by this Python",
     "words of _process": "flakes, pytest by this Python or what a person typed",
