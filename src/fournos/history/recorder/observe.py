@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.times import creation_time
-from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.kinds import EVENT, JOB, NAMESPACE, POD
-from fournos.engine.kube.resource import Key, Obj, Resource, key_of, newest, uid_of
+from fournos.engine.kube.resource import Key, Obj, Resource, newest, uid_of
 from fournos.engine.queueing.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
@@ -18,7 +17,6 @@ from fournos.engine.queueing.kinds import (
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
 )
-from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import no_keys, own_key, project_metadata
 from fournos.history.logs.containers import containers_of
@@ -38,26 +36,20 @@ from fournos.history.recorder.projections import (
     regarded,
     waits_in,
 )
+from fournos.history.recorder.queue_facts import HELD, QUEUE, QueueFacts
 from fournos.history.settings import HistorySettings
 from fournos.insight.children import Children, in_order
-from fournos.insight.cohorts import members, usage_orders
-from fournos.insight.facts import Facts, Waiting, holders_among, in_line, without
-from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.startup import has_started
-from fournos.insight.values import is_terminal, phase_of, spec_of, status_of
+from fournos.insight.values import spec_of, status_of
 from fournos.systems.jobs.names import JOB_NAME_LABEL
 
 if TYPE_CHECKING:
     from fournos.history.logs.collector import LogCollector
 
 OWNER: Final = "owner"
-HELD: Final = "held"
 ABOUT: Final = "about"
-QUEUE: Final = "queue"
 NAME: Final = "name"
 KUBE_SYSTEM: Final = Key("", "kube-system")
-_LINE_AGE: Final = timedelta(seconds=5)
-"""How long the order of a queue counts as known: sorting thousands of Workloads in each pass is too slow."""
 
 
 def watches(
@@ -138,7 +130,7 @@ class Observer:
         self._journal = journal
         self._now = now
         self._logs = logs
-        self._lines: dict[str, tuple[datetime, tuple[Waiting, ...]]] = {}
+        self._facts = QueueFacts(resource, now)
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         journal, packed = self._journal, caches[self._resource].get(key)
@@ -249,54 +241,6 @@ class Observer:
         name = status_of(obj).get("cluster") or spec_of(obj).get("cluster") or ""
         clusters = caches[FOURNOS_CLUSTER].by(NAME, str(name))
         return next(iter(clusters), None) or caches[RESOURCE_FLAVOR].get(Key("", str(name)))
-
-    def _facts(self, caches: Caches, obj: Obj, children: Children) -> Facts | None:
-        if is_terminal(obj):
-            return None
-        draft = Facts(obj, children)
-        if self._resource == FOURNOS_JOB and phase_of(obj) != "Pending":
-            return draft
-        workload = draft.workload
-        name = str(spec_of(workload).get("queueName")) if workload else queue_name(obj) or DEFAULT_QUEUE
-        local = caches[LOCAL_QUEUE].get(Key(key_of(obj).namespace, name))
-        above = str(spec_of(local).get("clusterQueue") or "") if local is not None else ""
-        cluster = caches[CLUSTER_QUEUE].get(Key("", above)) if above else None
-        return Facts(
-            obj,
-            children,
-            name,
-            local if local is not None else _missing(name),
-            cluster if cluster is not None or local is None else _missing(above),
-            tuple(caches[RESOURCE_FLAVOR]),
-            self._holders(caches, obj),
-            self._line(caches, above),
-            ordered=not usage_orders(cluster),
-            cohort=members(cluster, caches[CLUSTER_QUEUE]) if cluster is not None else (),
-        )
-
-    def _holders(self, caches: Caches, obj: Obj) -> tuple[Obj, ...]:
-        if self._resource != FOURNOS_JOB:
-            return ()
-        cluster = spec_of(obj).get("cluster")
-        flavors = [cluster] if cluster else [flavor["metadata"]["name"] for flavor in caches[RESOURCE_FLAVOR]]
-        held = [job for name in flavors for job in caches[FOURNOS_JOB].by(HELD, str(name))]
-        return without(holders_among(held), obj)
-
-    def _line(self, caches: Caches, cluster_queue: str) -> tuple[Waiting, ...]:
-        now = self._now()
-        line = self._lines.get(cluster_queue)
-        if line is None or not timedelta(0) <= now - line[0] < _LINE_AGE:
-            queues = tuple(caches[LOCAL_QUEUE])
-            names = {
-                str(key_of(queue)) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue
-            }
-            waiting = [one for name in sorted(names) for one in caches[WORKLOAD].by(QUEUE, name)]
-            line = self._lines[cluster_queue] = now, in_line(waiting, queues, cluster_queue)
-        return line[1]
-
-
-def _missing(name: str) -> KubeError:
-    return NotFoundError(f"{name} does not exist", status=404)
 
 
 # --- events: which keys a change enqueues ---------------------------------------------------------------
