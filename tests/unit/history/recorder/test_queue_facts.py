@@ -1,0 +1,74 @@
+"""What the objects of a queue have in common is looked up once in a while, not in each pass."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.resource import Resource, uid_of
+from fournos.engine.kube.store import Store
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.runtime.controller import Caches
+from fournos.history.recorder.observe import watches
+from fournos.history.recorder.queue_facts import QueueFacts
+from fournos.history.settings import HistorySettings
+from fournos.insight.children import Children
+from fournos.insight.facts import Facts
+from tests.unit.cli.objects import NOW, cluster_queue, job, local_queue, workload
+
+
+class Watched:
+    """The caches of the recorder of FournosJobs, and a clock."""
+
+    def __init__(self, jobs: list[Any], workloads: list[Any]) -> None:
+        self.now = NOW
+        self._stores: dict[Resource, Store] = {
+            watch.resource: Store(project=watch.project, indexes=watch.indexes)
+            for watch in watches(HistorySettings(), FOURNOS_JOB)
+        }
+        self.caches = Caches(self._stores)
+        self._facts = QueueFacts(FOURNOS_JOB, self._clock)
+        self.fill(FOURNOS_JOB, jobs)
+        self.fill(WORKLOAD, workloads)
+        self.fill(LOCAL_QUEUE, [local_queue()])
+        self.fill(CLUSTER_QUEUE, [cluster_queue()])
+        self.fill(RESOURCE_FLAVOR, [{"metadata": {"name": "cluster-1"}}])
+
+    def fill(self, resource: Resource, objects: list[Any]) -> None:
+        store = self._stores[resource]
+        versioned = [{**obj, "metadata": {"resourceVersion": "1", **obj["metadata"]}} for obj in objects]
+        store.replace([store.slim(obj) for obj in versioned], "1")
+
+    def facts(self, obj: Any, *workloads: Any) -> Facts:
+        facts = self._facts(self.caches, obj, Children(workloads))
+        assert facts is not None
+        return facts
+
+    def _clock(self) -> datetime:
+        return self.now
+
+
+def test_objects_of_a_queue_share_its_line_and_the_holders_for_a_while() -> None:
+    first, second = job("first", "Pending"), job("second", "Pending")
+    holder = job("holder", status={"cluster": "cluster-1"})
+    waiting = [workload(name="w-first"), workload(name="w-second")]
+    watched = Watched([first, second, holder], waiting)
+    facts, others = watched.facts(first, waiting[0]), watched.facts(second, waiting[1])
+    assert (len(facts.line), [uid_of(each) for each in facts.holders]) == (2, [uid_of(holder)])
+    assert others.line is facts.line and others.holders is facts.holders and others.shared is facts.shared
+
+    watched.fill(WORKLOAD, waiting[:1])
+    watched.fill(FOURNOS_JOB, [first, second])
+    assert watched.facts(first, waiting[0]).line is facts.line
+    watched.now += timedelta(seconds=5)
+    later = watched.facts(first, waiting[0])
+    assert (len(later.line), later.holders) == (1, ())
+
+
+def test_a_clock_that_was_set_back_makes_nothing_last_longer() -> None:
+    first = job("first", "Pending")
+    watched = Watched([first], [workload(name="w-first")])
+    line = watched.facts(first).line
+    watched.now -= timedelta(hours=1)
+    assert watched.facts(first).line is not line
