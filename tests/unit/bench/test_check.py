@@ -69,7 +69,7 @@ def test_a_file_is_compared_with_the_committed_ranges(
 
 def test_the_published_runs_are_within_the_committed_ranges(capsys: pytest.CaptureFixture[str]) -> None:
     published = sorted((RANGES.parent / "published").glob("*.json"))
-    assert [file.name.partition("-")[0] for file in published] == [
+    assert list(dict.fromkeys(file.name.partition("-")[0] for file in published)) == [
         "ceiling",
         "clock",
         "etcd",
