@@ -48,7 +48,7 @@ def recorder(
     return Controller(
         name=name_of(resource),
         watches=watches(settings, resource, logs),
-        observe=Observer(settings, resource, journal, clock.now, logs),
+        observe=Observer(settings, resource, journal, clock, logs),
         decide=partial(decide, settings=settings),
         primary=_primary,
         collect=lambda caches: (SWEEP,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
@@ -17,6 +17,7 @@ from fournos.engine.queueing.kinds import (
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
 )
+from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import no_keys, own_key, project_metadata
 from fournos.history.logs.containers import containers_of
@@ -122,15 +123,15 @@ class Observer:
         settings: HistorySettings,
         resource: Resource,
         journal: Journal,
-        now: Callable[[], datetime],
+        clock: Clock,
         logs: LogCollector | None = None,
     ) -> None:
         self._settings = settings
         self._resource = resource
         self._journal = journal
-        self._now = now
+        self._now = clock.now
         self._logs = logs
-        self._facts = QueueFacts(resource, now)
+        self._facts = QueueFacts(resource, clock.monotonic)
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         journal, packed = self._journal, caches[self._resource].get(key)

@@ -6,9 +6,8 @@ pass that went through the line, or through all jobs that hold a cluster, would 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.errors import KubeError, NotFoundError
@@ -16,6 +15,7 @@ from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.runtime.controller import Caches
+from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.insight.children import Children
 from fournos.insight.cohorts import members, usage_orders
 from fournos.insight.facts import Facts, SharedFacts, Waiting, holders_among, in_line, without
@@ -26,21 +26,23 @@ HELD: Final = "held"
 """The index of FournosJobs by the cluster that they hold."""
 QUEUE: Final = "queue"
 """The index of Workloads by the LocalQueue in which they wait."""
-_SHARED_AGE: Final = timedelta(seconds=5)
-"""How long the order of a queue and the holders of clusters count as known."""
-
-_Value = TypeVar("_Value")
+_SHARED_FOR: Final = 5.0
+"""Seconds for which the order of a queue and the holders of clusters count as known."""
+_MOST: Final = 1000
+"""The maximum number of queues, and of clusters, that are remembered."""
 
 
 class QueueFacts:
     """Returns the facts of the objects of one kind; None for one that has ended."""
 
-    def __init__(self, resource: Resource, now: Callable[[], datetime]) -> None:
+    def __init__(self, resource: Resource, monotonic: Callable[[], float]) -> None:
         self._resource = resource
-        self._now = now
-        self._known: dict[Hashable, tuple[datetime, Any]] = {}
-        self._shared: dict[str, SharedFacts] = {}
+        self._lines: TtlCache[str, tuple[tuple[Waiting, ...], SharedFacts]] = TtlCache(
+            _MOST, monotonic=monotonic
+        )
         """By ClusterQueue."""
+        self._holders: TtlCache[str, tuple[Obj, ...]] = TtlCache(_MOST, monotonic=monotonic)
+        """By the cluster that a job names, "" for none."""
 
     def __call__(self, caches: Caches, obj: Obj, children: Children) -> Facts | None:
         if is_terminal(obj):
@@ -53,6 +55,7 @@ class QueueFacts:
         local = caches[LOCAL_QUEUE].get(Key(key_of(obj).namespace, name))
         above = str(spec_of(local).get("clusterQueue") or "") if local is not None else ""
         cluster = caches[CLUSTER_QUEUE].get(Key("", above)) if above else None
+        line, shared = self._line(caches, above)
         return Facts(
             obj,
             children,
@@ -60,25 +63,29 @@ class QueueFacts:
             local if local is not None else _missing(name),
             cluster if cluster is not None or local is None else _missing(above),
             tuple(caches[RESOURCE_FLAVOR]),
-            self._holders(caches, obj),
-            self._recent((QUEUE, above), lambda: _line(caches, above)),
+            self._holders_for(caches, obj),
+            line,
             ordered=not usage_orders(cluster),
             cohort=members(cluster, caches[CLUSTER_QUEUE]) if cluster is not None else (),
-            shared=self._shared.setdefault(above, SharedFacts()),
+            shared=shared,
         )
 
-    def _holders(self, caches: Caches, obj: Obj) -> tuple[Obj, ...]:
+    def _holders_for(self, caches: Caches, obj: Obj) -> tuple[Obj, ...]:
         if self._resource != FOURNOS_JOB:
             return ()
         cluster = str(spec_of(obj).get("cluster") or "")
-        return without(self._recent((HELD, cluster), lambda: _holders_on(caches, cluster)), obj)
+        holders = self._holders.get(cluster)
+        if holders is None:
+            holders = self._holders.put(cluster, _holders_on(caches, cluster), _SHARED_FOR)
+        return without(holders, obj)
 
-    def _recent(self, key: Hashable, look_up: Callable[[], _Value]) -> _Value:
-        now, known = self._now(), self._known.get(key)
-        if known is None or not timedelta(0) <= now - known[0] < _SHARED_AGE:
-            known = self._known[key] = now, look_up()
-        value: _Value = known[1]
-        return value
+    def _line(self, caches: Caches, cluster_queue: str) -> tuple[tuple[Waiting, ...], SharedFacts]:
+        line = self._lines.get(cluster_queue)
+        if line is None:
+            line = self._lines.put(
+                cluster_queue, (_waiting_for(caches, cluster_queue), SharedFacts()), _SHARED_FOR
+            )
+        return line
 
 
 def _holders_on(caches: Caches, cluster: str) -> tuple[Obj, ...]:
@@ -87,7 +94,7 @@ def _holders_on(caches: Caches, cluster: str) -> tuple[Obj, ...]:
     return holders_among(job for name in flavors for job in caches[FOURNOS_JOB].by(HELD, str(name)))
 
 
-def _line(caches: Caches, cluster_queue: str) -> tuple[Waiting, ...]:
+def _waiting_for(caches: Caches, cluster_queue: str) -> tuple[Waiting, ...]:
     queues = tuple(caches[LOCAL_QUEUE])
     names = {str(key_of(queue)) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue}
     waiting = [workload for name in sorted(names) for workload in caches[WORKLOAD].by(QUEUE, name)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
@@ -15,14 +14,14 @@ from fournos.history.recorder.queue_facts import QueueFacts
 from fournos.history.settings import HistorySettings
 from fournos.insight.children import Children
 from fournos.insight.facts import Facts
-from tests.unit.cli.objects import NOW, cluster_queue, job, local_queue, workload
+from tests.unit.cli.objects import cluster_queue, job, local_queue, workload
 
 
 class Watched:
     """The caches of the recorder of FournosJobs, and a clock."""
 
     def __init__(self, jobs: list[Any], workloads: list[Any]) -> None:
-        self.now = NOW
+        self.now = 0.0
         self._stores: dict[Resource, Store] = {
             watch.resource: Store(project=watch.project, indexes=watch.indexes)
             for watch in watches(HistorySettings(), FOURNOS_JOB)
@@ -45,7 +44,7 @@ class Watched:
         assert facts is not None
         return facts
 
-    def _clock(self) -> datetime:
+    def _clock(self) -> float:
         return self.now
 
 
@@ -61,14 +60,6 @@ def test_objects_of_a_queue_share_its_line_and_the_holders_for_a_while() -> None
     watched.fill(WORKLOAD, waiting[:1])
     watched.fill(FOURNOS_JOB, [first, second])
     assert watched.facts(first, waiting[0]).line is facts.line
-    watched.now += timedelta(seconds=5)
+    watched.now += 5
     later = watched.facts(first, waiting[0])
     assert (len(later.line), later.holders) == (1, ())
-
-
-def test_a_clock_that_was_set_back_makes_nothing_last_longer() -> None:
-    first = job("first", "Pending")
-    watched = Watched([first], [workload(name="w-first")])
-    line = watched.facts(first).line
-    watched.now -= timedelta(hours=1)
-    assert watched.facts(first).line is not line
