@@ -43,6 +43,14 @@ OWN_KUEUE: dict[str, Any] = {
 """Kueue's own AppWrapper integration is off."""
 
 
+def settings(*, own: bool) -> dict[str, str]:
+    """Returns the operator's settings; with `own` it creates the Workloads, otherwise Kueue does."""
+    return {
+        "FOURNOS_APPWRAPPER_WORKLOADS": "own" if own else "kueue",
+        "FOURNOS_APPWRAPPER_NAMESPACE": NAMESPACE,
+    }
+
+
 class Node(Onlooker):
     """Simulates a node on which each pod succeeds at once."""
 
@@ -111,17 +119,13 @@ async def measure(
     """
     config = OWN_KUEUE if own else {}
     extra = await asyncio.to_thread(resources.load, "deploy/crd/appwrappers.yaml")
-    settings = {
-        "FOURNOS_APPWRAPPER_WORKLOADS": "own" if own else "kueue",
-        "FOURNOS_APPWRAPPER_NAMESPACE": NAMESPACE,
-    }
     async with (
         rig(name, quotas=QUOTAS, keep=keep, kueue_config=config, extra=extra) as found,
         operator(
             found.cluster.kubeconfig_path,
             directory / "operator.log",
             enable="appwrappers",
-            settings=settings,
+            settings=settings(own=own),
             profile=profile,
         ) as running,
         Node(found.client).watching() as node,

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from bench import appwrappers, miniclusters
 from bench.appwrappers import Node
 from bench.counts import answered
 from bench.executors import TERMINAL, Executors, Onlooker
@@ -56,11 +57,7 @@ _ONLOOKERS: Final[dict[str, Callable[[Client], Onlooker]]] = {
 }
 _PARTS: Final = {"fournosjobs": "jobs", "appwrappers": "appwrappers", "miniclusters": "miniclusters"}
 SYSTEMS: Final = tuple(_PARTS)
-_SETTINGS: Final = {
-    "FOURNOS_APPWRAPPER_WORKLOADS": "own",
-    "FOURNOS_APPWRAPPER_NAMESPACE": NAMESPACE,
-    "FOURNOS_MINICLUSTER_NAMESPACE": NAMESPACE,
-}
+_SETTINGS: Final = {**appwrappers.settings(own=True), **miniclusters.SETTINGS}
 
 
 @dataclass(frozen=True, slots=True)

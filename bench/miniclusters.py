@@ -28,6 +28,10 @@ HOPS: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
+SETTINGS = {"FOURNOS_MINICLUSTER_NAMESPACE": NAMESPACE}
+"""Of the operator."""
+
+
 class Onlookers(Onlooker):
     """Records the events of MiniClusters.  It simulates no Job controller, so no pods exist."""
 
@@ -76,7 +80,7 @@ async def measure(
             found.cluster.kubeconfig_path,
             directory / "operator.log",
             enable="miniclusters",
-            settings={"FOURNOS_MINICLUSTER_NAMESPACE": NAMESPACE},
+            settings=SETTINGS,
             profile=profile,
         ) as running,
         Onlookers(found.client).watching() as onlookers,

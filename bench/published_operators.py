@@ -185,10 +185,7 @@ PUBLISHED: Final = {
         onlooker=appwrappers.Node,
         prepare=_built("./cmd"),
         process=_appwrapper,
-        settings={
-            "FOURNOS_APPWRAPPER_WORKLOADS": "kueue",
-            "FOURNOS_APPWRAPPER_NAMESPACE": NAMESPACE,
-        },
+        settings=appwrappers.settings(own=False),
     ),
     "minicluster": PublishedOperator(
         main="main.go",
@@ -199,7 +196,7 @@ PUBLISHED: Final = {
         onlooker=miniclusters.Onlookers,
         prepare=_built("."),
         process=_minicluster,
-        settings={"FOURNOS_MINICLUSTER_NAMESPACE": NAMESPACE},
+        settings=miniclusters.SETTINGS,
     ),
 }
 """Option of `bench upstream` → the published operator whose checkout it names."""

@@ -216,6 +216,12 @@ async def restart(fleet: Fleet, site: Site) -> None:
     await revived(site.cluster)
 
 
+def lose(stack: AsyncExitStack, fleet: Fleet, site: Site) -> None:
+    """The worker is away until the stack ends."""
+    stack.push_async_callback(restart, fleet, site)
+    site.cluster.stop_component("kube-apiserver")
+
+
 @BEFORE_019
 async def test_kueue_counted_from_its_last_look(built_in: Fleet) -> None:
     """Not from the loss."""
@@ -225,8 +231,7 @@ async def test_kueue_counted_from_its_last_look(built_in: Fleet) -> None:
         site = built_in.workers[await runs(built_in, "a")]
         # It looks at least so often; the loss comes between two looks, with seconds to spare on either side.
         await built_in.until(partial(looked, built_in, submitted, 4), "it looks all the time")
-        stack.push_async_callback(restart, built_in, site)
-        site.cluster.stop_component("kube-apiserver")
+        lose(stack, built_in, site)
         lost = datetime.now(UTC)
         assert (await given_up(built_in, submitted) - lost).total_seconds() < KUEUES_TIMEOUT - 1
 
@@ -238,8 +243,7 @@ async def test_kueue_never_gave_up_without_a_worker(built_in: Fleet) -> None:
         submitted = await submit(built_in, "a")
         await runs(built_in, "a")
         for site in built_in.workers.values():
-            stack.push_async_callback(restart, built_in, site)
-            site.cluster.stop_component("kube-apiserver")
+            lose(stack, built_in, site)
         await asyncio.sleep(KUEUES_TIMEOUT + 3)
         own = await workload(built_in, submitted)
         assert is_true(own, "Admitted") and not is_true(own, "Evicted")
@@ -254,8 +258,7 @@ async def test_kueue_counts_from_the_loss(built_in: Fleet) -> None:
         await runs(built_in, "a")
         await asyncio.sleep(KUEUES_TIMEOUT)
         for site in built_in.workers.values():
-            stack.push_async_callback(restart, built_in, site)
-            site.cluster.stop_component("kube-apiserver")
+            lose(stack, built_in, site)
         lost = datetime.now(UTC)
         assert (await given_up(built_in, submitted) - lost).total_seconds() >= KUEUES_TIMEOUT - 2
 
