@@ -24,7 +24,9 @@ from bench.tasks import background, until
 
 _MINUTE: Final = 60.0
 _COLLECTED_WITHIN: Final = 60.0
-"""Seconds until Kubernetes' garbage collector has deleted what a deleted job owned."""
+"""Seconds until Kubernetes' garbage collector has deleted what the last deleted job owned."""
+_COLLECTED_A_SECOND: Final = 20
+"""So many jobs' objects are deleted in a second even on a slow machine."""
 _STORAGE: Final = "apiserver_storage_size_bytes"
 _PARTS: Final = 3
 """The first and the last of so many equal parts of the samples are compared."""
@@ -154,7 +156,7 @@ async def measure(
             handovers = await _load(group, stream, minutes * _MINUTE, kill_every * _MINUTE)
             # A sample takes seconds on a busy machine.
             await until(lambda: len(steady(taken)) >= _PARTS, every=every)
-        orphans = await _orphans(stream)
+        orphans = await _orphans(stream, _COLLECTED_WITHIN + live / _COLLECTED_A_SECOND)
     record = stream.record
     return Soak(
         minutes,
@@ -230,9 +232,9 @@ async def _storage(found: Rig) -> int:
     return sum(int(value) for name, _, value in samples(wanted + "\n") if name == _STORAGE)
 
 
-async def _orphans(stream: Stream) -> list[str]:
-    """Returns what is left of deleted jobs, once the garbage collector had its time."""
-    end = time.perf_counter() + _COLLECTED_WITHIN
+async def _orphans(stream: Stream, within: float) -> list[str]:
+    """Returns what is left of deleted jobs, `within` so many seconds for the garbage collector."""
+    end = time.perf_counter() + within
     while (left := await stream.orphans()) and time.perf_counter() < end:  # noqa: ASYNC110
         await asyncio.sleep(1.0)
     return left

@@ -64,6 +64,8 @@ class Stream(Executors):
         super().__init__(client, finish_runs=False)
         self.record = Record()
         self.paused = False
+        self.draining = False
+        """What still runs is ended at once, so that its end may be told late."""
         self.fails_once: set[str] = set()
         """Jobs whose first run fails, and is followed by another."""
         self.may_fail: set[str] = set()
@@ -100,6 +102,7 @@ class Stream(Executors):
                 await until(lambda: self.running >= slots and len(self.queued()) >= queued, every=0.2)
             async with background(self._flow()):
                 yield
+            self.draining = True
             await self._drain()
 
     async def _fill(self) -> None:
@@ -175,7 +178,7 @@ class Stream(Executors):
     def _see_end(self, name: str, phase: str, now: float) -> None:
         if phase != "Succeeded" and name not in self.may_fail:
             self.record.failed.append(f"{name} is {phase}")
-        if now - self.times[name].get("run ended", now) > LATE:
+        if not self.draining and now - self.times[name].get("run ended", now) > LATE:
             self.record.late.append(name)
 
     def _see_workload(self, workload: Obj) -> None:

@@ -85,7 +85,7 @@ def up(
     ] = False,
     durable: Annotated[
         bool,
-        typer.Option("--durable", help="etcd waits for the disk, the API server has no GOGC: to measure."),
+        typer.Option("--durable", help="etcd waits for the disk, no GOGC and rates as shipped: to measure."),
     ] = False,
     recreate: Annotated[
         bool, typer.Option("--recreate", help="Remove a cluster of that name first.")

@@ -76,6 +76,15 @@ def test_a_job_that_does_not_succeed_or_is_told_late_is_kept(stream: Stream) -> 
     assert (stream.record.failed, stream.record.late) == (["a is Failed"], ["b"])
 
 
+def test_an_end_in_the_drain_is_not_late(stream: Stream) -> None:
+    stream.see_phase(job("a", "Running"))
+    stream.note("a", "run ended")
+    stream.times["a"]["run ended"] -= LATE + 1
+    stream.draining = True
+    stream.see_phase(job("a", "Succeeded"))
+    assert (stream.record.failed, stream.record.late) == ([], [])
+
+
 def test_a_leader_counts_once_until_another_leads(stream: Stream) -> None:
     see = stream.handlers()[next(each for each in stream.handlers() if each.kind == "Lease")]
     for holder in ("one", "one", "", "two"):

@@ -62,6 +62,8 @@ def test_a_durable_control_plane_waits_for_the_disk_and_has_no_setting_of_its_ow
     assert "GOGC=200" in components.api_server(LAYOUT)
     assert "--unsafe-no-fsync" not in components.etcd(durable)
     assert "GOGC=100" in components.api_server(durable)
+    assert "--kube-api-qps=1000" in components.controller_manager(LAYOUT, "*")
+    assert "--kube-api-qps=1000" not in components.controller_manager(durable, "*")
 
 
 def _configuration(text: str) -> dict[str, Any]:
