@@ -84,13 +84,19 @@ async def run_to_quiescence(
     """Runs until no controller and no actor has work.  Raises AssertionError in a hot loop."""
     server = process.server
     end = server.clock.monotonic() + horizon
+    idle: Moment | None = None
+    """When the actors last had nothing to do."""
     for _ in range(max_steps):
         process.deliver()
         ran = await process.step() is not None
         _check(server, invariants)
         if ran and not eager:
             continue
-        if _round(server, actors, invariants) or ran:
+        moment = server.version, server.clock.monotonic()
+        acted = moment != idle and _round(server, actors, invariants)
+        if not acted:
+            idle = moment
+        if acted or ran:
             continue
         if process.deliver(at_least=1) or server.collect_garbage():
             continue

@@ -86,10 +86,10 @@ class Process:
         objects: dict[Key, Obj] = {}
         for change in self.server.history[: self._position]:
             if change.resource == resource and self._watches[resource].covers(change.object):
-                objects[key_of(change.object)] = copied(change.object)
+                objects[key_of(change.object)] = change.object
                 if change.type == "DELETED":
                     del objects[key_of(change.object)]
-        return objects.values()
+        return map(copied, objects.values())
 
     def deliver(self, *, at_least: int = 0) -> bool:
         """The watch events due by now; True if there were any."""

@@ -108,6 +108,8 @@ class Server:
         self.refusals: list[Refuse] = []
         """Each may refuse a write (verb, resource type, the object or patch body)."""
         self._objects: dict[Resource, dict[Key, dict[str, Any]]] = {}
+        self._views: dict[str, dict[str, Any]] = {}
+        """By resourceVersion: the copy that all readers of a stored object share."""
         self._uids = 0
         self._changed = asyncio.Event()
 
@@ -117,17 +119,20 @@ class Server:
 
     # --- reading -------------------------------------------------------------------------------------
 
+    def get(self, resource: Resource, key: Key) -> dict[str, Any]:
+        """Returns a copy of the reader's own."""
+        return copied(self._stored(resource, key))
+
+    # What these return is for all readers, who do not change it: invariants and actors read after each write.
+
     def find(self, resource: Resource, key: Key) -> dict[str, Any] | None:
         stored = self._of(resource).get(key)
-        return copied(stored) if stored is not None else None
-
-    def get(self, resource: Resource, key: Key) -> dict[str, Any]:
-        return copied(self._stored(resource, key))
+        return self._view(stored) if stored is not None else None
 
     def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> list[dict[str, Any]]:
         matches = matcher(selector)
         return [
-            copied(obj)
+            self._view(obj)
             for key, obj in sorted(self._of(resource).items())
             if (not namespace or key.namespace == namespace) and matches(obj["metadata"].get("labels") or {})
         ]
@@ -259,7 +264,19 @@ class Server:
             if error is not None:
                 raise error
 
+    def _view(self, stored: Obj) -> dict[str, Any]:
+        version = stored["metadata"]["resourceVersion"]
+        if version not in self._views:
+            self._views[version] = copied(stored)
+        return self._views[version]
+
     def _store(self, type_: EventType, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
+        old = self._of(resource).get(key_of(obj))
+        if old is not None:
+            view = self._views.pop(old["metadata"]["resourceVersion"], old)
+            assert view == old, (
+                f"a reader changed {resource} {key_of(obj)} in place: get() returns a copy to change"
+            )
         obj["metadata"]["resourceVersion"] = str(self.version + 1)
         if type_ == "DELETED":
             del self._of(resource)[key_of(obj)]
@@ -310,7 +327,8 @@ class Connection:
         for field in filter(None, fields.split(",")):
             path, _, value = field.partition("=")
             items = [item for item in items if _at(item, path.split(".")) == value]
-        return Listing([keep(item) if keep else item for item in items], str(self.server.version))
+        own = map(copied, items)
+        return Listing([keep(item) if keep else item for item in own], str(self.server.version))
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
         assert not dry_run, "not played here"
