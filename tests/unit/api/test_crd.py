@@ -15,7 +15,7 @@ from fournos.app.generate import files, main
 from fournos.app.parts import kinds
 from fournos.engine.api.crd import Definition, InexpressibleError, crd, schema
 from fournos.engine.api.model import Model, described
-from fournos.engine.api.rules import Rule
+from fournos.engine.api.rules import Rule, validations
 from fournos.engine.kube.resource import Resource
 
 REPOSITORY = Path(__file__).parents[3]
@@ -147,7 +147,7 @@ def test_rules_go_to_their_node() -> None:
             "optionalOldSelf": True,
         },
         {
-            "rule": "self.name != oldSelf.name",
+            "rule": "dyn(self) == dyn(oldSelf) || ((self.name != oldSelf.name))",
             "message": "no",
             "reason": "FieldValueInvalid",
             "fieldPath": ".name",
@@ -160,6 +160,22 @@ def test_rules_go_to_their_node() -> None:
             "reason": "FieldValueInvalid",
             "fieldPath": ".metadata.name",
             "optionalOldSelf": True,
+        }
+    ]
+
+
+def test_rules_on_changes_are_one_entry_that_names_each_violated_rule() -> None:
+    changes = [
+        Rule(name, f"spec.{name}", f"{name} stays", f"{name}()", lambda new, _: True, when="update", at="")
+        for name in ("a", "b")
+    ]
+    assert validations(changes) == [
+        {
+            "rule": "!has(self.spec) || !has(oldSelf.spec) || dyn(self.spec) == dyn(oldSelf.spec) || "
+            "((a()) && (b()))",
+            "messageExpression": """((a()) ? '' : "a stays. ") + ((b()) ? '' : "b stays. ")""",
+            "reason": "FieldValueInvalid",
+            "fieldPath": ".spec",
         }
     ]
 

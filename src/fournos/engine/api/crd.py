@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from fournos.engine.api.model import CRD_DEFAULT
-from fournos.engine.api.rules import Rule
+from fournos.engine.api.rules import Rule, validations
 from fournos.engine.kube.resource import Resource
 
 Schema = dict[str, Any]
@@ -227,11 +227,14 @@ def schema(model: type[BaseModel], *, rules: Iterable[Rule] = ()) -> Schema:
     for name, child in raw["properties"].items():
         properties[name] = walk.node(child, name, bounded=name == "spec", described=True, within=())
     root: Schema = {"description": raw.get("description", ""), "type": "object", "properties": properties}
+    by_node: dict[str, list[Rule]] = {}
     for rule in rules:
+        by_node.setdefault(rule.at, []).append(rule)
+    for at, rules_there in by_node.items():
         node = root
-        for name in filter(None, rule.at.split(".")):
+        for name in filter(None, at.split(".")):
             node = node["properties"][name]
-        node.setdefault("x-kubernetes-validations", []).append(rule.validation())
+        node["x-kubernetes-validations"] = validations(rules_there)
     return root
 
 

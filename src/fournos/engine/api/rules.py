@@ -6,15 +6,16 @@ treatment of objects that were stored before the rule existed:
 - "always": the rule holds, or the stored object violated it already, so that such an object can still be
   stopped and labelled, and its finalizer removed;
 - "create": checked at creation, never later;
-- "update": compares the old object with the new one.
+- "update": compares the old object with the new one, where `spec` has changed.
 
 CEL's `oldSelf` in the first two needs `optionalOldSelf`, on by default since Kubernetes 1.30.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -46,20 +47,14 @@ class Rule:
     """FieldValueDuplicate is not possible, because the API server then omits the message."""
 
     def validation(self) -> dict[str, Any]:
-        """Returns the entry of x-kubernetes-validations at the node `at`."""
-        rule = self.cel
+        """Returns the entry of x-kubernetes-validations at the node `at`.  Not for "update"."""
         if self.when == "always":
             before = re.sub(r"\bself\b", "oldSelf.value()", self.cel)
             rule = f"({self.cel}) || (oldSelf.hasValue() && !({before}))"
-        elif self.when == "create":
+        else:
             rule = f"oldSelf.hasValue() || ({self.cel})"
-        entry: dict[str, Any] = {"rule": rule, "message": self.message, "reason": self.reason}
-        below = self.field.removeprefix(self.at).removeprefix(".")
-        if below:
-            entry["fieldPath"] = f".{below}"
-        if self.when != "update":
-            entry["optionalOldSelf"] = True
-        return entry
+        entry = {"rule": rule, "message": self.message, "reason": self.reason, "optionalOldSelf": True}
+        return entry | _field_path(self.field, self.at)
 
     def violated(self, new: Json, old: Json | None) -> bool:
         """True if a write of `new` over `old` (None at creation) is refused; both are whole objects."""
@@ -77,6 +72,39 @@ class Rule:
         for name in filter(None, self.at.split(".")):
             node = None if node is None else node.get(name)
         return node
+
+
+def validations(rules: Sequence[Rule]) -> list[dict[str, Any]]:
+    """Returns x-kubernetes-validations of the node that all of these rules are at.
+
+    The rules on changes are one entry, which begins with a comparison of the whole `spec`.  The API server
+    evaluates each rule in every write of status and metadata, too, and for each field that a rule reads it
+    copies the schemas of all fields beside it: one by one, ten rules took half of its time for a write.
+    """
+    entries = [rule.validation() for rule in rules if rule.when != "update"]
+    changes = [rule for rule in rules if rule.when == "update"]
+    return [*entries, _changes(changes)] if changes else entries
+
+
+def _changes(rules: Sequence[Rule]) -> dict[str, Any]:
+    at = rules[0].at
+    unchanged = "dyn(self) == dyn(oldSelf)"
+    if not at:
+        unchanged = "!has(self.spec) || !has(oldSelf.spec) || dyn(self.spec) == dyn(oldSelf.spec)"
+    entry = {"rule": f"{unchanged} || ({' && '.join(f'({rule.cel})' for rule in rules)})"}
+    if len(rules) == 1:
+        entry |= {"message": rules[0].message, "reason": rules[0].reason}
+        return entry | _field_path(rules[0].field, at)
+    texts = " + ".join(f"(({rule.cel}) ? '' : {json.dumps(rule.message + '. ')})" for rule in rules)
+    reasons = {rule.reason for rule in rules}
+    reason = reasons.pop() if len(reasons) == 1 else "FieldValueInvalid"
+    entry |= {"messageExpression": texts, "reason": reason}
+    return entry | _field_path("spec", at)
+
+
+def _field_path(field: str, at: str) -> dict[str, str]:
+    below = field.removeprefix(at).removeprefix(".")
+    return {"fieldPath": f".{below}"} if below else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def fixed_rule(message: str) -> Rule:
         field="spec.managedBy",
         reason="FieldValueForbidden",
         message=message,
-        cel=f"!has(self.spec) || !has(oldSelf.spec) || ({_SAME}) || ({_NEW})",
+        cel=f"({_SAME}) || ({_NEW})",
         holds=_kept,
     )
 

@@ -14,6 +14,7 @@ from fournos.api.phase import RUNS
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import key_of, uid_of
+from fournos.engine.runtime import finalizer
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.engine.runtime.steps import Patch, Step
 from fournos.history.fingerprint import fingerprint_of
@@ -40,7 +41,7 @@ from fournos.insight.causes import Cause
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.reasons import explain
 from fournos.insight.values import status_of
-from fournos.systems.jobs.names import RERUNS_CREATED
+from fournos.systems.jobs.names import FINALIZER, RERUNS_CREATED
 
 DETAILS = 15
 """Other changes than those of the phase are written after this many intervals, or with the next phase."""
@@ -209,7 +210,8 @@ def _archived(observed: ObservedObject, now: datetime, settings: HistorySettings
     obj = observed.obj
     if observed.resource != FOURNOS_JOB or status_of(obj).get("archivedAt") or observed.deleting:
         return ()
-    if _hand_over_at(observed, now, settings) is not None:
+    # The operator takes it off right after the end: one of the two writes would meet a conflict.
+    if finalizer.holds(obj, FINALIZER) or _hand_over_at(observed, now, settings) is not None:
         return ()
     meta = {"uid": uid_of(obj), "resourceVersion": obj["metadata"]["resourceVersion"]}
     status = {"archivedAt": format_time(now)}

@@ -48,7 +48,7 @@ def _frozen(
 ) -> Rule:
     """Returns the rule that a field is immutable from a phase on.
 
-    It is at the root, because it reads the phase.  An update of status or metadata alone always passes.
+    It is at the root, because it reads the phase.
     """
     phases = _ADMITTED if since == "admitted" else _RESOLVED
     listed = ", ".join(f"'{phase}'" for phase in phases)
@@ -74,27 +74,29 @@ def _frozen(
         field=f"spec.{field}",
         reason="FieldValueForbidden",
         message=f"{field} cannot change once the job is {since}: submit a new job with the other value",
-        cel="!has(self.spec) || !has(oldSelf.spec) || !has(oldSelf.status) || !has(oldSelf.status.phase) || "
-        f"{free} || ({compare(field)})",
+        cel=f"!has(oldSelf.status) || !has(oldSelf.status.phase) || {free} || ({compare(field)})",
         holds=holds,
     )
 
 
 def _raised(new: Json, old: Json) -> bool:
-    before, after = old.get("shutdown"), new.get("shutdown")
-    return before is None or after == before or after == "Terminate"
+    now, then = new.get("spec"), old.get("spec")
+    if now is None or then is None or then.get("shutdown") is None:
+        return True
+    return now.get("shutdown") in (then["shutdown"], "Terminate")
 
 
 CHANGES: Final[tuple[Rule, ...]] = (
     Rule(
         id="shutdown-raised",
+        at="",
         when="update",
         field="spec.shutdown",
         reason="FieldValueForbidden",
         message="a shutdown is never taken back, only raised from Stop to Terminate: "
         "keep the value, or submit a new job",
-        cel="!has(oldSelf.shutdown) || "
-        "(has(self.shutdown) && (self.shutdown == oldSelf.shutdown || self.shutdown == 'Terminate'))",
+        cel="!has(oldSelf.spec.shutdown) || (has(self.spec.shutdown) && "
+        "(self.spec.shutdown == oldSelf.spec.shutdown || self.spec.shutdown == 'Terminate'))",
         holds=_raised,
     ),
     fixed_rule("managedBy cannot change: submit a new job with the other value"),

@@ -58,12 +58,17 @@ def _maximum(obj: Json) -> int:
 
 
 def _within(new: Json, old: Json) -> bool:
-    size, limit = _size(new.get("spec") or {}), _maximum(old)
-    return not limit or size <= limit or size == _size(old.get("spec") or {})
+    now, then, limit = new.get("spec"), old.get("spec"), _maximum(old)
+    if now is None or then is None or not limit:
+        return True
+    return _size(now) <= limit or _size(now) == _size(then)
 
 
 def _frozen(new: Json, old: Json) -> bool:
-    return bool(old.get("suspend")) or all(new.get(name) == old.get(name) for name in _FROZEN)
+    now, then = new.get("spec"), old.get("spec")
+    if now is None or then is None or then.get("suspend"):
+        return True
+    return all(now.get(name) == then.get(name) for name in _FROZEN)
 
 
 _HOSTLIST = (
@@ -73,7 +78,8 @@ _HOSTLIST = (
     "(has(self.leadBroker) && has(self.leadBroker.hostlist) && self.leadBroker.hostlist != ''))"
 )
 _SAME = " && ".join(
-    f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})"
+    f"has(self.spec.{name}) == has(oldSelf.spec.{name}) && "
+    f"(!has(self.spec.{name}) || self.spec.{name} == oldSelf.spec.{name})"
     for name in _FROZEN
 )
 
@@ -207,18 +213,18 @@ RULES: Final[tuple[Rule, ...]] = (
         message="a MiniCluster never gets larger than the maxSize (or size) that it began with, because its "
         "brokers know no more hosts: choose a smaller size, or make a new one with a larger maxSize",
         cel="!has(oldSelf.status) || !has(oldSelf.status.maximumSize) || oldSelf.status.maximumSize == 0 || "
-        "!has(self.spec) || self.spec.size <= oldSelf.status.maximumSize || "
-        "(has(oldSelf.spec) && self.spec.size == oldSelf.spec.size)",
+        "self.spec.size <= oldSelf.status.maximumSize || self.spec.size == oldSelf.spec.size",
         holds=_within,
     ),
     Rule(
         id="spec-fixed",
+        at="",
         when="update",
         field="spec",
         reason="FieldValueForbidden",
         message="only size, minSize, maxSize, suspend, cleanup and deadlineSeconds change while it is not "
         "suspended: make a new MiniCluster, or write suspend: true first",
-        cel=f"(has(oldSelf.suspend) && oldSelf.suspend) || ({_SAME})",
+        cel=f"(has(oldSelf.spec.suspend) && oldSelf.spec.suspend) || ({_SAME})",
         holds=_frozen,
     ),
 )

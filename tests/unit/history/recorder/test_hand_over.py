@@ -15,6 +15,7 @@ from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from fournos.history.fingerprint import CLUSTER_CLASS_LABEL
 from fournos.history.records import Document, Ending, Run
 from fournos.insight.causes import Cause
+from fournos.systems.jobs.names import FINALIZER
 from tests.unit.history.recorder.stories import KEY, TTL, Story, archived_in, wait_is_covered
 from tests.unit.systems.jobs.actors import NS, Kueue, Resolver, Tekton, job, submit
 from tests.world.harness import DISTURBED, DiedError
@@ -61,6 +62,14 @@ async def test_the_recorder_writes_one_scalar_once() -> None:
     life = await story.run()
     assert len(_ends(story)) == 1, "the end is committed once"
     assert len(archived_in(life.server)) == 1
+
+
+async def test_a_job_is_handed_over_after_its_finalizer_is_off_so_no_write_meets_a_conflict() -> None:
+    life = await Story().run()
+    lives = [change.object for change in life.server.history if change.resource == FOURNOS_JOB]
+    handed_over = next(obj for obj in lives if (obj.get("status") or {}).get("archivedAt"))
+    assert any(FINALIZER in obj["metadata"].get("finalizers", ()) for obj in lives)
+    assert not handed_over["metadata"].get("finalizers")
 
 
 async def test_another_look_at_everything_records_nothing() -> None:
