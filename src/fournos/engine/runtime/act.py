@@ -164,7 +164,7 @@ class StepExecutor:
             case Custom():
                 await executors[type(step)](step, self.api)
                 # What the step changed is read by the next observation.
-                return None, CacheChange.UNFORESEEN
+                return None, CacheChange.OWN if step.foreseen else CacheChange.UNFORESEEN
             case CopySecret():
                 copy = await self._copy_secret(step, caches)
                 changed = caches.assume(SECRET, copy)

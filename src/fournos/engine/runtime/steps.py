@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from fournos.engine.kube.resource import Key, Obj, Resource
 
@@ -82,6 +82,9 @@ class CopySecret:
 @dataclass(frozen=True, slots=True)
 class Custom:
     """Base of the steps of a single controller; `Controller.executors` has their executors."""
+
+    foreseen: ClassVar[bool] = False
+    """True: the decision that has this step knows what it changes; a settled one needs no other pass."""
 
 
 Step: TypeAlias = Create | Patch | Delete | CopySecret | Custom

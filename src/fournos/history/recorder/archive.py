@@ -40,6 +40,7 @@ class Load(Custom):
 class Write(Custom):
     """Commits a record."""
 
+    foreseen = True
     record: Record
     digest: bytes
     versions: tuple[str, ...] = ()
@@ -58,6 +59,7 @@ class Compare(Custom):
 class Remember(Custom):
     """Keeps a changed ledger and quota in memory until the next write of their run."""
 
+    foreseen = True
     identity: Identity
     waits: tuple[Interval, ...]
     quota: Mapping[str, Any]

@@ -148,7 +148,7 @@ def _record(observed: ObservedObject, now: datetime, settings: HistorySettings) 
     digest = digest_of(record)
     if stored is not None and _same(stored, record.run, digest) and waits == stored.waits:
         return Decision(patch)
-    return Decision((archive.Write(record, digest, observed.versions), *patch))
+    return Decision((archive.Write(record, digest, observed.versions), *patch), settled=True)
 
 
 def _same(stored: StoredRun, run: Run, digest: bytes) -> bool:
@@ -171,7 +171,7 @@ def _later(
     quota = quota_of(observed)
     same = waits == stored.waits and quota == stored.quota
     steps = () if same else (archive.Remember(observed.identity, waits, quota),)
-    return Decision((*steps, *patch), wake_at=due)
+    return Decision((*steps, *patch), wake_at=due, settled=True)
 
 
 def _waits(observed: ObservedObject, life: Life, now: datetime) -> Waits:

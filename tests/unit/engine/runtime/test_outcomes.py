@@ -232,6 +232,25 @@ async def test_a_custom_step_is_executed_by_its_controller(bench: Bench) -> None
     assert (outcome.result, rung) == (Result.DONE, ["a"])
 
 
+class Foreseen(Ring):
+    """Its decision knows what it changes."""
+
+    foreseen = True
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("step", [Ring("a"), Foreseen("a")])
+async def test_a_custom_step_is_followed_by_another_pass_unless_its_decision_is_settled_and_foresees_it(
+    bench: Bench, step: Ring, settled: bool
+) -> None:
+    async def ring(step: Ring, api: Api) -> None: ...
+
+    outcome = await bench.run(
+        always(Decision(steps=(step,), settled=settled)), executors={Ring: ring, Foreseen: ring}
+    )
+    assert outcome.again == (not settled or not step.foreseen)
+
+
 @pytest.mark.parametrize(
     ("error", "level"),
     [(ServerError("down", status=503), "DEBUG"), (InvalidError("no", status=422), "WARNING")],
