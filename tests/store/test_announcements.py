@@ -29,8 +29,9 @@ from fournos.history.store.verdicts import Verdicts
 from tests.history import NAMESPACE_UID, at
 from tests.store.test_review import findings, history, measured
 from tests.waiting import until
+from tests.world.connection import Connection
 from tests.world.harness import DiedError
-from tests.world.server import Connection, Server
+from tests.world.server import Server
 
 
 class Clock:

@@ -79,8 +79,8 @@ def test_a_pod_without_rights_ends_and_has_used_dns_and_the_api(strict: VirtualM
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    strict.run("sh", "-c", f"cat >/root/pod.yaml <<'E'\n{POD}\nE", limit=60)
-    kubectl("apply", "-f", "/root/pod.yaml")
+    strict.run("sh", "-c", f"cat >/tmp/pod.yaml <<'E'\n{POD}\nE", limit=60)
+    kubectl("apply", "-f", "/tmp/pod.yaml")
     ended = "--for=jsonpath={.status.phase}=Succeeded"
     done = strict.run(
         *DEVCLUSTER, "kubectl", "setup", "--", "wait", ended, "pod/probe", "--timeout=240s", limit=300

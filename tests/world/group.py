@@ -8,8 +8,9 @@ from typing import Any
 from fournos.engine.runtime.act import StepExecutor
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.reconcile import PassOutcome
+from tests.world.connection import Connection
 from tests.world.process import Process, WatchEventNumber
-from tests.world.server import Connection, Server
+from tests.world.server import Server
 
 
 class Group:

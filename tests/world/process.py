@@ -17,7 +17,8 @@ from fournos.engine.runtime.dynamic_watches import Followed
 from fournos.engine.runtime.manager import schedule
 from fournos.engine.runtime.queue import Queue
 from fournos.engine.runtime.reconcile import PassOutcome, Result, reconcile
-from tests.world.server import Connection, Server, copied
+from tests.world.connection import Connection
+from tests.world.server import Server, copied
 
 NEVER = float("inf")
 

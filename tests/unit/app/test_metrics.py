@@ -15,7 +15,8 @@ from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.engine.runtime.metrics_table import CONTROLLER_RUNTIME, Counter, Gauge
 from fournos.systems.miniclusters import metrics
 from tests.unit.engine.runtime.loop import LoopClock
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 ROOT = Path(__file__).parents[3]
 

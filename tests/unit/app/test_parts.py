@@ -20,7 +20,8 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.systems.clusters.settings import ClusterSettings
 from fournos.systems.jobs.settings import JobSettings
 from tests.unit.engine.runtime.controlled import Bench, until
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 
 def test_every_part_is_listed_under_its_own_name() -> None:

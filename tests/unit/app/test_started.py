@@ -17,7 +17,8 @@ from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.resource import Key
 from tests.waiting import free_port, until
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 
 class Client(Connection):

@@ -16,7 +16,8 @@ from fournos.engine.runtime.webhook.registration import LABEL
 from fournos.engine.runtime.webhook.settings import WebhookSettings
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.engine.runtime.webhook.toy import webhook
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 
 def lease(api: Connection, namespace: str) -> Lease:

@@ -10,7 +10,8 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.api import Listing, WatchEvent
 from fournos.engine.kube.errors import NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import Key, Obj, Resource
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 NS = "bench"
 SPEC: dict[str, Any] = {

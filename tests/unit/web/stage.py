@@ -36,7 +36,8 @@ from fournos.web.render import Renderer
 from fournos.web.routes import Action, Call, Content, Done, Page, Stream
 from fournos.web.server import WebServer
 from fournos.web.site import Site
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NS = "perf"

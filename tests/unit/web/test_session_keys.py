@@ -31,7 +31,8 @@ from fournos.web.identity.session_keys import (
 )
 from fournos.web.identity.sessions import Sealer, Session
 from tests.unit.engine.runtime.loop import LoopClock
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 LIFETIME = timedelta(hours=8)

@@ -18,7 +18,8 @@ from fournos.web.serving import tasks, watched, ways
 from fournos.web.settings import WebSettings
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.web.stage import ADMIN, stage
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 OIDC = {
     "FOURNOS_WEB_OIDC_ISSUER": "https://login.example.com/realm/",

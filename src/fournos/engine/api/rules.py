@@ -130,6 +130,12 @@ def full_match(pattern: str, text: str) -> bool:
     return re.fullmatch(pattern, text, re.ASCII) is not None
 
 
+def same_field(field: str, new: str = "self.spec", old: str = "oldSelf.spec") -> str:
+    """Returns the CEL expression that a field is as before, absent or with the same value."""
+    new, old = f"{new}.{field}", f"{old}.{field}"
+    return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
+
+
 def text_rule(
     name: str, message: str, *, pattern: str, longest: int, at: str = "spec", empty: bool = False
 ) -> Rule:

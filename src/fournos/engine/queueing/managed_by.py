@@ -5,7 +5,7 @@ The operator writes the field before anything else, so that no webhook is needed
 
 from __future__ import annotations
 
-from fournos.engine.api.rules import Json, Rule
+from fournos.engine.api.rules import Json, Rule, same_field
 from fournos.engine.kube.resource import Obj, Resource, key_of
 from fournos.engine.queueing.ancestors import live_ancestor
 from fournos.engine.queueing.ensure import prebuilt_name
@@ -14,10 +14,6 @@ from fournos.engine.queueing.queues import leads_elsewhere
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts, Unknown
 from fournos.engine.runtime.steps import Patch
 
-_SAME = (
-    "has(self.spec.managedBy) == has(oldSelf.spec.managedBy) && "
-    "(!has(self.spec.managedBy) || self.spec.managedBy == oldSelf.spec.managedBy)"
-)
 _NEW = "!has(oldSelf.spec.managedBy) && (!has(oldSelf.status) || !has(oldSelf.status.phase))"
 
 
@@ -30,7 +26,7 @@ def fixed_rule(message: str) -> Rule:
         field="spec.managedBy",
         reason="FieldValueForbidden",
         message=message,
-        cel=f"({_SAME}) || ({_NEW})",
+        cel=f"({same_field('managedBy')}) || ({_NEW})",
         holds=_kept,
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fournos.engine.api.rules import Json, Rule
+from fournos.engine.api.rules import Json, Rule, same_field
 
 _NAME_MAX: Final = 63
 
@@ -74,8 +74,7 @@ RULES: Final[tuple[Rule, ...]] = (
         field="spec.managedBy",
         reason="FieldValueForbidden",
         message="attempt to change immutable field: make a new AppWrapper with the other managedBy",
-        cel="has(self.managedBy) == has(oldSelf.managedBy) && "
-        "(!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
+        cel=same_field("managedBy", "self", "oldSelf"),
         holds=lambda new, old: bool(new.get("managedBy") == old.get("managedBy")),
     ),
 )

@@ -12,25 +12,16 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE, Phase
-from fournos.engine.api.rules import Json, Rule
+from fournos.engine.api.rules import Json, Rule, same_field
 from fournos.engine.queueing.managed_by import fixed_rule
 
 _RESOLVED: Final = tuple(str(phase) for phase in Phase if phase is not Phase.RESOLVING)
 _ADMITTED: Final = tuple(phase for phase in _RESOLVED if phase != Phase.PENDING)
 
 
-def _same(field: str, new: str = "self", old: str = "oldSelf") -> str:
-    new, old = f"{new}.{field}", f"{old}.{field}"
-    return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
-
-
-def _same_value(field: str) -> str:
-    return _same(field, "self.spec", "oldSelf.spec")
-
-
 def _same_dynamic(field: str) -> str:
     """Returns the comparison for a field of arbitrary content, which CEL can read only as dyn."""
-    return _same(field, "dyn(self.spec)", "dyn(oldSelf.spec)")
+    return same_field(field, "dyn(self.spec)", "dyn(oldSelf.spec)")
 
 
 def _same_flag(field: str) -> str:
@@ -44,7 +35,7 @@ def _frozen(
     *,
     since: Literal["resolved", "admitted"] = "admitted",
     default: object = None,
-    compare: Callable[[str], str] = _same_value,
+    compare: Callable[[str], str] = same_field,
 ) -> Rule:
     """Returns the rule that a field is immutable from a phase on.
 

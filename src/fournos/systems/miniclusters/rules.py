@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fournos.api.minicluster import DEFINITION, MiniClusterSpec
-from fournos.engine.api.rules import Json, Rule, Violation, full_match, text_rule, violations
+from fournos.engine.api.rules import Json, Rule, Violation, full_match, same_field, text_rule, violations
 from fournos.engine.api.validate import schema_violations
 from fournos.engine.queueing.managed_by import fixed_rule
 from fournos.systems.miniclusters.rules_containers import CONTAINERS
@@ -77,11 +77,7 @@ _HOSTLIST = (
     "self.bursting.leadBroker.hostlist != '') || "
     "(has(self.leadBroker) && has(self.leadBroker.hostlist) && self.leadBroker.hostlist != ''))"
 )
-_SAME = " && ".join(
-    f"has(self.spec.{name}) == has(oldSelf.spec.{name}) && "
-    f"(!has(self.spec.{name}) || self.spec.{name} == oldSelf.spec.{name})"
-    for name in _FROZEN
-)
+_SAME = " && ".join(map(same_field, _FROZEN))
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(

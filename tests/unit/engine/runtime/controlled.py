@@ -19,7 +19,8 @@ from tests.unit.engine.runtime.toy import (
     TOY,
     worker,
 )
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 
 class Counting(Connection):

@@ -15,7 +15,8 @@ from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.engine.runtime.reconcile import PassOutcome, reconcile
 from fournos.engine.runtime.steps import Step
 from tests.unit.engine.runtime.toy import THING, TOY, TOY_KEY, make_toy
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 NOTE = EventRecord("Warning", "Odd", "odd")

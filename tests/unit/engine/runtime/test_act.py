@@ -23,7 +23,8 @@ from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.decision import StepFailure
 from fournos.engine.runtime.steps import CopySecret, Create, Delete, NameTaken, Patch, Step
 from tests.unit.engine.runtime.toy import THING, TOY, TOY_KEY, make_toy, thing_of
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 THING_KEY = Key("ns", "toy")
 STRANGE = Resource("other.dev", "v1", "Strange", "stranges")

@@ -17,7 +17,8 @@ from fournos.engine.runtime.cert_rotator import LOOK, CertRotator
 from fournos.engine.runtime.webhook.certificates import Kept, Pair, Terms, covers
 from fournos.engine.runtime.webhook.secret import BUNDLE
 from tests.unit.engine.runtime.loop import LoopClock
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 pytestmark = pytest.mark.looptime
 

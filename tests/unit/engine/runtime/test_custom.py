@@ -14,7 +14,8 @@ from fournos.engine.runtime.act import Acted, CacheChange, StepExecutor
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.decision import StepFailure
 from fournos.engine.runtime.steps import Create, Custom, Patch
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from fournos.engine.runtime.events import BURST, Recorder
 from fournos.engine.runtime.metrics import Metrics
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.engine.runtime.toy import TOY, TOY_KEY, make_toy
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 pytestmark = pytest.mark.looptime
 

@@ -33,7 +33,8 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.engine.runtime.fetch_facts import MAX_LINE, answer
 from tests.unit.engine.runtime.toy import TOY, TOY_KEY, make_toy
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 
 @pytest.fixture

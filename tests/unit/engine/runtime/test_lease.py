@@ -11,7 +11,8 @@ from fournos.engine.kube.kinds import LEASE
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.runtime.lease import Lease
 from tests.unit.engine.runtime.loop import LoopClock
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 pytestmark = pytest.mark.looptime
 

@@ -23,7 +23,7 @@ from fournos.engine.runtime.process import run
 from fournos.engine.runtime.supervise import HEALTHY, TaskFailedError, supervise
 from tests.unit.engine.runtime.controlled import Bench, Counting, toys, until, watching
 from tests.unit.engine.runtime.toy import THING, TOY
-from tests.world.server import Connection
+from tests.world.connection import Connection
 
 pytestmark = pytest.mark.looptime
 

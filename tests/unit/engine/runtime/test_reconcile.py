@@ -13,7 +13,7 @@ from fournos.engine.runtime.reconcile import Result
 from fournos.engine.runtime.steps import Create, Delete, Patch, Step
 from tests.unit.engine.runtime.passes import NOTE, Bench, always, with_failure
 from tests.unit.engine.runtime.toy import THING, TOY, TOY_KEY, thing_of
-from tests.world.server import Connection
+from tests.world.connection import Connection
 
 
 @pytest.fixture

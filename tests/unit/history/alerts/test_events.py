@@ -18,7 +18,8 @@ from fournos.history.alerts.receiver import NewsContext, SendOutcome
 from fournos.history.records import Identity
 from tests.history import a_run
 from tests.unit.history.alerts.test_due import DROP, NOW, QUIET, judged, series
-from tests.world.server import Connection, Server, VirtualClock
+from tests.world.connection import Connection
+from tests.world.server import Server, VirtualClock
 
 JOB: Obj = {"metadata": {"namespace": "n", "name": "job-1", "uid": "12"}}
 CONTEXT = NewsContext(a_run(1, identity=Identity("c", "n", "12")), a_run(0))

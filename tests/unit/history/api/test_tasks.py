@@ -16,7 +16,8 @@ from fournos.history.part import PART
 from fournos.history.settings import HistorySettings
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.history.api.service import BEGAN
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 
 def tasks(settings: HistorySettings, server: Server) -> list[str]:

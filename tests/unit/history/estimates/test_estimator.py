@@ -39,7 +39,8 @@ from tests.unit.history.estimates.live_objects import (
     world,
 )
 from tests.unit.history.estimates.live_objects import spec as job_spec
-from tests.world.server import Connection, Server, VirtualClock
+from tests.world.connection import Connection
+from tests.world.server import Server, VirtualClock
 
 
 def caches(**filled: Iterable[Any]) -> Caches:

@@ -29,7 +29,8 @@ from fournos.history.store import HistoryStore
 from tests.unit.history.alerts.test_due import DROP, NOW, judged, series
 from tests.unit.history.recorder.stories import Story
 from tests.unit.systems.jobs.actors import Tekton, job
-from tests.world.server import Connection, Server, VirtualClock
+from tests.world.connection import Connection
+from tests.world.server import Server, VirtualClock
 
 
 def test_the_namespace_whose_objects_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

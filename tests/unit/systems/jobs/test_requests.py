@@ -12,8 +12,8 @@ import pytest
 from fournos.engine.kube.resource import Key, Resource
 from tests.unit.systems.jobs.actors import Tekton, submit
 from tests.unit.systems.jobs.test_lifecycle import scenario
+from tests.world.connection import Connection
 from tests.world.harness import Run, run
-from tests.world.server import Connection
 
 STATUS = "patch fournosjobs.fournos.dev/status bench/job"
 METADATA = "patch fournosjobs.fournos.dev bench/job"

@@ -16,7 +16,8 @@ from fournos.systems.multikueue.workers import RemoteStep, Send
 from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.systems.multikueue.workers import SETTINGS
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 NS = "jobs"
 

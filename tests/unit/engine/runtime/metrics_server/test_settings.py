@@ -20,7 +20,8 @@ from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.engine.runtime.webhook.secret import BUNDLE
 from tests.unit.engine.runtime.metrics_server.test_authorizer import Reviewer
 from tests.waiting import free_port, until
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 
 @pytest.mark.parametrize(

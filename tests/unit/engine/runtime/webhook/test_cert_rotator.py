@@ -22,7 +22,8 @@ from fournos.engine.runtime.webhook.certificates import Pair, Terms
 from fournos.engine.runtime.webhook.registration import LABEL, carries, configurations
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.engine.runtime.webhook.toy import SERVICE, webhook
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 pytestmark = pytest.mark.looptime
 

@@ -19,7 +19,8 @@ from fournos.engine.runtime.webhook.server import WebhookServer
 from fournos.engine.runtime.webhook.types import Request, Review
 from tests.unit.engine.runtime.toy import TOY, make_toy
 from tests.unit.engine.runtime.webhook.toy import webhook
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 NEW: dict[str, Any] = {"apiVersion": "x.dev/v1", "kind": "Toy", "metadata": {"name": "a"}, "spec": {"x": 1}}
 ALICE = {"username": "alice", "uid": "u", "groups": ["dev"], "extra": {"scopes": ["a", "b"]}}

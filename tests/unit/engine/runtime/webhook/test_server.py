@@ -21,7 +21,8 @@ from fournos.engine.runtime.webhook.types import Request, Review
 from tests.fakes.pki import Authority
 from tests.unit.engine.runtime.webhook.toy import webhook
 from tests.waiting import free_port, until
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 HOST = "127.0.0.1"
 

@@ -26,7 +26,8 @@ from tests.fakes.pki import Authority
 from tests.unit.engine.runtime.loop import START, LoopClock
 from tests.unit.engine.runtime.webhook.toy import webhook
 from tests.waiting import free_port, until
-from tests.world.server import Connection, Server
+from tests.world.connection import Connection
+from tests.world.server import Server
 
 PREFIX = "FOURNOS_WEBHOOK_"
 HOUR = 3600.0
