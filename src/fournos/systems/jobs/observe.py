@@ -85,6 +85,8 @@ class Observer:
         self._settings = settings
         self._specs: dict[Key, tuple[str, int, FournosJobSpec, str]] = {}
         """Key → UID and generation, the parsed spec and its validation error; of jobs that exist."""
+        self._queued: dict[Key, str] = {}
+        """Key → UID of jobs that exist and of which a Workload was seen."""
         self._free: tuple[int, tuple[FreeQuota, ...]] = (-1, ())
         """The revision of the cached ClusterQueues, and what was free then."""
         self._names: dict[Callable[[Obj], Iterable[str]], tuple[int, frozenset[str]]] = {}
@@ -93,9 +95,12 @@ class Observer:
         job = caches[FOURNOS_JOB].get(key)
         if job is None:
             self._specs.pop(key, None)
+            self._queued.pop(key, None)
             return None
         spec, problem = self._spec(key, job)
         uid, prebuilt = uid_of(job), prebuilt_name(job)
+        if workloads := caches[WORKLOAD].by(OWNER, uid):
+            self._queued[key] = uid
         owned_jobs = tuple(one for one in caches[JOB].by(OWNER, uid) if _resolves(one, key.name))
         priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
         # Only the message of a queued job names the holders of its cluster, of which there may be a hundred.
@@ -108,7 +113,8 @@ class Observer:
             job=job,
             spec=spec,
             problem=problem,
-            workloads=caches[WORKLOAD].by(OWNER, uid),
+            workloads=workloads,
+            had_workload=self._queued.get(key) == uid,
             prebuilt=caches[WORKLOAD].get(Key(key.namespace, prebuilt)) if prebuilt else None,
             runs=caches[PIPELINE_RUN].by(OWNER, uid),
             resolve_jobs=owned_jobs or self._ownerless_resolve_jobs(caches, key),

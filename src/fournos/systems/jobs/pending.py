@@ -72,6 +72,11 @@ def pending(ctx: Context) -> Decision:
 def in_queue(ctx: Context, message: str) -> Decision:
     """Ensures the job's Workload and acts on its state: waits, fails, or claims the assigned cluster."""
     outcome = queue(ctx)
+    workload = ctx.workload
+    made = workload is None and bool(outcome.steps)
+    # Its Workload may be gone because the job is deleted, which the cache of jobs shows later.
+    if made and ctx.observed.had_workload and not ctx.up_to_date():
+        return Decision(retry=True)
     if outcome.reason == NOT_FOUND:
         return _without_class(ctx)
     if outcome.reason == RESERVED:
@@ -87,7 +92,6 @@ def in_queue(ctx: Context, message: str) -> Decision:
         return _out_of_sync(ctx)
     if outcome.verdict is Verdict.BLOCKED:
         return _prebuilt_missing(ctx)
-    workload = ctx.workload
     if workload is None or not ctx.draft.phase:
         ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
         ctx.draft.put(retryAt=None)
@@ -95,7 +99,7 @@ def in_queue(ctx: Context, message: str) -> Decision:
         return _admitted(ctx, outcome.workload)
     elif not outcome.steps and not outcome.retry:
         _record_reason(ctx, view(workload))
-    made = workload is None and bool(outcome.steps)  # Kueue's verdict on it is an event
+    # Nothing follows a new Workload but Kueue's verdict on it, which is an event.
     return ctx.decision(outcome.steps, wake_at=_pending_deadline(ctx), retry=outcome.retry, settled=made)
 
 

@@ -10,6 +10,7 @@ from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key
 from fournos.engine.kube.store import Store
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.controller import Caches
 from fournos.systems.jobs.observe import Observer, watches
 from fournos.systems.jobs.settings import JobSettings
@@ -18,11 +19,12 @@ SETTINGS = JobSettings(namespace="bench")
 JOB = Key(SETTINGS.namespace, "a")
 
 
-def caches(*jobs: dict[str, Any]) -> Caches:
+def caches(*jobs: dict[str, Any], workloads: tuple[dict[str, Any], ...] = ()) -> Caches:
     stores = {
         watch.resource: Store(project=watch.project, indexes=watch.indexes) for watch in watches(SETTINGS)
     }
     stores[FOURNOS_JOB].replace(jobs, "1")
+    stores[WORKLOAD].replace(workloads, "1")
     return Caches(stores)
 
 
@@ -51,3 +53,31 @@ def test_a_spec_is_parsed_once_for_each_generation_of_each_job(monkeypatch: pyte
     ):
         observe(found, JOB)
     assert parsed == ["ann", "bob", "cid", "cid"], "of a job that is gone nothing is kept"
+
+
+def test_a_workload_that_was_seen_is_known_until_its_job_is_gone() -> None:
+    def had_workload(caches: Caches) -> bool | None:
+        observed = observe(caches, JOB)
+        return observed and observed.had_workload
+
+    observe, first, second = Observer(SETTINGS), job("ann"), job("ann", uid="2")
+    owner = {
+        "apiVersion": "fournos.dev/v1",
+        "kind": "FournosJob",
+        "name": "a",
+        "uid": "1",
+        "controller": True,
+    }
+    workload = {"metadata": {**first["metadata"], "ownerReferences": [owner]}}
+    seen = [
+        had_workload(found)
+        for found in (
+            caches(first),
+            caches(first, workloads=(workload,)),
+            caches(first),
+            caches(second),
+            caches(),
+            caches(first),
+        )
+    ]
+    assert seen == [False, True, True, False, None, False]

@@ -23,7 +23,7 @@ from fournos.engine.runtime.decision import (
 from fournos.engine.runtime.steps import Create, Patch
 from fournos.systems.jobs import names
 from tests.unit.systems.jobs.actors import NS
-from tests.unit.systems.jobs.passes import GONE, NOW, ago, condition_of, true, written
+from tests.unit.systems.jobs.passes import GONE, KEY, NOW, a_job, ago, condition_of, true, written
 from tests.unit.systems.jobs.pending_passes import ON, pending, queued, requested
 
 CLASS = LiveGet(WORKLOAD_PRIORITY_CLASS, Key("", "urgent"))
@@ -43,6 +43,21 @@ def test_a_job_enters_the_queue(spec: Any, message: str) -> None:
     assert written(found, "phase", "message", "retryAt") == ("Pending", message, None)
     assert condition_of(found, "WorkloadAdmitted") == ("False", "Pending", message)
     assert found.settled, "Kueue's answer is an event"
+
+
+@pytest.mark.parametrize(
+    ("answer", "made"),
+    [
+        (Present(a_job("Pending")), True),
+        (Present(a_job("Pending", meta={"resourceVersion": "8"})), False),
+        (Absent(), False),
+    ],
+    ids=["there", "changed", "gone"],
+)
+def test_a_second_workload_is_made_only_for_a_job_that_is_there(answer: Answer, made: bool) -> None:
+    """The garbage collector deletes the Workload of a deleted job, and that may be seen first."""
+    found = pending(had_workload=True, answers={LiveGet(FOURNOS_JOB, KEY): answer})
+    assert (bool(found.steps), found.retry) == (made, not made)
 
 
 def test_a_failed_attempt_is_not_queued_before_its_time() -> None:
