@@ -37,11 +37,22 @@ def await_rollout(kubectl: Callable[..., str], name: str, *, limit: float) -> No
 
 
 def pods_of(kubectl: Callable[..., str], name: str) -> str:
-    """Returns the pods of a Deployment and the last lines of their logs, as far as they can be read."""
-    selector = f"--selector=app.kubernetes.io/name={name}"
+    """Returns the pods of a Deployment, the last lines of their logs and the namespace's warnings, as far as
+    they can be read.
+    """
+    try:
+        deployment = json.loads(kubectl("get", "deployment", name, "-o", "json"))
+    except DevclusterError as error:
+        return error.message
+    labels = deployment["spec"]["selector"]["matchLabels"]
+    selector = f"--selector={','.join(f'{label}={value}' for label, value in labels.items())}"
     return "\n".join(
         _read(kubectl, *words)
-        for words in (("get", "pods", selector), ("logs", selector, f"--tail={_LINES}", "--prefix"))
+        for words in (
+            ("get", "pods", selector),
+            ("logs", selector, f"--tail={_LINES}", "--prefix"),
+            ("get", "events", "--field-selector=type=Warning", "--sort-by=.lastTimestamp"),
+        )
     )
 
 

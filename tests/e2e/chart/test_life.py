@@ -1,6 +1,7 @@
 """The Helm chart on a real cluster: installed, tried, changed, taken back, removed; the shipped page in pods.
 
-It is the last folder of its lane: what stands there already becomes the release's, and ends with it.
+What stands there already becomes the release's, and ends with it: only the upgrade tests, which install all,
+come after it.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -113,11 +114,12 @@ def test_an_error_shows_the_pods_that_are_waited_for() -> None:
 def test_a_rollout_that_is_late_shows_the_last_lines_of_its_pods() -> None:
     def kubectl(*words: str) -> str:
         if words[0] == "logs":
-            assert "--selector=app.kubernetes.io/name=fournos-history" in words
+            assert "--selector=app=history" in words
             return "the store of the history does not answer: Permission denied"
         if words[1] == "pods":
             raise DevclusterError("kubectl get pods failed")
-        return '{"metadata": {"generation": 1}, "spec": {}, "status": {}}'
+        spec = {"selector": {"matchLabels": {"app": "history"}}}
+        return json.dumps({"metadata": {"generation": 1}, "spec": spec, "status": {}})
 
     with pytest.raises(DevclusterError, match="fournos-history rolled out: not within 0 s") as error:
         await_rollout(kubectl, "fournos-history", limit=0)

@@ -11,6 +11,7 @@ from dev.rollout import await_rollout
 from devcluster import DevclusterError
 from devcluster.kubectl import rolled_out
 
+SELECTOR = {"matchLabels": {"app": "fournos"}}
 LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
 
 
@@ -23,7 +24,7 @@ def deployment(seen: int, pods: int, updated: int, available: int) -> dict[str, 
         "availableReplicas": available,
         "conditions": [LATE],
     }
-    return {"metadata": {"generation": 2}, "spec": {"replicas": 2}, "status": status}
+    return {"metadata": {"generation": 2}, "spec": {"replicas": 2, "selector": SELECTOR}, "status": status}
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,14 @@ data:
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: kueue-controller-manager}
-spec: {template: {spec: {containers: [{name: manager, image: registry/kueue:v0, imagePullPolicy: Always}]}}}
+spec:
+  template:
+    spec:
+      containers:
+        - name: manager
+          image: registry/kueue:v0
+          imagePullPolicy: Always
+          resources: {requests: {cpu: 500m, memory: 512Mi}, limits: {cpu: 2000m}}
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -80,7 +87,7 @@ def test_merge_goes_into_maps_replaces_lists_and_removes_with_null() -> None:
     assert base == {"a": {"b": 1, "c": 2}, "l": [1, 2], "gone": 1}
 
 
-def test_kueue_gets_the_local_image_a_higher_rate_and_the_callers_changes() -> None:
+def test_kueue_gets_the_local_image_a_small_request_a_higher_rate_and_the_callers_changes() -> None:
     text = manifests.kueue(KUEUE, {"integrations": {"frameworks": ["batch/job"]}})
     configuration = _configuration(text)
     assert configuration["clientConnection"] == {"qps": 1000, "burst": 2000}
@@ -89,6 +96,7 @@ def test_kueue_gets_the_local_image_a_higher_rate_and_the_callers_changes() -> N
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == manifests.KUEUE_IMAGE
     assert container["imagePullPolicy"] == "IfNotPresent"
+    assert container["resources"]["requests"] == {"cpu": "100m", "memory": "512Mi"}
 
 
 def test_the_caller_may_lower_the_rate_again() -> None:
