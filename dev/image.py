@@ -19,7 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dev.engine import Engine
-from devcluster.imagebuild import PYTHON_BASE_IMAGE, build_image, python_base, python_dependencies
+from devcluster.imagebuild import (
+    PYTHON_BASE_IMAGE,
+    build_image,
+    compiled,
+    python_base,
+    python_dependencies,
+)
 from devcluster.locks import file_lock
 from devcluster.native import build
 from devcluster.progress import Progress
@@ -172,7 +178,7 @@ def _packages(progress: Progress) -> None:
     )
     with progress.step("Installing this checkout into the image", usual="5 s"):
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        command += ["--no-deps", "--no-build-isolation", "--target", str(target), str(ROOT)]
+        command += ["--no-deps", "--no-build-isolation", *compiled(), "--target", str(target), str(ROOT)]
         subprocess.run(command, check=True, umask=UMASK)
 
 

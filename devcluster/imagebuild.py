@@ -80,6 +80,12 @@ def debian(target: Path, packages: Sequence[str]) -> list[str]:
     ]
 
 
+def compiled() -> list[str]:
+    """Returns pip's option for packages of the base image's Python, which only that version compiles."""
+    running = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return [] if running == PYTHON_BASE_VERSION else ["--no-compile"]
+
+
 def python_dependencies(requirements: Path, target: Path, progress: Progress) -> None:
     """Installs `requirements` into `target` for the base image's Python, not for the running one.
 
@@ -94,6 +100,7 @@ def python_dependencies(requirements: Path, target: Path, progress: Progress) ->
         "linux_x86_64",
     ):
         pip.append(f"--platform={platform}")
+    pip += compiled()
     with progress.step(f"Installing {requirements.name} for Python {PYTHON_BASE_VERSION}", usual="20 s"):
         run([*pip, "--requirement", requirements], limit=_LIMIT)
 
