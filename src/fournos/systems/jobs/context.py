@@ -48,8 +48,8 @@ class Observed:
     """The Workload that the job's prebuilt-workload label names, whatever its controller."""
     workloads: tuple[Obj, ...] = ()
     """Workloads whose controller is this job (by UID)."""
-    had_workload: bool = False
-    """True if this process has seen a Workload of this job, which may be gone."""
+    queued_before: bool = False
+    """True if an earlier pass of this process has seen the job Pending: it may have had a Workload."""
     runs: tuple[Obj, ...] = ()
     """PipelineRuns whose controller is this job (by UID)."""
     resolve_jobs: tuple[Obj, ...] = ()

@@ -86,7 +86,7 @@ class Observer:
         self._specs: dict[Key, tuple[str, int, FournosJobSpec, str]] = {}
         """Key → UID and generation, the parsed spec and its validation error; of jobs that exist."""
         self._queued: dict[Key, str] = {}
-        """Key → UID of jobs that exist and of which a Workload was seen."""
+        """Key → UID of jobs that exist and that a pass has seen Pending."""
         self._free: tuple[int, tuple[FreeQuota, ...]] = (-1, ())
         """The revision of the cached ClusterQueues, and what was free then."""
         self._names: dict[Callable[[Obj], Iterable[str]], tuple[int, frozenset[str]]] = {}
@@ -99,12 +99,13 @@ class Observer:
             return None
         spec, problem = self._spec(key, job)
         uid, prebuilt = uid_of(job), prebuilt_name(job)
-        if workloads := caches[WORKLOAD].by(OWNER, uid):
-            self._queued[key] = uid
         owned_jobs = tuple(one for one in caches[JOB].by(OWNER, uid) if _resolves(one, key.name))
         priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
         # Only the message of a queued job names the holders of its cluster, of which there may be a hundred.
         queued = (job.get("status") or {}).get("phase") == "Pending"
+        queued_before = self._queued.get(key) == uid
+        if queued:
+            self._queued[key] = uid
         holders = self._holders(caches, spec.cluster, but=key) if queued else []
         exclusive = tuple(name for name, alone in holders if alone)
         flavors = self._of_all(caches, RESOURCE_FLAVOR, _flavor_name)
@@ -113,8 +114,8 @@ class Observer:
             job=job,
             spec=spec,
             problem=problem,
-            workloads=workloads,
-            had_workload=self._queued.get(key) == uid,
+            workloads=caches[WORKLOAD].by(OWNER, uid),
+            queued_before=queued_before,
             prebuilt=caches[WORKLOAD].get(Key(key.namespace, prebuilt)) if prebuilt else None,
             runs=caches[PIPELINE_RUN].by(OWNER, uid),
             resolve_jobs=owned_jobs or self._ownerless_resolve_jobs(caches, key),

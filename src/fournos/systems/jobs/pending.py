@@ -75,7 +75,7 @@ def in_queue(ctx: Context, message: str) -> Decision:
     workload = ctx.workload
     made = workload is None and bool(outcome.steps)
     # Its Workload may be gone because the job is deleted, which the cache of jobs shows later.
-    if made and ctx.observed.had_workload and not ctx.up_to_date():
+    if made and ctx.observed.queued_before and not ctx.up_to_date():
         return Decision(retry=True)
     if outcome.reason == NOT_FOUND:
         return _without_class(ctx)

@@ -36,7 +36,7 @@ def pending(*workloads: Obj, status: Any = None, meta: Any = None, **changes: An
         "holders",
         "exclusive_holders",
         "free_quota",
-        "had_workload",
+        "queued_before",
     }
     observed = {name: value for name, value in changes.items() if name in known}
     spec = {name: value for name, value in changes.items() if name not in known}

@@ -10,7 +10,6 @@ from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key
 from fournos.engine.kube.store import Store
-from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.controller import Caches
 from fournos.systems.jobs.observe import Observer, watches
 from fournos.systems.jobs.settings import JobSettings
@@ -19,12 +18,11 @@ SETTINGS = JobSettings(namespace="bench")
 JOB = Key(SETTINGS.namespace, "a")
 
 
-def caches(*jobs: dict[str, Any], workloads: tuple[dict[str, Any], ...] = ()) -> Caches:
+def caches(*jobs: dict[str, Any]) -> Caches:
     stores = {
         watch.resource: Store(project=watch.project, indexes=watch.indexes) for watch in watches(SETTINGS)
     }
     stores[FOURNOS_JOB].replace(jobs, "1")
-    stores[WORKLOAD].replace(workloads, "1")
     return Caches(stores)
 
 
@@ -55,29 +53,12 @@ def test_a_spec_is_parsed_once_for_each_generation_of_each_job(monkeypatch: pyte
     assert parsed == ["ann", "bob", "cid", "cid"], "of a job that is gone nothing is kept"
 
 
-def test_a_workload_that_was_seen_is_known_until_its_job_is_gone() -> None:
-    def had_workload(caches: Caches) -> bool | None:
+def test_a_job_that_was_pending_is_known_until_it_is_gone() -> None:
+    def queued_before(caches: Caches) -> bool | None:
         observed = observe(caches, JOB)
-        return observed and observed.had_workload
+        return observed and observed.queued_before
 
-    observe, first, second = Observer(SETTINGS), job("ann"), job("ann", uid="2")
-    owner = {
-        "apiVersion": "fournos.dev/v1",
-        "kind": "FournosJob",
-        "name": "a",
-        "uid": "1",
-        "controller": True,
-    }
-    workload = {"metadata": {**first["metadata"], "ownerReferences": [owner]}}
-    seen = [
-        had_workload(found)
-        for found in (
-            caches(first),
-            caches(first, workloads=(workload,)),
-            caches(first),
-            caches(second),
-            caches(),
-            caches(first),
-        )
-    ]
-    assert seen == [False, True, True, False, None, False]
+    observe, new = Observer(SETTINGS), job("ann")
+    queued, other = {**new, "status": {"phase": "Pending"}}, job("ann", uid="2")
+    lives = [caches(new), caches(queued), caches(queued), caches(other), caches(), caches(queued)]
+    assert [queued_before(each) for each in lives] == [False, False, True, False, None, False]

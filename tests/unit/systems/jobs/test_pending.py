@@ -56,7 +56,7 @@ def test_a_job_enters_the_queue(spec: Any, message: str) -> None:
 )
 def test_a_second_workload_is_made_only_for_a_job_that_is_there(answer: Answer, made: bool) -> None:
     """The garbage collector deletes the Workload of a deleted job, and that may be seen first."""
-    found = pending(had_workload=True, answers={LiveGet(FOURNOS_JOB, KEY): answer})
+    found = pending(queued_before=True, answers={LiveGet(FOURNOS_JOB, KEY): answer})
     assert (bool(found.steps), found.retry) == (made, not made)
 
 
