@@ -28,6 +28,7 @@ from devcluster.imagebuild import (
 )
 from devcluster.locks import file_lock
 from devcluster.native import build
+from devcluster.paths import cache_root
 from devcluster.progress import Progress
 from devcluster.shell import UMASK
 
@@ -147,21 +148,21 @@ def retag(source: Path, tags: Sequence[str], target: Path) -> None:
 
 
 def _making(target: Path) -> AbstractContextManager[None]:
-    """Holds the lock of one image or folder: others are made meanwhile, for minutes on a busy machine."""
+    """Holds the lock of one image: others are made meanwhile, for minutes on a busy machine."""
     BUILD.mkdir(exist_ok=True)
     return file_lock(target.with_suffix(".lock"), limit=_LIMIT, what=f"the making of {target}")
 
 
 def dependencies(progress: Progress) -> Path:
-    """Returns the directory of the image's locked dependencies, kept until the lock changes."""
-    folder, locked = BUILD / "dependencies", ROOT / "requirements-runtime.lock"
-    stamp = BUILD / "dependencies.key"
-    with _making(folder):
-        key = hashlib.sha256(locked.read_bytes()).hexdigest()
-        if not (folder.is_dir() and stamp.is_file() and stamp.read_text() == key):
-            shutil.rmtree(folder, ignore_errors=True)
-            python_dependencies(locked, folder, progress)
-            stamp.write_text(key)
+    """Returns the directory of the image's locked dependencies, kept in the cache for all checkouts."""
+    locked = ROOT / "requirements-runtime.lock"
+    folder = cache_root() / f"dependencies-{hashlib.sha256(locked.read_bytes()).hexdigest()[:12]}"
+    with file_lock(folder.with_suffix(".lock"), limit=_LIMIT, what=f"the making of {folder}"):
+        if not folder.is_dir():
+            unfinished = folder.with_suffix(".new")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            python_dependencies(locked, unfinished, progress)
+            unfinished.replace(folder)
     return folder
 
 
