@@ -21,6 +21,7 @@ from pathlib import Path
 from dev.engine import Engine
 from devcluster.imagebuild import (
     PYTHON_BASE_IMAGE,
+    archive_path,
     build_image,
     compiled,
     python_base,
@@ -91,12 +92,11 @@ def mock_resolve_image(kubectl: Path, progress: Progress) -> Image:
 
     The connectivity check uses it, too.
     """
-    archive, made = BUILD / "mock-resolve.tar", BUILD / "mock-resolve.key"
+    folder = ROOT / "dev" / "mock-resolve"
+    archive = archive_path(f"mock-resolve:{_digest(('dev/mock-resolve',), kubectl)}")
     with _making(archive):
-        key = f"{VALIDATION} {_digest(('dev/mock-resolve',), kubectl)}"
-        if not (archive.is_file() and made.is_file() and made.read_text() == key):
-            folder = ROOT / "dev" / "mock-resolve"
-            untagged = BUILD / "mock-resolve-one.tar"
+        if not archive.is_file():
+            untagged = archive.with_suffix(".one")
             build_image(
                 MOCK_RESOLVE,
                 containerfile=folder / "Containerfile",
@@ -107,21 +107,18 @@ def mock_resolve_image(kubectl: Path, progress: Progress) -> Image:
             )
             retag(untagged, (MOCK_RESOLVE, VALIDATION), archive)
             untagged.unlink()
-            made.write_text(key)
     return Image(MOCK_RESOLVE, archive)
 
 
 def pulled_mock_resolve_image(engine: Engine, progress: Progress) -> Image:
     """Returns the mock resolver's image, based on public images."""
-    folder, archive = ROOT / "dev" / "mock-resolve", BUILD / f"mock-resolve-{engine.program}.tar"
+    folder = ROOT / "dev" / "mock-resolve"
+    archive = archive_path(f"mock-resolve:{_digest(('dev/mock-resolve',), engine.program)}")
     with _making(archive):
-        made = archive.with_suffix(".key")
-        key = _digest(("dev/mock-resolve",), engine.program)
-        if not (archive.is_file() and made.is_file() and made.read_text() == key):
+        if not archive.is_file():
             containerfile = folder / "Containerfile.public"
             engine.build(MOCK_RESOLVE, containerfile=containerfile, context=folder, progress=progress)
             engine.save(MOCK_RESOLVE, archive)
-            made.write_text(key)
     return Image(MOCK_RESOLVE, archive)
 
 
@@ -149,7 +146,6 @@ def retag(source: Path, tags: Sequence[str], target: Path) -> None:
 
 def _making(target: Path) -> AbstractContextManager[None]:
     """Holds the lock of one image: others are made meanwhile, for minutes on a busy machine."""
-    BUILD.mkdir(exist_ok=True)
     return file_lock(target.with_suffix(".lock"), limit=_LIMIT, what=f"the making of {target}")
 
 
