@@ -66,6 +66,8 @@ class Lease:
         self._lease: Obj | None = None
         self._seen: Any = None
         self._seen_at = 0.0
+        self._expires_at = 0.0
+        """When the lease of another process expires that was seen last."""
 
     @property
     def is_leader(self) -> bool:
@@ -87,7 +89,9 @@ class Lease:
                         return
             except (KubeError, TimeoutError) as error:
                 log.warning("lease %s: %s", self.key, str(error) or type(error).__name__)
-            await asyncio.sleep(self._interval * (1 + 0.2 * self._jitter()))
+            pause = self._interval * (1 + 0.2 * self._jitter())
+            expires_in = self._expires_at - self._clock.monotonic()
+            await asyncio.sleep(expires_in if 0 < expires_in < pause else pause)
 
     async def leading(self) -> None:
         """Returns once `acquire` has succeeded, in whichever task it was called."""
@@ -144,7 +148,8 @@ class Lease:
         holder = spec.get("holderIdentity")
         if holder and holder != self.identity:
             lifetime = float(spec.get("leaseDurationSeconds") or self._duration)
-            if self._clock.monotonic() < self._seen_at + lifetime:
+            self._expires_at = self._seen_at + lifetime
+            if self._clock.monotonic() < self._expires_at:
                 return False
         transitions = int(spec.get("leaseTransitions") or 0) + (holder != self.identity)
         taken = {"acquireTime": self._time(), "leaseTransitions": transitions}

@@ -119,6 +119,14 @@ async def test_a_paused_leader_may_not_write_when_it_resumes(one: Candidate, two
     two.lease.check()
 
 
+async def test_an_expired_lease_is_taken_at_once(one: Candidate, two: Candidate, clock: LoopClock) -> None:
+    """Not up to an interval later: so long nobody works."""
+    await one.lease.acquire()
+    seen = clock.monotonic()
+    await two.lease.acquire()
+    assert clock.monotonic() - seen == pytest.approx(15, abs=0.01)
+
+
 async def test_timestamps_of_others_are_not_trusted(one: Candidate, server: Server, clock: LoopClock) -> None:
     """A lease whose renewTime is long past, by a clock that is wrong, is respected while it changes."""
     spec = {"holderIdentity": "three", "leaseDurationSeconds": 15, "renewTime": "2001-01-01T00:00:00.0Z"}
