@@ -10,6 +10,11 @@ from devcluster.errors import DevclusterError
 
 ROOT = Path("/sys/fs/cgroup")
 _V2_CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
+_WEIGHT = 4
+"""The share of the CPU of all pods of a cluster together, in shares of one process outside of it.
+
+With 1, as a new group has it, the dozen pods of a node starve beside a few busy processes: their probes fail.
+"""
 
 
 def version(root: Path = ROOT) -> int:
@@ -44,6 +49,8 @@ def make(name: str, root: Path = ROOT) -> None:
         for setting in ("cpuset.cpus", "cpuset.mems"):
             if (group / setting).exists():
                 (group / setting).write_text((hierarchy / setting).read_text())
+        if (group / "cpu.shares").exists():
+            (group / "cpu.shares").write_text(str(1024 * _WEIGHT))
 
 
 def _make_v2(name: str, root: Path) -> None:
@@ -54,6 +61,8 @@ def _make_v2(name: str, root: Path) -> None:
         group = root / name
         group.mkdir(exist_ok=True)
         (group / "cgroup.subtree_control").write_text(" ".join(enabled))
+        if (group / "cpu.weight").exists():
+            (group / "cpu.weight").write_text(str(100 * _WEIGHT))
     except OSError as error:
         raise DevclusterError(
             f"Cannot prepare the cgroup {root / name}: {error}",

@@ -42,3 +42,17 @@ def test_a_group_that_goes_while_it_is_listed_breaks_nothing_off(
         groups = cgroups.find("cluster", root)
     assert root / "cluster" == groups[-1]
     assert root / "cluster/kubepods/pod-2" in groups
+
+
+def test_the_pods_of_a_cluster_have_more_than_the_share_of_one_process(tmp_path: Path) -> None:
+    """A new group has 1024 shares on version 1, as each process outside, and a weight of 100 on version 2."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    (first / "cpu" / "pods").mkdir(parents=True)
+    (first / "cpu" / "pods" / "cpu.shares").write_text("1024")
+    (second / "pods").mkdir(parents=True)
+    (second / "cgroup.controllers").write_text("cpu memory")
+    (second / "pods" / "cpu.weight").write_text("100")
+    for root in (first, second):
+        cgroups.make("pods", root)
+    assert (first / "cpu" / "pods" / "cpu.shares").read_text() == "4096"
+    assert (second / "pods" / "cpu.weight").read_text() == "400"
