@@ -23,7 +23,7 @@ from devcluster.imagebuild import (
     PYTHON_BASE_IMAGE,
     archive_path,
     build_image,
-    compiled,
+    compile_option,
     python_base,
     python_dependencies,
 )
@@ -175,7 +175,14 @@ def _packages(progress: Progress) -> None:
     )
     with progress.step("Installing this checkout into the image", usual="5 s"):
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        command += ["--no-deps", "--no-build-isolation", *compiled(), "--target", str(target), str(ROOT)]
+        command += [
+            "--no-deps",
+            "--no-build-isolation",
+            *compile_option(),
+            "--target",
+            str(target),
+            str(ROOT),
+        ]
         subprocess.run(command, check=True, umask=UMASK)
 
 

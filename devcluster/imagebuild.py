@@ -80,7 +80,7 @@ def debian(target: Path, packages: Sequence[str]) -> list[str]:
     ]
 
 
-def compiled() -> list[str]:
+def compile_option() -> list[str]:
     """Returns pip's option for packages of the base image's Python, which only that version compiles."""
     running = f"{sys.version_info.major}.{sys.version_info.minor}"
     return [] if running == PYTHON_BASE_VERSION else ["--no-compile"]
@@ -100,7 +100,7 @@ def python_dependencies(requirements: Path, target: Path, progress: Progress) ->
         "linux_x86_64",
     ):
         pip.append(f"--platform={platform}")
-    pip += compiled()
+    pip += compile_option()
     with progress.step(f"Installing {requirements.name} for Python {PYTHON_BASE_VERSION}", usual="20 s"):
         run([*pip, "--requirement", requirements], limit=_LIMIT)
 
