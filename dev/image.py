@@ -93,7 +93,7 @@ def mock_resolve_image(kubectl: Path, progress: Progress) -> Image:
     The connectivity check uses it, too.
     """
     folder = ROOT / "dev" / "mock-resolve"
-    archive = archive_path(f"mock-resolve:{_digest(('dev/mock-resolve',), kubectl)}")
+    archive = archive_path(f"{VALIDATION}-mock-resolve-{_digest(('dev/mock-resolve',), kubectl)}")
     with _making(archive):
         if not archive.is_file():
             untagged = archive.with_suffix(".one")
@@ -145,7 +145,7 @@ def retag(source: Path, tags: Sequence[str], target: Path) -> None:
 
 
 def _making(target: Path) -> AbstractContextManager[None]:
-    """Holds the lock of one image: others are made meanwhile, for minutes on a busy machine."""
+    """Holds the lock of one image or folder: others are made meanwhile, for minutes on a busy machine."""
     return file_lock(target.with_suffix(".lock"), limit=_LIMIT, what=f"the making of {target}")
 
 
@@ -153,7 +153,7 @@ def dependencies(progress: Progress) -> Path:
     """Returns the directory of the image's locked dependencies, kept in the cache for all checkouts."""
     locked = ROOT / "requirements-runtime.lock"
     folder = cache_root() / f"dependencies-{hashlib.sha256(locked.read_bytes()).hexdigest()[:12]}"
-    with file_lock(folder.with_suffix(".lock"), limit=_LIMIT, what=f"the making of {folder}"):
+    with _making(folder):
         if not folder.is_dir():
             unfinished = folder.with_suffix(".new")
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -175,14 +175,8 @@ def _packages(progress: Progress) -> None:
     )
     with progress.step("Installing this checkout into the image", usual="5 s"):
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        command += [
-            "--no-deps",
-            "--no-build-isolation",
-            *compile_option(),
-            "--target",
-            str(target),
-            str(ROOT),
-        ]
+        command += ["--no-deps", "--no-build-isolation", *compile_option()]
+        command += ["--target", str(target), str(ROOT)]
         subprocess.run(command, check=True, umask=UMASK)
 
 
