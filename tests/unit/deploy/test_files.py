@@ -121,6 +121,14 @@ def test_the_deployments_are_hardened() -> None:
         }
 
 
+def test_a_slow_start_is_not_ended_by_the_liveness_probe() -> None:
+    for _, pod in deployed():
+        for container in pod["containers"]:
+            startup = container["startupProbe"]
+            assert startup["httpGet"] == container["livenessProbe"]["httpGet"]
+            assert startup["periodSeconds"] * startup["failureThreshold"] >= 300
+
+
 @pytest.mark.parametrize(("name", "replicas"), [("fournos", 2), ("hearth", 1), ("fournos-multikueue", 2)])
 def test_the_deployments_have_one_name_replicas_and_probes(name: str, replicas: int) -> None:
     (deployment,) = (found for _, found in everything("Deployment") if found["metadata"]["name"] == name)
