@@ -11,7 +11,7 @@ from typing import Any
 from bench.executors import TERMINAL, Onlooker
 from bench.lifecycle import QUOTAS, Round, Subject, measured
 from bench.operator import operator
-from bench.rig import NAMESPACE, QUEUE, rig
+from bench.rig import NAMESPACE, QUEUE, new_rig
 from dev import resources
 from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import SLOT_RESOURCE
@@ -120,14 +120,14 @@ async def measure(
     config = OWN_KUEUE if own else {}
     extra = await asyncio.to_thread(resources.load, "deploy/crd/appwrappers.yaml")
     async with (
-        rig(name, quotas=QUOTAS, keep=keep, kueue_config=config, extra=extra) as found,
+        new_rig(name, quotas=QUOTAS, keep=keep, kueue_config=config, extra=extra) as rig,
         operator(
-            found.cluster.kubeconfig_path,
+            rig.cluster.kubeconfig_path,
             directory / "operator.log",
             enable="appwrappers",
             settings=settings(own=own),
             profile=profile,
         ) as running,
-        Node(found.client).watching() as node,
+        Node(rig.client).watching() as node,
     ):
-        return await measured(found, running, node, SUBJECT, sizes)
+        return await measured(rig, running, node, SUBJECT, sizes)

@@ -26,7 +26,7 @@ from bench.machine import load
 from bench.miniclusters import Onlookers
 from bench.operator import operator
 from bench.result import RangedResult
-from bench.rig import NAMESPACE, Rig, rig
+from bench.rig import NAMESPACE, Rig, new_rig
 from bench.shape import FLAVOR, SLOTS, Shape
 from dev import resources
 from fournos.engine.api.conditions import is_true
@@ -141,31 +141,31 @@ async def measure(
     files = ("crd/appwrappers.yaml", "crd/miniclusters.yaml", "minicluster/kueue.yaml")
     extra = [each for file in files for each in await asyncio.to_thread(resources.load, f"deploy/{file}")]
     costs: list[Cost] = []
-    async with rig(name, quotas={FLAVOR: SLOTS}, keep=keep, kueue_config=_CONFIG, extra=extra) as found:
-        await asyncio.to_thread(resources.apply, found.cluster, shape.objects(), namespace=NAMESPACE)
+    async with new_rig(name, quotas={FLAVOR: SLOTS}, keep=keep, kueue_config=_CONFIG, extra=extra) as rig:
+        await asyncio.to_thread(resources.apply, rig.cluster, shape.objects(), namespace=NAMESPACE)
         for turn in range(turns):
-            costs.append(await _kueue_alone(found, shape, objects, prefix=f"{KUEUE}{turn}"))
+            costs.append(await _kueue_alone(rig, shape, objects, prefix=f"{KUEUE}{turn}"))
             for system in systems:
                 log = directory / f"{system}.log"
                 costs.append(
-                    await _system(found, system, shape, objects, prefix=f"t{turn}", log=log, profile=profile)
+                    await _system(rig, system, shape, objects, prefix=f"t{turn}", log=log, profile=profile)
                 )
     return Ceiling(shape, costs)
 
 
 async def _system(
-    found: Rig, system: str, shape: Shape, objects: int, *, prefix: str, log: Path, profile: Path | None
+    rig: Rig, system: str, shape: Shape, objects: int, *, prefix: str, log: Path, profile: Path | None
 ) -> Cost:
     subject = shape.subjects()[system]
     async with (
         operator(
-            found.cluster.kubeconfig_path, log, enable=_PARTS[system], settings=_SETTINGS, profile=profile
+            rig.cluster.kubeconfig_path, log, enable=_PARTS[system], settings=_SETTINGS, profile=profile
         ) as running,
-        _ONLOOKERS[system](found.client).watching() as onlooker,
+        _ONLOOKERS[system](rig.client).watching() as onlooker,
     ):
-        (done,) = await measured(found, running, onlooker, subject, [objects], prefix=prefix)
-        await delete_all(found, subject.resource)
-        await settle(found, running)
+        (done,) = await measured(rig, running, onlooker, subject, [objects], prefix=prefix)
+        await delete_all(rig, subject.resource)
+        await settle(rig, running)
     return _cost(system, done)
 
 
@@ -173,32 +173,32 @@ def _cost(system: str, done: Round) -> Cost:
     return Cost(system, done.jobs, done.rate, done.requests["all"], done.cpu_of, done.others)
 
 
-async def _kueue_alone(found: Rig, shape: Shape, objects: int, *, prefix: str) -> Cost:
+async def _kueue_alone(rig: Rig, shape: Shape, objects: int, *, prefix: str) -> Cost:
     subject = Subject(WORKLOAD, shape.workload, ())
-    async with Finisher(found.client).watching() as finisher:
-        done = await cost(found, finisher, subject, objects, system=KUEUE, prefix=prefix)
-    await delete_all(found, WORKLOAD)
-    await settle(found, None)
+    async with Finisher(rig.client).watching() as finisher:
+        done = await cost(rig, finisher, subject, objects, system=KUEUE, prefix=prefix)
+    await delete_all(rig, WORKLOAD)
+    await settle(rig, None)
     return done
 
 
 async def cost(
-    found: Rig, onlooker: Onlooker, subject: Subject, objects: int, *, system: str, prefix: str, pid: int = 0
+    rig: Rig, onlooker: Onlooker, subject: Subject, objects: int, *, system: str, prefix: str, pid: int = 0
 ) -> Cost:
     """Measures one turn of a system that need not be ours.  `pid` is its process beside Kueue; 0: none."""
     warm = (f"{prefix}-warm-{number}" for number in range(_WARM_UP))
-    await asyncio.gather(*(submit_and_wait(found, onlooker, subject, name) for name in warm))
-    await settle(found, None)
-    processes = {**({"operator": pid} if pid else {}), **found.processes()}
-    sent, served = found.sent.copy(), await answered(found.client)
+    await asyncio.gather(*(submit_and_wait(rig, onlooker, subject, name) for name in warm))
+    await settle(rig, None)
+    processes = {**({"operator": pid} if pid else {}), **rig.processes()}
+    sent, served = rig.sent.copy(), await answered(rig.client)
     before, started = load(processes), time.perf_counter()
     names = [f"{prefix}-{number}" for number in range(objects)]
-    await asyncio.gather(*(submit_and_wait(found, onlooker, subject, name) for name in names))
+    await asyncio.gather(*(submit_and_wait(rig, onlooker, subject, name) for name in names))
     used = load(processes).since(before)
     seconds = max(onlooker.times[name][TERMINAL] for name in names) - started
-    await settle(found, None)
-    own = _with_resource(found.sent) - _with_resource(sent)
-    whole = (await answered(found.client) - served).total()
+    await settle(rig, None)
+    own = _with_resource(rig.sent) - _with_resource(sent)
+    whole = (await answered(rig.client) - served).total()
     spent = {name: used_ms * 1000 / objects for name, used_ms in used.processes.items()}
     return Cost(system, objects, objects / seconds, (whole - own) / objects, spent, used.others)
 
@@ -208,13 +208,13 @@ def _with_resource(sent: dict[tuple[str, str], int]) -> int:
     return sum(number for (_, resource), number in sent.items() if resource)
 
 
-async def delete_all(found: Rig, resource: Resource) -> None:
+async def delete_all(rig: Rig, resource: Resource) -> None:
     """Deletes what a turn leaves, so that the next meets the same cluster."""
-    left = await found.client.list(resource, namespace=NAMESPACE)
+    left = await rig.client.list(resource, namespace=NAMESPACE)
 
     async def delete(key: Key) -> None:
         with suppress(NotFoundError):
-            await found.client.delete(resource, key)
+            await rig.client.delete(resource, key)
 
     await asyncio.gather(*(delete(key_of(each)) for each in left.items))
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
-from bench.rig import NAMESPACE, rig
+from bench.rig import NAMESPACE, new_rig
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient
 from fournos.engine.kube.credentials import load
@@ -45,8 +45,8 @@ class Measured:
 
 async def measure(cluster: str, jobs: int, *, turns: int, keep: bool) -> Measured:
     """Takes turns between plain requests and the client, on one control plane without an operator."""
-    async with rig(cluster, quotas={"cluster-1": 100}, keep=keep) as found:
-        kubeconfig = found.cluster.kubeconfig_path
+    async with new_rig(cluster, quotas={"cluster-1": 100}, keep=keep) as rig:
+        kubeconfig = rig.cluster.kubeconfig_path
         async with AsyncClient(kubeconfig=kubeconfig, namespace=NAMESPACE, owner="bench") as client:
             plain, matrix = [], []
             await _matrix(client, CONNECTIONS, "warm-up")

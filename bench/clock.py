@@ -166,8 +166,8 @@ async def measure(
         program=Program(ENABLED, _HEARTH, inside=directory),
     )
     (directory / CLOCK).unlink(missing_ok=True)
-    async with load as (found, group, stream):
-        measured = [await _jump(found.client, group, stream, jump, hold) for jump in jumps]
+    async with load as (rig, group, stream):
+        measured = [await _jump(rig.client, group, stream, jump, hold) for jump in jumps]
         record = stream.record
     return Clock(measured, record.ends, record.doubles, record.failed, record.late)
 

@@ -11,7 +11,7 @@ from typing import Any
 from bench.executors import Executors
 from bench.lifecycle import JOBS, QUOTAS, Round, measured
 from bench.operator import ROOT, operator
-from bench.rig import rig
+from bench.rig import new_rig
 
 THIS, OTHER = "this", "other"
 _NUMBERS: dict[str, Callable[[Round], float]] = {
@@ -47,16 +47,16 @@ async def compare(
     checkouts = {THIS: ROOT, OTHER: against}
     done: list[Turn] = []
     async with (
-        rig(name, quotas=QUOTAS, keep=keep) as found,
-        Executors(found.client).watching() as executors,
+        new_rig(name, quotas=QUOTAS, keep=keep) as rig,
+        Executors(rig.client).watching() as executors,
     ):
         for number in range(turns):
             for whose in (OTHER, THIS) if number % 2 == 0 else (THIS, OTHER):
                 prefix = f"{whose}{number}-"
                 log = directory / f"{prefix}operator.log"
-                kubeconfig = found.cluster.kubeconfig_path
+                kubeconfig = rig.cluster.kubeconfig_path
                 async with operator(kubeconfig, log, checkout=checkouts[whose]) as running:
-                    rounds = await measured(found, running, executors, JOBS, sizes, prefix=prefix)
+                    rounds = await measured(rig, running, executors, JOBS, sizes, prefix=prefix)
                 done.append(Turn(whose, rounds))
     return done
 
@@ -77,12 +77,12 @@ class Compared:
 
 def summary(turns: Sequence[Turn]) -> list[Compared]:
     """Returns each number of each size with both means."""
-    found = []
+    compared = []
     for place, size in enumerate(turns[0].rounds):
         for what, read in _NUMBERS.items():
             this, other = (
                 fmean(read(turn.rounds[place]) for turn in turns if turn.whose == whose)
                 for whose in (THIS, OTHER)
             )
-            found.append(Compared(what, f"{size.jobs} {size.how}", this, other))
-    return found
+            compared.append(Compared(what, f"{size.jobs} {size.how}", this, other))
+    return compared

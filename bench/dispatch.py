@@ -140,25 +140,25 @@ class Fleet:
 
     async def round(self, adapter: str, jobs: int) -> Dispatched:
         """Dispatches `jobs` jobs concurrently with one adapter and measures them.  Raises TimeoutError."""
-        namespace, seen = self.namespace(adapter), Seen()
+        namespace, times = self.namespace(adapter), Seen()
         batch = uuid.uuid4().hex[:4]
         wanted = {f"{batch}-{number}" for number in range(jobs)}
-        async with self._watching(namespace, seen, wanted):
+        async with self._watching(namespace, times, wanted):
             bodies = [await self.manager.create(FOO, foo(name, namespace)) for name in sorted(wanted)]
             began = time.perf_counter()
             await asyncio.gather(*(self.manager.create(WORKLOAD, workload_of(body)) for body in bodies))
             async with asyncio.timeout(_LIMIT):
-                await seen.done.wait()
+                await times.done.wait()
         return Dispatched(
             adapter,
             jobs,
-            _between(seen.admitted, seen.mirrored),
-            _between(seen.reported, seen.returned),
-            max(seen.finished.values()) - began,
+            _between(times.admitted, times.mirrored),
+            _between(times.reported, times.returned),
+            max(times.finished.values()) - began,
         )
 
     @asynccontextmanager
-    async def _watching(self, namespace: str, seen: Seen, wanted: set[str]) -> AsyncIterator[None]:
+    async def _watching(self, namespace: str, times: Seen, wanted: set[str]) -> AsyncIterator[None]:
         tasks: set[asyncio.Task[Any]] = set()
 
         def watch(client: Client, resource: Resource, changed: Any) -> Store:
@@ -174,19 +174,19 @@ class Fleet:
 
         def on_manager(job: Obj) -> None:
             if (job.get("status") or {}).get("phase"):
-                seen.returned.setdefault(job["metadata"]["name"], time.perf_counter())
+                times.returned.setdefault(job["metadata"]["name"], time.perf_counter())
 
         def finished(workload: Obj) -> None:
             if is_true(workload, "Finished"):
-                seen.finished.setdefault(
+                times.finished.setdefault(
                     workload["metadata"]["name"].removeprefix("foo-"), time.perf_counter()
                 )
-                if wanted <= seen.finished.keys():
-                    seen.done.set()
+                if wanted <= times.finished.keys():
+                    times.done.set()
 
         stores = [watch(self.manager, FOO, on_manager), watch(self.manager, WORKLOAD, finished)]
         for client in self.workers.values():
-            worker = _Worker(client, seen, tasks)
+            worker = _Worker(client, times, tasks)
             stores += [watch(client, WORKLOAD, worker.twin), watch(client, FOO, worker.copy)]
         await until(lambda: all(store.synced for store in stores))
         try:

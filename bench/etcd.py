@@ -109,15 +109,15 @@ async def measure(
         number=REPLICAS,
         program=Program(inside=directory),
     )
-    async with load as (found, group, stream):
+    async with load as (rig, group, stream):
         faulted = [
-            await _faulted(found, group, stream, how, seconds, window) for _ in range(turns) for how in hows
+            await _faulted(rig, group, stream, how, seconds, window) for _ in range(turns) for how in hows
         ]
     return Etcd(live, faulted, stream.record.doubles, stream.record.failed)
 
 
 async def _faulted(
-    found: Rig, group: Replicas, stream: Stream, how: str, seconds: float, window: float
+    rig: Rig, group: Replicas, stream: Stream, how: str, seconds: float, window: float
 ) -> Faulted:
     await group.ready()
     before = await _contents(group)
@@ -125,10 +125,10 @@ async def _faulted(
     for each in group.running:
         reset_peak(each.pid)
     gone = stream.queued()[-_DELETED:] if how != "paused" else []
-    outage = await suffer(found, group, stream, how, _fault(found, how, gone), seconds, window)
+    outage = await suffer(rig, group, stream, how, _fault(rig, how, gone), seconds, window)
     stream.paused = True
     began = time.perf_counter()
-    different = await _difference(group, found.client)
+    different = await _difference(group, rig.client)
     equal = time.perf_counter() - began
     after = await _contents(group)
     stream.paused = False
@@ -138,9 +138,9 @@ async def _faulted(
     return Faulted(outage, different, objects, equal, relists(before, after), rss, peak)
 
 
-def _fault(found: Rig, how: str, gone: Sequence[str]) -> Fault:
+def _fault(rig: Rig, how: str, gone: Sequence[str]) -> Fault:
     """Returns the fault; jobs with the names `gone` are deleted in etcd during it."""
-    cluster = found.cluster
+    cluster = rig.cluster
     keys = [f"/registry/{FOURNOS_JOB.group}/{FOURNOS_JOB.plural}/{NAMESPACE}/{name}" for name in gone]
 
     def compact() -> None:

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from bench.replicas import Replicas, replicas
 from bench.result import RangedResult
-from bench.rig import rig
+from bench.rig import new_rig
 from bench.stream import LIVE_PER_SLOT, Record, Stream
 
 How: TypeAlias = Literal["kill", "graceful"]
@@ -81,10 +81,10 @@ async def measure(
     """
     ends: tuple[tuple[How, int], ...] = (("kill", kills), ("graceful", graceful))
     async with (
-        rig(name, quotas={"bench-1": slots}, keep=keep) as found,
-        replicas(found.cluster.kubeconfig_path, directory, REPLICAS) as group,
+        new_rig(name, quotas={"bench-1": slots}, keep=keep) as rig,
+        replicas(rig.cluster.kubeconfig_path, directory, REPLICAS) as group,
     ):
-        stream = Stream(found.client, live=slots * LIVE_PER_SLOT, ends_per_second=rate)
+        stream = Stream(rig.client, live=slots * LIVE_PER_SLOT, ends_per_second=rate)
         async with stream.flowing(slots):
             handovers = [
                 await hand_over(group, stream.record, how) for how, number in ends for _ in range(number)

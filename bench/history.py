@@ -156,19 +156,19 @@ async def _both(jobs: int) -> list[Filled]:
     # Other benchmarks take jobs from here, and count what they import as memory.
     from devcluster.postgres import Postgres
 
-    found = []
+    filled = []
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fournos-history-"))
     try:
-        found.append(await _measure("SQLite", f"sqlite:///{folder / 'history.db'}", jobs, _Sqlite(folder)))
+        filled.append(await _measure("SQLite", f"sqlite:///{folder / 'history.db'}", jobs, _Sqlite(folder)))
     finally:
         await asyncio.to_thread(shutil.rmtree, folder)
     server = await asyncio.to_thread(Postgres)
     try:
         url = await asyncio.to_thread(server.make_database)
-        found.append(await _measure("PostgreSQL", url, jobs, _Server(server)))
+        filled.append(await _measure("PostgreSQL", url, jobs, _Server(server)))
     finally:
         await asyncio.to_thread(server.close)
-    return found
+    return filled
 
 
 @dataclass(frozen=True, slots=True)

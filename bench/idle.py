@@ -20,7 +20,7 @@ from typing import Any
 from bench.executors import Executors
 from bench.operator import Operator, operator
 from bench.result import Result
-from bench.rig import NAMESPACE, QUEUE, Rig, job, rig
+from bench.rig import NAMESPACE, QUEUE, Rig, job, new_rig
 from bench.tasks import limited, until
 from dev import resources
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE_RUN
@@ -79,10 +79,10 @@ async def measure(
     """Measures so many jobs and schedules on a new cluster `name`, for `seconds` of idle time."""
     running = max(1, jobs // RUNNING_SHARE)
     crd = resources.load("deploy/crd/fournosschedules.yaml")
-    async with rig(name, quotas={_CLUSTER: 1}, keep=keep, extra=crd) as found:
-        await seed(found, jobs, running, directory)
-        await limited(_AT_ONCE, (partial(_schedule, found.client, number) for number in range(schedules)))
-        kubeconfig = found.cluster.kubeconfig_path
+    async with new_rig(name, quotas={_CLUSTER: 1}, keep=keep, extra=crd) as rig:
+        await seed(rig, jobs, running, directory)
+        await limited(_AT_ONCE, (partial(_schedule, rig.client, number) for number in range(schedules)))
+        kubeconfig = rig.cluster.kubeconfig_path
         started = time.perf_counter()
         log = directory / "operator.log"
         async with operator(kubeconfig, log, enable="jobs,schedules", profile=profile) as observed:
@@ -129,10 +129,10 @@ async def _quiet(observed: Operator, started: float) -> float:
 # --- the idle jobs --------------------------------------------------------------------------------------
 
 
-async def seed(found: Rig, jobs: int, running: int, directory: Path) -> None:
-    client = found.client
+async def seed(rig: Rig, jobs: int, running: int, directory: Path) -> None:
+    client = rig.client
     async with (
-        operator(found.cluster.kubeconfig_path, directory / "seed.log"),
+        operator(rig.cluster.kubeconfig_path, directory / "seed.log"),
         Executors(client, finish_runs=False).watching() as executors,
     ):
         for name, phase in ((_RUNNING, "Running"), (PENDING, "Pending")):
@@ -188,7 +188,7 @@ async def _caught_up(client: Client) -> None:
                 await asyncio.sleep(1.0)
 
 
-async def _copies(client: Client, originals: list[tuple[Resource, Obj]], wanted: list[str]) -> None:
+async def _copies(client: Client, originals: list[tuple[Resource, Obj]], job_names: list[str]) -> None:
     """Creates a copy of all originals under each of the names, with their status.
 
     Kueue accepts a Workload whose status is already written and leaves it unchanged.  Kueue itself would
@@ -201,7 +201,7 @@ async def _copies(client: Client, originals: list[tuple[Resource, Obj]], wanted:
             made = await _copy(client, resource, original, name, owner)
             owner = owner or str(made["metadata"]["uid"])
 
-    await limited(_AT_ONCE, (partial(copy_all, name) for name in wanted))
+    await limited(_AT_ONCE, (partial(copy_all, name) for name in job_names))
 
 
 async def _schedule(client: Client, number: int) -> None:

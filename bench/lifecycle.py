@@ -16,7 +16,7 @@ from bench.executors import TERMINAL, Executors, Onlooker
 from bench.machine import load
 from bench.operator import Operator, Usage, operator
 from bench.result import Result
-from bench.rig import Rig, job, rig
+from bench.rig import Rig, job, new_rig
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj, Resource
 
@@ -106,22 +106,22 @@ class Round(Result):
 async def measure(
     name: str, sizes: Sequence[int], *, durable: bool, directory: Path, profile: Path | None, keep: bool
 ) -> list[Round]:
-    """Measures one round for each size on a new cluster `name`; for `durable` see `rig`.
+    """Measures one round for each size on a new cluster `name`; for `durable` see `new_rig`.
 
     Size 1 stands for ALONE jobs, one after another.
     """
-    async with rig(name, quotas=QUOTAS, durable=durable, keep=keep) as found:
+    async with new_rig(name, quotas=QUOTAS, durable=durable, keep=keep) as rig:
         log = directory / "operator.log"
         async with (
-            operator(found.cluster.kubeconfig_path, log, profile=profile) as running,
-            Executors(found.client).watching() as executors,
+            operator(rig.cluster.kubeconfig_path, log, profile=profile) as running,
+            Executors(rig.client).watching() as executors,
         ):
-            rounds = await measured(found, running, executors, JOBS, sizes)
+            rounds = await measured(rig, running, executors, JOBS, sizes)
     return rounds
 
 
 async def measured(
-    found: Rig,
+    rig: Rig,
     running: Operator,
     executors: Onlooker,
     subject: Subject,
@@ -130,54 +130,54 @@ async def measured(
     prefix: str = "",
 ) -> list[Round]:
     """Measures one round for each size, after a warm-up.  The names of all jobs begin with `prefix`."""
-    await _warm_up(found, running, executors, subject, prefix=prefix)
+    await _warm_up(rig, running, executors, subject, prefix=prefix)
     return [
-        await _round(found, running, executors, subject, size, prefix=f"{prefix}r{place}")
+        await _round(rig, running, executors, subject, size, prefix=f"{prefix}r{place}")
         for place, size in enumerate(sizes)
     ]
 
 
 async def _warm_up(
-    found: Rig, running: Operator, executors: Onlooker, subject: Subject, *, prefix: str
+    rig: Rig, running: Operator, executors: Onlooker, subject: Subject, *, prefix: str
 ) -> None:
     """Runs jobs until Kubernetes' garbage collector watches the resource type.
 
     The garbage collector discovers new resource types twice a minute.  Until then it sends a get for the
     owner of each dependent, which would distort the number of requests: a cluster in use does not do this.
     """
-    wanted = ("get", str(subject.resource))
+    reads = ("get", str(subject.resource))
     started, number = time.perf_counter(), 0
     while number < 2 or time.perf_counter() - started < _WARM_UP:
-        own, all_, before = found.sent.copy(), await answered(found.client), await running.usage()
-        await submit_and_wait(found, executors, subject, f"{prefix}warm-{number}")
-        await settle(found, running)
-        gets = (await answered(found.client) - all_)["GET", subject.resource.plural]
-        gets -= ((await running.usage()).requests - before.requests)["local", *wanted]
-        gets -= found.sent.get(wanted, 0) - own.get(wanted, 0)
+        own, all_, before = rig.sent.copy(), await answered(rig.client), await running.usage()
+        await submit_and_wait(rig, executors, subject, f"{prefix}warm-{number}")
+        await settle(rig, running)
+        gets = (await answered(rig.client) - all_)["GET", subject.resource.plural]
+        gets -= ((await running.usage()).requests - before.requests)["local", *reads]
+        gets -= rig.sent.get(reads, 0) - own.get(reads, 0)
         number += 1
         if number > 1 and not gets:
             return
 
 
 async def _round(
-    found: Rig, running: Operator, executors: Onlooker, subject: Subject, size: int, *, prefix: str
+    rig: Rig, running: Operator, executors: Onlooker, subject: Subject, size: int, *, prefix: str
 ) -> Round:
     together = size > 1
     jobs = [f"{prefix}-{number}" for number in range(size if together else ALONE)]
-    await settle(found, running)
-    own, all_, before = Counter(found.sent), await answered(found.client), await running.usage()
-    processes = {"operator": running.pid, **found.processes()}
+    await settle(rig, running)
+    own, all_, before = Counter(rig.sent), await answered(rig.client), await running.usage()
+    processes = {"operator": running.pid, **rig.processes()}
     load_before = load(processes)
     started = time.perf_counter()
     if together:
-        await asyncio.gather(*(submit_and_wait(found, executors, subject, job) for job in jobs))
+        await asyncio.gather(*(submit_and_wait(rig, executors, subject, job) for job in jobs))
     else:
         for job in jobs:
-            await submit_and_wait(found, executors, subject, job)
+            await submit_and_wait(rig, executors, subject, job)
     used = load(processes).since(load_before)
     seconds = max(executors.times[job][TERMINAL] for job in jobs) - started
-    await settle(found, running)
-    own_after, all_after, after = Counter(found.sent), await answered(found.client), await running.usage()
+    await settle(rig, running)
+    own_after, all_after, after = Counter(rig.sent), await answered(rig.client), await running.usage()
     wrong = [job for job in jobs if executors.phases[job] != "Succeeded"]
     if wrong:
         phase = executors.phases[wrong[0]]
@@ -201,20 +201,20 @@ async def _round(
     )
 
 
-async def submit_and_wait(found: Rig, executors: Onlooker, subject: Subject, name: str) -> None:
+async def submit_and_wait(rig: Rig, executors: Onlooker, subject: Subject, name: str) -> None:
     executors.note(name, "submitted")
-    await found.client.create(subject.resource, subject.body(name))
+    await rig.client.create(subject.resource, subject.body(name))
     await executors.ended(name, limit=JOB_LIMIT)
 
 
-async def settle(found: Rig, running: Operator | None) -> None:
+async def settle(rig: Rig, running: Operator | None) -> None:
     """Waits for the last writes of finalizers, Events and quotas: until no client sends a request.
 
     `running` is None where Kueue is measured without an operator.
     """
     last = None
     while True:
-        seen = sum((await answered(found.client)).values()) - sum(found.sent.values())
+        seen = sum((await answered(rig.client)).values()) - sum(rig.sent.values())
         if seen == last and not (running and await running.busy()):
             return
         last = seen + 1  # the client counts the request of `answered`; the server does not

@@ -156,11 +156,11 @@ class _Bench:
 
     async def lines(self, number: int) -> None:
         """CPU of storing so many lines, and the time of opening the log at any of them."""
-        collector, one = self.collector(LogLimits(10**10, 10**10), 10), _container(f"many-{number}")
+        collector, container = self.collector(LogLimits(10**10, 10**10), 10), _container(f"many-{number}")
         cpu, began = time.process_time(), time.perf_counter()
-        over = replace(one, ended_at=datetime.now(UTC), exit_code=0)
+        over = replace(container, ended_at=datetime.now(UTC), exit_code=0)
         collector.follow(Key("bench", "job"), _RUN.identity, [over], self.client)
-        await until(lambda: collector.known(_RUN.identity.uid)[one.id].done)
+        await until(lambda: collector.known(_RUN.identity.uid)[container.id].done)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - began
         (log,) = await LogRows(self.store).logs(_RUN.identity)
         assert log.lines == number, log

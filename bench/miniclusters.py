@@ -10,7 +10,7 @@ from typing import Any
 from bench.executors import TERMINAL, Onlooker
 from bench.lifecycle import Round, Subject, measured
 from bench.operator import operator
-from bench.rig import NAMESPACE, rig
+from bench.rig import NAMESPACE, new_rig
 from dev import resources
 from fournos.api.kinds import MINICLUSTER
 from fournos.engine.kube.client import Client
@@ -75,14 +75,14 @@ async def measure(
         *await asyncio.to_thread(resources.load, "deploy/minicluster/kueue.yaml"),
     ]
     async with (
-        rig(name, quotas={"bench-1": 1}, keep=keep, extra=extra) as found,
+        new_rig(name, quotas={"bench-1": 1}, keep=keep, extra=extra) as rig,
         operator(
-            found.cluster.kubeconfig_path,
+            rig.cluster.kubeconfig_path,
             directory / "operator.log",
             enable="miniclusters",
             settings=SETTINGS,
             profile=profile,
         ) as running,
-        Onlookers(found.client).watching() as onlookers,
+        Onlookers(rig.client).watching() as onlookers,
     ):
-        return await measured(found, running, onlookers, SUBJECT, sizes)
+        return await measured(rig, running, onlookers, SUBJECT, sizes)

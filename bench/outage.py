@@ -23,7 +23,7 @@ from bench import kueue_webhook, throttle
 from bench.operator import Usage
 from bench.replicas import Program, Replicas, replicas
 from bench.result import RangedResult
-from bench.rig import Rig, rig
+from bench.rig import Rig, new_rig
 from bench.stream import LIVE_PER_SLOT, Record, Stream
 from devcluster import Cluster
 from fournos.engine.kube.errors import KubeError
@@ -109,12 +109,12 @@ async def measure(
     Raises TimeoutError if the load does not become steady again.
     """
     async with under_load(name, slots=slots, rate=rate, directory=directory, keep=keep) as (
-        found,
+        rig,
         group,
         stream,
     ):
-        faults = _faults(found.cluster)
-        outages = [await suffer(found, group, stream, how, faults[how], seconds[how], window) for how in hows]
+        faults = _faults(rig.cluster)
+        outages = [await suffer(rig, group, stream, how, faults[how], seconds[how], window) for how in hows]
     return Outages(outages, stream.record.doubles, stream.record.failed)
 
 
@@ -136,16 +136,16 @@ async def under_load(
     """
     async with AsyncExitStack() as stack:
         private = Path(stack.enter_context(TemporaryDirectory()))
-        found = await stack.enter_async_context(rig(name, quotas={"bench-1": slots}, keep=keep))
-        kubeconfig = await asyncio.to_thread(throttle.kubeconfig, found.cluster, private)
+        rig = await stack.enter_async_context(new_rig(name, quotas={"bench-1": slots}, keep=keep))
+        kubeconfig = await asyncio.to_thread(throttle.kubeconfig, rig.cluster, private)
         group = await stack.enter_async_context(replicas(kubeconfig, directory, number, program))
-        stream = Stream(found.client, live=live or slots * LIVE_PER_SLOT, ends_per_second=rate)
+        stream = Stream(rig.client, live=live or slots * LIVE_PER_SLOT, ends_per_second=rate)
         async with group.kept(), stream.flowing(slots):
-            yield found, group, stream
+            yield rig, group, stream
 
 
 async def suffer(
-    found: Rig, group: Replicas, stream: Stream, how: str, fault: Fault, seconds: float, window: float
+    rig: Rig, group: Replicas, stream: Stream, how: str, fault: Fault, seconds: float, window: float
 ) -> Outage:
     """Lets the fault last for `seconds`.  Raises TimeoutError if the load does not become steady again."""
     before = await group.usages()
@@ -162,11 +162,11 @@ async def suffer(
         meanwhile, lasted = await group.usages(), time.perf_counter() - began
     finally:
         await asyncio.to_thread(fault.end)
-    back = await _answers(found)
+    back = await _answers(rig)
     at_return = await group.usages()
     stream.paused = False
     async with asyncio.TaskGroup() as tasks:
-        steady = tasks.create_task(_steady(found, stream.record, back, usual))
+        steady = tasks.create_task(_steady(rig, stream.record, back, usual))
         await asyncio.sleep(back + window - time.perf_counter())
         after = await group.usages()
     return Outage(
@@ -200,23 +200,23 @@ def settled(waits: Sequence[tuple[float, float]], since: float, usual: float) ->
     return None
 
 
-async def _steady(found: Rig, record: Record, back: float, usual: float) -> float:
+async def _steady(rig: Rig, record: Record, back: float, usual: float) -> float:
     """Returns the seconds from `back` until admissions are as fast as usual.  Raises TimeoutError."""
     async with asyncio.timeout(_LIMIT):
         while True:
             at = settled(record.waits, back, usual)
             if at is not None:
                 return at - back
-            await asyncio.to_thread(found.cluster.start_ended)
+            await asyncio.to_thread(rig.cluster.start_ended)
             await asyncio.sleep(0.2)
 
 
-async def _answers(found: Rig) -> float:
+async def _answers(rig: Rig) -> float:
     """Returns the time of the API server's first answer.  Raises TimeoutError."""
     async with asyncio.timeout(_LIMIT):
         while True:
             with suppress(KubeError):
-                await found.client.raw_get("/readyz")
+                await rig.client.raw_get("/readyz")
                 return time.perf_counter()
             await asyncio.sleep(0.05)
 

@@ -75,7 +75,7 @@ def objects(jobs: int) -> dict[Resource, list[Obj]]:
     usage = [{"name": name, "resources": [{"name": _GPUS, "total": "64"}]} for name in flavors]
     gpus = [{"vendor": "NVIDIA", "model": "H200", "shortName": "h200", "count": 64, "nodeCount": 8}]
     cluster_status = {"kubeconfigStatus": "Valid", "hardware": {"gpus": gpus}}
-    found: dict[Resource, list[Obj]] = {
+    by_kind: dict[Resource, list[Obj]] = {
         FOURNOS_JOB: [_job(number) for number in range(jobs)],
         WORKLOAD: [_workload(number) for number in range(jobs) if number % _RUNNING_SHARE],
         LOCAL_QUEUE: [_named("fournos-queue", spec={"clusterQueue": "fournos-queue"})],
@@ -93,7 +93,7 @@ def objects(jobs: int) -> dict[Resource, list[Obj]]:
             for name in flavors
         ],
     }
-    return found
+    return by_kind
 
 
 def _job(number: int) -> Obj:

@@ -116,7 +116,7 @@ def _built(package: str) -> Callable[[Path, Path | None, Path], Checkout]:
     return build
 
 
-def _appwrapper(checkout: Checkout, found: Rig) -> Process:
+def _appwrapper(checkout: Checkout, rig: Rig) -> Process:
     """Without its webhooks, which this one does not run here, either.
 
     It serves them all the same, without being asked, and ends without a certificate below its TMPDIR.
@@ -137,7 +137,7 @@ def _appwrapper(checkout: Checkout, found: Rig) -> Process:
         "metadata": {"name": _CONFIG_MAP, "namespace": NAMESPACE},
         "data": {"config.yaml": yaml.safe_dump(config)},
     }
-    resources.apply(found.cluster, [content])
+    resources.apply(rig.cluster, [content])
     ready = f"http://127.0.0.1:{port}/readyz"
     return Process([str(checkout.program)], ready, {"NAMESPACE": NAMESPACE, "TMPDIR": str(temporary)})
 

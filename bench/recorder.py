@@ -164,25 +164,25 @@ async def cpu(jobs: int, directory: Path, *, pace: float) -> dict[str, float]:
 
     `pace` 1.0 is a job of two minutes; 0.01 one whose resolver and run end at once.
     """
-    found = _Recorder(f"sqlite:///{directory}/cpu-{pace}.db")
+    recorder = _Recorder(f"sqlite:///{directory}/cpu-{pace}.db")
     lives = [(name, list(life(name))) for name in (f"job-{n}" for n in range(jobs))]
-    await found.work([Key("", "")])
+    await recorder.work([Key("", "")])
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.perf_counter()
     for _, changes in lives:
         for seconds, objects in changes:
-            found.clock.seconds += pace * seconds
-            await found.work([key for kind, obj in objects for key in found.put(kind, obj)])
+            recorder.clock.seconds += pace * seconds
+            await recorder.work([key for kind, obj in objects for key in recorder.put(kind, obj)])
     took = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_SELF)
-    await found.archive.close()
+    await recorder.archive.close()
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {
         "cpu_ms_a_job": 1000 * used / jobs,
         "jobs_a_second": jobs / took,
-        "passes_a_job": found.passes / jobs,
-        "records_a_job": found.records / jobs,
-        "status_writes_a_job": found.server.writes / jobs,
+        "passes_a_job": recorder.passes / jobs,
+        "records_a_job": recorder.records / jobs,
+        "status_writes_a_job": recorder.server.writes / jobs,
     }
 
 
@@ -192,30 +192,30 @@ async def memory(jobs: int, directory: Path) -> dict[str, float]:
     The logs of the others are followed, as many at once as the settings allow.
     """
     async with log_server(directory) as client:
-        found = _Recorder(f"sqlite:///{directory}/memory.db", client, directory / "blobs")
-        assert found.logs is not None
-        async with background(found.logs.run()):
-            await found.work([Key("", "")])
+        recorder = _Recorder(f"sqlite:///{directory}/memory.db", client, directory / "blobs")
+        assert recorder.logs is not None
+        async with background(recorder.logs.run()):
+            await recorder.work([Key("", "")])
             empty = resident()
             for number in range(jobs):
-                await _live(found, number)
+                await _live(recorder, number)
             most = min(HistorySettings().log_streams, -(-jobs // _RUNNING))
-            await until(lambda: found.logs is not None and found.logs.streams >= most)
+            await until(lambda: recorder.logs is not None and recorder.logs.streams >= most)
             await asyncio.sleep(SETTLED)
-            full, used = resident(), found.logs.streams
-        await found.archive.close()
+            full, used = resident(), recorder.logs.streams
+        await recorder.archive.close()
     return {"empty_mb": empty, "full_mb": full, "streams": used}
 
 
-async def _live(found: _Recorder, number: int) -> None:
+async def _live(recorder: _Recorder, number: int) -> None:
     """A job that waits, or one of ten that runs."""
-    found.clock.seconds = 0.0
+    recorder.clock.seconds = 0.0
     changes = life(f"job-{number}")
     steps = 10 if number % _RUNNING == 0 else 4
     for seconds, objects in (next(changes) for _ in range(steps)):
-        found.clock.seconds += seconds
-        await found.work([key for kind, obj in objects for key in found.put(kind, obj)])
-    found.server.jobs.clear()  # the API server's memory, not the recorder's
+        recorder.clock.seconds += seconds
+        await recorder.work([key for kind, obj in objects for key in recorder.put(kind, obj)])
+    recorder.server.jobs.clear()  # the API server's memory, not the recorder's
 
 
 def main() -> None:

@@ -136,7 +136,7 @@ def life(name: str) -> Iterator[tuple[float, list[tuple[Resource, dict[str, Any]
 def _task(name: str, number: int, step: Any) -> Iterator[tuple[float, list[tuple[Resource, dict[str, Any]]]]]:
     task = f"{name}-task-{number}"
     labels = {"tekton.dev/pipelineRun": f"{name}-run", "tekton.dev/pipelineTask": f"task-{number}"}
-    found = _owned(
+    task_run = _owned(
         task, "PipelineRun", f"{name}-run", name, labels=labels, status={"startTime": format_time(BEGIN)}
     )
     pod = _owned(
@@ -147,7 +147,7 @@ def _task(name: str, number: int, step: Any) -> Iterator[tuple[float, list[tuple
         labels=labels,
         spec={"containers": [{"name": "step-x", "args": ["x" * 2000]}]},
     )
-    yield step(0.5), [(TASK_RUN, copy.deepcopy(found))]
+    yield step(0.5), [(TASK_RUN, copy.deepcopy(task_run))]
     states: list[dict[str, Any]] = [
         {},
         {"waiting": {"reason": "ContainerCreating"}},
@@ -161,9 +161,9 @@ def _task(name: str, number: int, step: Any) -> Iterator[tuple[float, list[tuple
             ]
         }
         yield step(2), [(POD, copy.deepcopy(pod))]
-    found["status"] = {
-        **found["status"],
+    task_run["status"] = {
+        **task_run["status"],
         "completionTime": format_time(BEGIN),
         "steps": [{"name": "x", "terminated": states[-1]["terminated"], "imageID": "sha256:1"}],
     }
-    yield step(0.5), [(TASK_RUN, copy.deepcopy(found))]
+    yield step(0.5), [(TASK_RUN, copy.deepcopy(task_run))]

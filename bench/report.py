@@ -153,17 +153,17 @@ def show_idle(idle: Idle, console: Console) -> None:
 
 def _lifecycle_targets(rounds: Sequence[Round]) -> list[tuple[Target, float]]:
     """Returns the targets that the rounds cover, with the measured values."""
-    found: list[tuple[Target, float]] = []
+    targets: list[tuple[Target, float]] = []
     for each in rounds:
         if not each.together:
-            found.append((ALONE, each.p50))
+            targets.append((ALONE, each.p50))
         elif each.jobs == 30:
-            found.append((THIRTY, each.p50))
+            targets.append((THIRTY, each.p50))
         elif each.jobs == 500:
-            found.append((MANY, each.rate))
+            targets.append((MANY, each.rate))
     worst = max(rounds, key=lambda each: each.requests["all"])
     most = max(rounds, key=lambda each: each.jobs)
-    return [*found, (REQUESTS, worst.requests["all"]), (CPU, most.cpu_ms)]
+    return [*targets, (REQUESTS, worst.requests["all"]), (CPU, most.cpu_ms)]
 
 
 def show_dispatch(rounds: Sequence[Dispatched], console: Console) -> None:
@@ -254,11 +254,11 @@ def _paints(looks: Sequence[Look]) -> tuple[float, ...]:
 def _show_painted(painted: Sequence[Painted], console: Console) -> None:
     headings = ("page", "answer, p50", "cold cache, p50", "p95", "warm, p50", "p95", "layout shift")
     shown = table("First contentful paint in Chromium", *headings, left=1)
-    for one in painted:
-        answers = tuple(look.answer for look in one.cold)
-        cold, warm = _paints(one.cold), _paints(one.warm)
+    for page in painted:
+        answers = tuple(look.answer for look in page.cold)
+        cold, warm = _paints(page.cold), _paints(page.warm)
         taken = (median(answers), median(cold), p95_of(cold), median(warm), p95_of(warm))
-        shown.add_row(one.path, *(f"{value:.0f} ms" for value in taken), f"{one.shift:.3f}")
+        shown.add_row(page.path, *(f"{value:.0f} ms" for value in taken), f"{page.shift:.3f}")
     console.print(shown)
 
 

@@ -52,7 +52,7 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(
+async def new_rig(
     name: str,
     *,
     quotas: Mapping[str, int],

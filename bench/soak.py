@@ -18,7 +18,7 @@ from bench.machine import memory, open_files
 from bench.operator import samples
 from bench.replicas import Program, Replicas, replicas
 from bench.result import RangedResult
-from bench.rig import Rig, rig
+from bench.rig import Rig, new_rig
 from bench.stream import Stream
 from bench.tasks import background, until
 
@@ -143,15 +143,15 @@ async def measure(
     """
     number = REPLICAS if kill_every else 1
     async with AsyncExitStack() as stack:
-        found = await stack.enter_async_context(rig(name, quotas={"bench-1": slots}, keep=keep))
-        kubeconfig = found.cluster.kubeconfig_path
+        rig = await stack.enter_async_context(new_rig(name, quotas={"bench-1": slots}, keep=keep))
+        kubeconfig = rig.cluster.kubeconfig_path
         group = await stack.enter_async_context(
             replicas(kubeconfig, directory, number, Program(settings=JOBS_SETTINGS))
         )
         others = await stack.enter_async_context(history_and_page(kubeconfig, directory))
-        stream = Stream(found.client, live=live, ends_per_second=rate)
+        stream = Stream(rig.client, live=live, ends_per_second=rate)
         taken: list[Sample] = []
-        sampling = _sample(found, group, others, stream, taken, every, see)
+        sampling = _sample(rig, group, others, stream, taken, every, see)
         async with group.kept(), stream.flowing(slots), background(sampling):
             handovers = await _load(group, stream, minutes * _MINUTE, kill_every * _MINUTE)
             # A sample takes seconds on a busy machine.
@@ -186,7 +186,7 @@ async def _load(group: Replicas, stream: Stream, seconds: float, kill_every: flo
 
 
 async def _sample(
-    found: Rig,
+    rig: Rig,
     group: Replicas,
     others: Mapping[str, int],
     stream: Stream,
@@ -218,7 +218,7 @@ async def _sample(
                 ends=ends_now - ends,
                 p50=median(waits) if waits else 0.0,
                 p99=p99(waits),
-                storage=await _storage(found),
+                storage=await _storage(rig),
                 beside={name: memory(other)[0] for name, other in others.items()},
             )
             taken.append(sample)
@@ -226,8 +226,8 @@ async def _sample(
         last, usages, ends = now, usages_now, ends_now
 
 
-async def _storage(found: Rig) -> int:
-    text = (await found.client.raw_get("/metrics")).decode()
+async def _storage(rig: Rig) -> int:
+    text = (await rig.client.raw_get("/metrics")).decode()
     wanted = "\n".join(line for line in text.splitlines() if _STORAGE in line)
     return sum(int(value) for name, _, value in samples(wanted + "\n") if name == _STORAGE)
 

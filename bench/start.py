@@ -12,7 +12,7 @@ from bench.executors import Executors
 from bench.idle import PENDING, RUNNING_SHARE, seed
 from bench.operator import operator
 from bench.result import Result
-from bench.rig import rig
+from bench.rig import new_rig
 from bench.tasks import until
 
 _LIMIT: Final = 120.0
@@ -36,13 +36,13 @@ class Started(Result):
 
 async def measure(name: str, jobs: int, *, directory: Path, profile: Path | None, keep: bool) -> Started:
     """Starts the operator beside `jobs` jobs on a new cluster `name`.  Raises TimeoutError."""
-    async with rig(name, quotas={"bench-1": 1}, keep=keep) as found:
-        await seed(found, jobs, max(1, jobs // RUNNING_SHARE), directory)
-        executors = Executors(found.client, finish_runs=False)
+    async with new_rig(name, quotas={"bench-1": 1}, keep=keep) as rig:
+        await seed(rig, jobs, max(1, jobs // RUNNING_SHARE), directory)
+        executors = Executors(rig.client, finish_runs=False)
         async with executors.watching():
             begun = time.perf_counter()
             async with operator(
-                found.cluster.kubeconfig_path, directory / "operator.log", profile=profile
+                rig.cluster.kubeconfig_path, directory / "operator.log", profile=profile
             ) as running:
                 async with asyncio.timeout(_LIMIT):
                     await until(lambda: not _DECIDED.isdisjoint(executors.times.get(PENDING, {})), every=0.01)

@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 
 from bench.operator import operator
 from bench.result import RangedResult
-from bench.rig import NAMESPACE, Rig, rig
+from bench.rig import NAMESPACE, Rig, new_rig
 from bench.stores import Postgresql, Volume
 from bench.stream import LIVE_PER_SLOT, Stream
 from bench.tasks import background
@@ -115,17 +115,17 @@ async def measure(
     """
     settings = {"FOURNOS_HISTORY_ENABLED": "true", "FOURNOS_ARCHIVE_DEADLINE_SEC": str(DEADLINE)}
     async with (
-        rig(name, quotas={"bench-1": slots}, keep=keep) as found,
-        operator(found.cluster.kubeconfig_path, directory / "operator.log", settings=settings),
+        new_rig(name, quotas={"bench-1": slots}, keep=keep) as rig,
+        operator(rig.cluster.kubeconfig_path, directory / "operator.log", settings=settings),
     ):
         live = slots * LIVE_PER_SLOT
-        stream = Stream(found.client, live=live, ends_per_second=rate, ttl=_TTL)
+        stream = Stream(rig.client, live=live, ends_per_second=rate, ttl=_TTL)
         async with stream.flowing(slots):
-            absences = [await _absence(found, stream, how, seconds, directory) for how in hows]
+            absences = [await _absence(rig, stream, how, seconds, directory) for how in hows]
     return Absences(absences, stream.record.doubles, stream.record.failed)
 
 
-async def _absence(found: Rig, stream: Stream, how: How, seconds: float, directory: Path) -> Absence:
+async def _absence(rig: Rig, stream: Stream, how: How, seconds: float, directory: Path) -> Absence:
     store = await asyncio.to_thread(_STORES[how])
     log = directory / f"recorder-{how}.log"
     settings = {
@@ -138,8 +138,8 @@ async def _absence(found: Rig, stream: Stream, how: How, seconds: float, directo
     jobs = Jobs()
     try:
         async with (
-            operator(found.cluster.kubeconfig_path, log, enable="history", settings=settings),
-            jobs.watched(found),
+            operator(rig.cluster.kubeconfig_path, log, enable="history", settings=settings),
+            jobs.watched(rig),
         ):
             await jobs.recorded_since(time.perf_counter())
             start = time.perf_counter()
@@ -163,8 +163,8 @@ async def _absence(found: Rig, stream: Stream, how: How, seconds: float, directo
             unrecorded=len(unrecorded),
             early=gone_early(jobs.departures),
             held=held(jobs.departures),
-            unsaid=[*(await _unsaid(found, unrecorded)), *([] if said else ["the recorder says nothing"])],
-            wrong=[*(await _wrong(found, store.url, jobs.departures)), *store.damages()],
+            unsaid=[*(await _unsaid(rig, unrecorded)), *([] if said else ["the recorder says nothing"])],
+            wrong=[*(await _wrong(rig, store.url, jobs.departures)), *store.damages()],
             again=again,
         )
     finally:
@@ -182,18 +182,18 @@ def held(departures: Sequence[Departure]) -> list[str]:
     return [f"{each.name} {each.kept:.0f} s" for each in departures if each.kept > DEADLINE + _LATEST]
 
 
-async def _unsaid(found: Rig, unrecorded: Sequence[Departure]) -> list[str]:
+async def _unsaid(rig: Rig, unrecorded: Sequence[Departure]) -> list[str]:
     """Returns those of the jobs of which no Event says that they went unrecorded."""
-    events = (await found.client.list(EVENT, namespace=NAMESPACE)).items
+    events = (await rig.client.list(EVENT, namespace=NAMESPACE)).items
     reported = {
         (each.get("regarding") or {}).get("uid") for each in events if each.get("reason") == "NotArchived"
     }
     return [each.name for each in unrecorded if each.uid not in reported]
 
 
-async def _wrong(found: Rig, url: str, departures: Sequence[Departure]) -> list[str]:
+async def _wrong(rig: Rig, url: str, departures: Sequence[Departure]) -> list[str]:
     """Returns the recorded jobs whose run in the history has another end than they had."""
-    cluster = uid_of(await found.client.get(NAMESPACES, Key("", "kube-system")))
+    cluster = uid_of(await rig.client.get(NAMESPACES, Key("", "kube-system")))
     wrong = []
     async with await HistoryStore.open(url, writable=False) as store:
         for each in departures:
@@ -212,8 +212,8 @@ class Jobs:
     """UID → when `status.archivedAt` was first seen, in `time.perf_counter` seconds."""
 
     @asynccontextmanager
-    async def watched(self, found: Rig) -> AsyncIterator[None]:
-        reflector = Reflector(found.client, FOURNOS_JOB, Store(), namespace=NAMESPACE, on_change=self.see)
+    async def watched(self, rig: Rig) -> AsyncIterator[None]:
+        reflector = Reflector(rig.client, FOURNOS_JOB, Store(), namespace=NAMESPACE, on_change=self.see)
         async with background(reflector.run()):
             yield
 

@@ -24,7 +24,7 @@ from bench.lifecycle import QUOTAS, settle
 from bench.operator import ROOT, operator, start, tail
 from bench.published_operators import PUBLISHED, Checkout, PublishedOperator, environment
 from bench.result import RangedResult
-from bench.rig import NAMESPACE, Rig, rig
+from bench.rig import NAMESPACE, Rig, new_rig
 from dev import resources
 from devcluster import DevclusterError
 from devcluster.kubectl import await_established
@@ -109,22 +109,20 @@ async def measure(
         for option, path in checkouts.items()
     }
     done: dict[str, Pair] = {}
-    async with rig(name, quotas=QUOTAS, keep=keep) as found:
+    async with new_rig(name, quotas=QUOTAS, keep=keep) as rig:
         for option, checkout in prepared.items():
             measured: list[Turn] = []
             for turn in range(turns):
                 for system in (OURS, THEIRS):
                     log = directory / f"{option}-{system}.log"
                     prefix = f"{system}{turn}"
-                    measured.append(
-                        await _turn(found, PUBLISHED[option], checkout, jobs, system, prefix, log)
-                    )
+                    measured.append(await _turn(rig, PUBLISHED[option], checkout, jobs, system, prefix, log))
             done[option] = Pair({OURS: __version__, THEIRS: checkout.version}, measured)
     return Beside(done)
 
 
 async def _turn(
-    found: Rig,
+    rig: Rig,
     published: PublishedOperator,
     checkout: Checkout,
     jobs: int,
@@ -133,16 +131,16 @@ async def _turn(
     log: Path,
 ) -> Turn:
     crd = ROOT / published.our_crd if system == OURS else checkout.path / published.crd
-    await asyncio.to_thread(_apply_crd, found, crd)
+    await asyncio.to_thread(_apply_crd, rig, crd)
     async with (
-        _running(found, published, checkout, system, log) as pid,
-        published.onlooker(found.client).watching() as onlooker,
+        _running(rig, published, checkout, system, log) as pid,
+        published.onlooker(rig.client).watching() as onlooker,
     ):
-        taken = await cost(found, onlooker, published.subject, jobs, system=system, prefix=prefix, pid=pid)
+        taken = await cost(rig, onlooker, published.subject, jobs, system=system, prefix=prefix, pid=pid)
         names = [f"{prefix}-{number}" for number in range(jobs)]
         _check_succeeded(onlooker, names, system)
         times = [onlooker.times[name] for name in names]
-        await _gone(found, published)
+        await _gone(rig, published)
     return Turn(taken, median(each[TERMINAL] - each["submitted"] for each in times))
 
 
@@ -154,35 +152,35 @@ def _check_succeeded(onlooker: Onlooker, names: list[str], system: str) -> None:
         )
 
 
-async def _gone(found: Rig, published: PublishedOperator) -> None:
+async def _gone(rig: Rig, published: PublishedOperator) -> None:
     """Deletes the objects while their operator runs: it may have to remove a finalizer.
 
     Raises TimeoutError.
     """
     resource = published.subject.resource
-    await delete_all(found, resource)
+    await delete_all(rig, resource)
     async with asyncio.timeout(_GONE_WITHIN):
-        while (await found.client.list(resource, namespace=NAMESPACE)).items:  # noqa: ASYNC110
+        while (await rig.client.list(resource, namespace=NAMESPACE)).items:  # noqa: ASYNC110
             await asyncio.sleep(0.5)
-    await settle(found, None)
+    await settle(rig, None)
 
 
-def _apply_crd(found: Rig, path: Path) -> None:
-    resources.apply(found.cluster, resources.load(str(path)))
-    await_established(found.cluster.kubectl_words())
+def _apply_crd(rig: Rig, path: Path) -> None:
+    resources.apply(rig.cluster, resources.load(str(path)))
+    await_established(rig.cluster.kubectl_words())
 
 
 @asynccontextmanager
 async def _running(
-    found: Rig, published: PublishedOperator, checkout: Checkout, system: str, log: Path
+    rig: Rig, published: PublishedOperator, checkout: Checkout, system: str, log: Path
 ) -> AsyncIterator[int]:
     """Runs the operator, and yields its PID when it is ready."""
-    kubeconfig = found.cluster.kubeconfig_path
+    kubeconfig = rig.cluster.kubeconfig_path
     if system == OURS:
         async with operator(kubeconfig, log, enable=published.part, settings=published.settings) as running:
             yield running.pid
         return
-    theirs = await asyncio.to_thread(published.process, checkout, found)
+    theirs = await asyncio.to_thread(published.process, checkout, rig)
     process = await asyncio.to_thread(
         start, [*theirs.words], environment(kubeconfig, theirs), log, checkout.path
     )

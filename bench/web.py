@@ -26,7 +26,7 @@ from yarl import URL
 from bench.machine import memory
 from bench.operator import ROOT
 from bench.result import Result
-from bench.rig import GPU, NAMESPACE, job, rig
+from bench.rig import GPU, NAMESPACE, job, new_rig
 from bench.tasks import background, limited
 from bench.web_live import ARRIVES, Arrived, Changes, Live, measure_live, share
 from bench.web_paint import Painted, measure_paint
@@ -90,13 +90,13 @@ async def measure(
 ) -> Page:
     """Measures both servers on one control plane without an operator."""
     crd = resources.load("deploy/crd/fournosclusters.yaml")
-    async with rig(cluster, quotas={"cluster-0": 100}, keep=keep, extra=crd) as found:
-        await _fill(found.client, jobs)
-        kubeconfig = found.cluster.kubeconfig_path
+    async with new_rig(cluster, quotas={"cluster-0": 100}, keep=keep, extra=crd) as rig:
+        await _fill(rig.client, jobs)
+        kubeconfig = rig.cluster.kubeconfig_path
         async with server("page", kubeconfig) as (address, pid):
             site = await Site.of(address)
             shown = await site.waiting()
-            changes = Changes(found.client, shown)
+            changes = Changes(rig.client, shown)
             pages = [await _read(site, changes, path, reads) for path in _paths()]
             painted = await measure_paint(str(site.root), site.persons(loads), _paths(), loads)
             live, idle = await _page_live(site, changes, pid, tabs, seconds)
@@ -222,14 +222,14 @@ async def _read(site: Site, changes: Changes, path: str, reads: int) -> PageRead
 
 async def _loaded(session: aiohttp.ClientSession, text: str) -> int:
     """Returns the bytes of all assets that a page names, and that these name."""
-    seen: set[str] = set()
+    paths: set[str] = set()
     total, rest = 0, _assets(text)
     while rest:
         path = rest.pop()
-        seen.add(path)
+        paths.add(path)
         total += len((await _get(session, path))[1])
         if path.endswith(".css"):
-            rest |= _assets((await _get(session, path, "identity"))[1].decode()) - seen
+            rest |= _assets((await _get(session, path, "identity"))[1].decode()) - paths
     return total
 
 

@@ -87,11 +87,11 @@ class Arrived:
 
     def _take(self, tab: int, data: bytes, before: bytes = b"") -> bytes:
         self.bytes += len(data)
-        now, found = time.perf_counter(), before + data
-        for match in _MARK.finditer(found):
+        now, received = time.perf_counter(), before + data
+        for match in _MARK.finditer(received):
             mark = int(match[1])
             self.delays.setdefault((tab, mark), now - self._changes.written[mark])
-        return found
+        return received
 
     async def all(self, marks: list[int], tabs: int) -> None:
         """Waits until each mark is on each tab.  Raises TimeoutError."""
@@ -101,17 +101,17 @@ class Arrived:
 
 async def measure_live(changes: Changes, arrived: Arrived, pid: int, tabs: int, seconds: float) -> Live:
     arrived.bytes, first = 0, time.perf_counter()
-    wanted: list[int] = []
+    numbers: list[int] = []
 
     async def work() -> None:
-        wanted.extend(await changes.some(seconds))
-        await arrived.all(wanted, tabs)
+        numbers.extend(await changes.some(seconds))
+        await arrived.all(numbers, tabs)
 
     used = await share(pid, work)
     took = time.perf_counter() - first
-    marks = set(wanted)
+    marks = set(numbers)
     delays = tuple(delay for (_, mark), delay in arrived.delays.items() if mark in marks)
-    return Live(tabs, len(wanted), took, delays, arrived.bytes, used)
+    return Live(tabs, len(numbers), took, delays, arrived.bytes, used)
 
 
 async def share(pid: int, work: Callable[[], Awaitable[None]]) -> float:

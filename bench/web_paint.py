@@ -68,12 +68,12 @@ async def measure_paint(
         )
         # The first page of a browser waits for its processes.
         await _looks(browser, base, next(persons), paths[0])
-        found: list[Painted] = []
+        painted: list[Painted] = []
         for path in paths:
             looks = [await _looks(browser, base, next(persons), path) for _ in range(loads)]
-            found.append(Painted(path, tuple(cold for cold, _ in looks), tuple(warm for _, warm in looks)))
+            painted.append(Painted(path, tuple(cold for cold, _ in looks), tuple(warm for _, warm in looks)))
         await browser.close()
-    return found
+    return painted
 
 
 async def _looks(browser: Browser, base: str, cookies: dict[str, str], path: str) -> tuple[Look, Look]:

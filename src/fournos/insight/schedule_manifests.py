@@ -124,12 +124,12 @@ def _check_times(expressions: object, time_zone: object) -> None:
 
 
 def _zone_fix(text: str) -> str:
-    known = {name.lower(): name for name in available_timezones()}
-    cities = {name.rpartition("/")[2]: name for name in known}
-    near = difflib.get_close_matches(text.lower(), known, n=2) or difflib.get_close_matches(
+    zones = {name.lower(): name for name in available_timezones()}
+    cities = {name.rpartition("/")[2]: name for name in zones}
+    near = difflib.get_close_matches(text.lower(), zones, n=2) or difflib.get_close_matches(
         text.lower(), cities, n=2
     )
-    names = [known[cities.get(each, each)] for each in near]
+    names = [zones[cities.get(each, each)] for each in near]
     return f"write {' or '.join(names)}" if names else "write one such as Europe/Berlin or Etc/UTC"
 
 

@@ -147,11 +147,11 @@ def _trimmed(ctx: Context, jobs: Sequence[Obj]) -> tuple[Step, ...]:
         if running(ended):
             continue
         succeeded = all(phase(job) == Phase.SUCCEEDED for job in ended)
-        kept = left[succeeded]
-        if kept is None:
+        remaining = left[succeeded]
+        if remaining is None:
             continue
-        if kept > 0:
-            left[succeeded] = kept - 1
+        if remaining > 0:
+            left[succeeded] = remaining - 1
             continue
         steps += [_deletion(job) for job in ended if _may_go(ctx, job)]
     return tuple(steps)

@@ -22,9 +22,9 @@ def settle(ctx: Context) -> None:
 
 
 def _settle(ctx: Context, fire: ActiveFire) -> None:
-    wanted = expected(ctx, fire)
+    job_names = expected(ctx, fire)
     jobs = _of_fire(ctx.jobs, fire)
-    if not wanted <= jobs.keys():
+    if not job_names <= jobs.keys():
         # A job that the cache does not have may only be late in it; a deleted one is not made again.
         live = ctx.live_jobs()
         if live is None:
@@ -32,7 +32,7 @@ def _settle(ctx: Context, fire: ActiveFire) -> None:
         jobs = _of_fire(live, fire)
     if running(jobs.values()):
         return
-    outcome, message = _outcome(fire, {name: phase(jobs[name]) if name in jobs else "" for name in wanted})
+    outcome, message = _outcome(fire, {name: phase(jobs[name]) if name in jobs else "" for name in job_names})
     ctx.draft.ended(fire, outcome, message)
     if outcome is FireOutcome.FAILED:
         ctx.draft.event("FireFailed", f"Of {names.stamp(fire.time)}: {message}", warning=True)

@@ -62,11 +62,15 @@ def _fitting(conditions: Sequence[Obj]) -> list[Obj]:
     return [one for one in conditions if one["type"] not in surplus]
 
 
-def _worth(one: Obj) -> tuple[int, str, str]:
-    """Orders by what the condition defines: since when a worker is lost, then what people have to know."""
-    if one["status"] == "False":
-        return 0, str(one["lastTransitionTime"]), one["type"]
-    return (1 if one["status"] == "Unknown" else 2 if one["reason"] == "SomeKinds" else 3), "", one["type"]
+def _worth(condition: Obj) -> tuple[int, str, str]:
+    """Orders conditions by what they tell: since when a worker is lost, then what people have to know."""
+    if condition["status"] == "False":
+        return 0, str(condition["lastTransitionTime"]), condition["type"]
+    return (
+        (1 if condition["status"] == "Unknown" else 2 if condition["reason"] == "SomeKinds" else 3),
+        "",
+        condition["type"],
+    )
 
 
 def _condition_of(worker: Worker) -> Condition:
