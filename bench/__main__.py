@@ -90,6 +90,7 @@ def _arguments() -> argparse.ArgumentParser:
     library.add_argument("--turns", type=int, default=3, metavar="3", help="how many turns each takes (3)")
     past = parts.add_parser("history", parents=[common], help="pages of a history with many jobs; no cluster")
     past.add_argument("--jobs", type=int, default=history.JOBS, metavar="200000")
+    past.add_argument("--durable", action="store_true", help="PostgreSQL waits for the disk")
     page = parts.add_parser("web", parents=[common], help="the page with many live jobs and open tabs")
     page.add_argument("--jobs", type=int, default=web.JOBS, metavar="10000")
     page.add_argument("--reads", type=int, default=web.READS, metavar="20", help="reads of each page (20)")
@@ -164,7 +165,7 @@ def _measure(options: argparse.Namespace) -> None:
     elif options.part in scale.PARTS:
         numbers = {options.part: scale.PARTS[options.part].run(options, directory, console)}
     elif options.part == "history":
-        filled = asyncio.run(history.measure(options.jobs))
+        filled = asyncio.run(history.measure(options.jobs, durable=options.durable))
         report.show_history(filled, console)
         numbers = {"history": [each.to_json() for each in filled]}
     elif options.part == "dispatch":

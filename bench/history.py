@@ -147,12 +147,13 @@ def queries(source: random.Random, jobs: int) -> dict[str, Query]:
     }
 
 
-async def measure(jobs: int = JOBS) -> list[Filled]:
-    """Fills and measures both databases, with few jobs first."""
-    return [one for number in sorted({min(FEW, jobs), jobs}) for one in await _both(number)]
+async def measure(jobs: int = JOBS, *, durable: bool = False) -> list[Filled]:
+    """Fills and measures both databases, with few jobs first.  If durable, PostgreSQL waits for the disk."""
+    sizes = sorted({min(FEW, jobs), jobs})
+    return [filled for size in sizes for filled in await _both(size, durable=durable)]
 
 
-async def _both(jobs: int) -> list[Filled]:
+async def _both(jobs: int, *, durable: bool) -> list[Filled]:
     # Other benchmarks take jobs from here, and count what they import as memory.
     from devcluster.postgres import Postgres
 
@@ -162,7 +163,7 @@ async def _both(jobs: int) -> list[Filled]:
         filled.append(await _measure("SQLite", f"sqlite:///{folder / 'history.db'}", jobs, _Sqlite(folder)))
     finally:
         await asyncio.to_thread(shutil.rmtree, folder)
-    server = await asyncio.to_thread(Postgres)
+    server = await asyncio.to_thread(Postgres, durable=durable)
     try:
         url = await asyncio.to_thread(server.make_database)
         filled.append(await _measure("PostgreSQL", url, jobs, _Server(server)))

@@ -261,5 +261,6 @@ def test_the_lanes_of_make_test_setup_have_all_tests_of_the_set_up_and_share_no_
         if "pytest.mark.setup" in path.read_text() and path != Path(__file__)
     }
     assert marked == {folder for lane in folders.values() for folder in lane}
-    first, second = (clusters_of(lane, paths) for lane, paths in folders.items())
-    assert first & second == set()
+    named = [clusters_of(lane, paths) for lane, paths in folders.items()]
+    assert len(named) == 3
+    assert all(first & second == set() for first, second in itertools.combinations(named, 2))
