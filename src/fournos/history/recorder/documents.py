@@ -14,6 +14,7 @@ from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.compare.texts import without_own_name
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.context import ObservedObject
+from fournos.history.recorder.projections import event_of
 from fournos.history.records import Document
 from fournos.history.results.check import CheckedResults
 from fournos.history.results.problems import ResultProblem
@@ -114,7 +115,7 @@ def _tasks(observed: ObservedObject) -> list[dict[str, Any]]:
 
 def _events(observed: ObservedObject) -> list[dict[str, Any]]:
     """Returns the Events about the object and its runs, the oldest first."""
-    events = [dict(event["event"], uid=uid_of(event)) for event in observed.events]
+    events = [{**event_of(event), "uid": uid_of(event)} for event in observed.events]
     return sorted(events, key=lambda one: (one["at"], one["uid"]))
 
 

