@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,28 +39,28 @@ SHARED = {"APPWRAPPER_NAMESPACE": "appwrapper-system", "MINICLUSTER_NAMESPACE": 
 """Where the leases are of the operators that the worker may have already: there is only one at work."""
 
 
-@pytest.fixture(scope="session")
-def clusters() -> dict[str, Cluster]:
+@pytest.fixture(scope="package")
+def clusters() -> Iterator[dict[str, Cluster]]:
     progress = Progress()
     given = os.environ.get("FOURNOS_E2E_CLUSTER")
     worker = Cluster(require(given)) if given else prepare(WHERE, progress)
     worker.load(flux_image(progress).archive, progress=progress)
-    _know_pipelineruns(worker)
-    manager = devcluster.ensure(MANAGER, profile="control-plane", kueue_config=MANAGER_CONFIG)
-    return {"manager": manager, "worker": worker}
-
-
-def _know_pipelineruns(worker: Cluster) -> None:
-    """Kueue leaves the pods of PipelineRuns alone (docs/frameworks.md); as shipped, 0.19 queues all pods."""
     resources.apply(worker, resources.load("deploy/kueue/rbac.yaml"))
+    # Kueue leaves the pods of PipelineRuns alone (docs/frameworks.md); as shipped, 0.19 queues all pods.
+    _configure_kueue(worker, EXTERNAL)
+    manager = devcluster.ensure(MANAGER, profile="control-plane", kueue_config=MANAGER_CONFIG)
+    yield {"manager": manager, "worker": worker}
+    # Now and then Kueue refuses the first pod of a TaskRun that it does not know yet: not in others' tests.
+    _configure_kueue(worker, [])
+
+
+def _configure_kueue(worker: Cluster, kinds: list[str]) -> None:
+    """Lets Kueue know these kinds as those of another controller."""
     kueue = partial(resources.kubectl, worker, "--namespace", KUEUE_CONFIGURATION.namespace)
     name, file = KUEUE_CONFIGURATION.name, "controller_manager_config.yaml"
-    shipped = parse(json.loads(kueue("get", "configmap", name, "--output", "json"))["data"][file])[0]
-    integrations = shipped["integrations"]
-    if integrations.get("externalFrameworks") == EXTERNAL:
-        return
-    integrations["externalFrameworks"] = EXTERNAL
-    kueue("patch", "configmap", name, "--patch", json.dumps({"data": {file: json.dumps(shipped)}}))
+    configuration = parse(json.loads(kueue("get", "configmap", name, "--output", "json"))["data"][file])[0]
+    configuration["integrations"]["externalFrameworks"] = kinds
+    kueue("patch", "configmap", name, "--patch", json.dumps({"data": {file: json.dumps(configuration)}}))
     deployment = "deployment/kueue-controller-manager"
     kueue("rollout", "restart", deployment)
     kueue("rollout", "status", deployment, "--timeout=120s", limit=150.0)
