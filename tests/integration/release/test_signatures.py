@@ -35,8 +35,11 @@ def cosign() -> Path:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def network() -> Iterator[socket.socket]:
-    """A proxy that never answers: a connection to it is a request to the services of Sigstore."""
+def network(cosign: Path) -> Iterator[socket.socket]:
+    """A proxy that never answers: a connection to it is a request to the services of Sigstore.
+
+    cosign is there before it: its build fetches modules.
+    """
     with pytest.MonkeyPatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as proxy:
         proxy.setblocking(False)
         patch.setenv("COSIGN_PASSWORD", "of the test")
