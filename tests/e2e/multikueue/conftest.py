@@ -47,23 +47,26 @@ def clusters() -> Iterator[dict[str, Cluster]]:
     worker.load(flux_image(progress).archive, progress=progress)
     resources.apply(worker, resources.load("deploy/kueue/rbac.yaml"))
     # Kueue leaves the pods of PipelineRuns alone (docs/frameworks.md); as shipped, 0.19 queues all pods.
-    _configure_kueue(worker, EXTERNAL)
+    before = _configure_kueue(worker, EXTERNAL)
     manager = devcluster.ensure(MANAGER, profile="control-plane", kueue_config=MANAGER_CONFIG)
     yield {"manager": manager, "worker": worker}
     # Now and then Kueue refuses the first pod of a TaskRun that it does not know yet: not in others' tests.
-    _configure_kueue(worker, [])
+    _configure_kueue(worker, before)
 
 
-def _configure_kueue(worker: Cluster, kinds: list[str]) -> None:
-    """Lets Kueue know these kinds as those of another controller."""
+def _configure_kueue(worker: Cluster, kinds: list[str]) -> list[str]:
+    """Lets Kueue know these kinds as those of another controller; returns those of before."""
     kueue = partial(resources.kubectl, worker, "--namespace", KUEUE_CONFIGURATION.namespace)
     name, file = KUEUE_CONFIGURATION.name, "controller_manager_config.yaml"
     configuration = parse(json.loads(kueue("get", "configmap", name, "--output", "json"))["data"][file])[0]
-    configuration["integrations"]["externalFrameworks"] = kinds
+    integrations = configuration["integrations"]
+    before: list[str] = integrations.get("externalFrameworks") or []
+    integrations["externalFrameworks"] = kinds
     kueue("patch", "configmap", name, "--patch", json.dumps({"data": {file: json.dumps(configuration)}}))
     deployment = "deployment/kueue-controller-manager"
     kueue("rollout", "restart", deployment)
     kueue("rollout", "status", deployment, "--timeout=120s", limit=150.0)
+    return before
 
 
 @pytest.fixture

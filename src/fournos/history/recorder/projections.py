@@ -107,6 +107,7 @@ def project_event(event: Obj) -> Obj:
     series = event.get("series") or {}
     at = series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp")
     body["about"] = str(about.get("uid") or "")
+    # As str: orjson shrinks its bytes in place, and the holes make 5 kB of each.
     body["event"] = orjson.dumps(
         {
             "kind": about.get("kind"),
