@@ -61,6 +61,8 @@ def _configure_kueue(worker: Cluster, kinds: list[str]) -> list[str]:
     configuration = parse(json.loads(kueue("get", "configmap", name, "--output", "json"))["data"][file])[0]
     integrations = configuration["integrations"]
     before: list[str] = integrations.get("externalFrameworks") or []
+    if before == kinds:
+        return before
     integrations["externalFrameworks"] = kinds
     kueue("patch", "configmap", name, "--patch", json.dumps({"data": {file: json.dumps(configuration)}}))
     deployment = "deployment/kueue-controller-manager"
