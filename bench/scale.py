@@ -206,6 +206,7 @@ def _soak_options(parser: argparse.ArgumentParser) -> None:
         metavar="0",
         help="minutes between kills of the leader (none)",
     )
+    parser.add_argument("--enable", default="jobs", metavar="jobs", help="parts of the operator (jobs)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="where the report goes (bench/results/…)")
 
 

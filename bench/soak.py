@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any, Final
@@ -21,6 +20,8 @@ from bench.result import RangedResult
 from bench.rig import Rig, new_rig
 from bench.stream import Stream
 from bench.tasks import background, until
+from fournos.app.parts import kinds
+from fournos.engine.api.crd import crd
 
 _MINUTE: Final = 60.0
 _COLLECTED_WITHIN: Final = 60.0
@@ -79,15 +80,20 @@ class Soak(RangedResult):
         return {**content, "p50": median(self.waits), "p99": p99(self.waits)}
 
     def quotients(self) -> dict[str, float]:
-        """Returns the last part of the samples over the first."""
-        flat: dict[str, Callable[[Sample], float]] = {
+        """Returns the last part of the samples over the first: of the leader those of one process."""
+        leader: dict[str, Callable[[Sample], float]] = {
             "rss": lambda each: each.rss,
             "files": lambda each: each.files,
             "requests": lambda each: each.requests,
         }
-        for name in self.samples[0].beside:
-            flat[f"{name}.rss"] = partial(_memory_beside, name)
-        return {name: growth([take(each) for each in steady(self.samples)]) for name, take in flat.items()}
+        led = steady(self.samples)
+        return {
+            **{name: growth([take(each) for each in led]) for name, take in leader.items()},
+            **{
+                f"{name}.rss": growth([each.beside[name] for each in self.samples])
+                for name in self.samples[0].beside
+            },
+        }
 
     def wrong(self) -> dict[str, Sequence[str]]:
         return {
@@ -103,10 +109,6 @@ def steady(samples: Sequence[Sample]) -> list[Sample]:
     pids = [each.pid for each in samples]
     longest = max(pids, key=pids.count, default=0)
     return [each for each in samples if each.pid == longest]
-
-
-def _memory_beside(name: str, sample: Sample) -> float:
-    return sample.beside[name]
 
 
 def growth(values: Sequence[float]) -> float:
@@ -133,6 +135,7 @@ async def measure(
     rate: float,
     every: float,
     kill_every: float,
+    enable: str,
     see: Callable[[Sample], None],
     directory: Path,
     keep: bool,
@@ -140,13 +143,17 @@ async def measure(
     """Runs `rate` ends a second beside `live` jobs for `minutes` on a new cluster `name`, with a page.
 
     `every` seconds a sample is taken and shown by `see`.  `kill_every` minutes the leader is killed; 0: not.
+    `enable` is what the operator runs, `jobs` among it; the load is jobs.
     """
     number = REPLICAS if kill_every else 1
     async with AsyncExitStack() as stack:
-        rig = await stack.enter_async_context(new_rig(name, quotas={"bench-1": slots}, keep=keep))
+        definitions = [crd(definition, rules=rules) for definition, rules in kinds()]
+        rig = await stack.enter_async_context(
+            new_rig(name, quotas={"bench-1": slots}, keep=keep, extra=definitions)
+        )
         kubeconfig = rig.cluster.kubeconfig_path
         group = await stack.enter_async_context(
-            replicas(kubeconfig, directory, number, Program(settings=JOBS_SETTINGS))
+            replicas(kubeconfig, directory, number, Program(enable, JOBS_SETTINGS))
         )
         others = await stack.enter_async_context(history_and_page(kubeconfig, directory))
         stream = Stream(rig.client, live=live, ends_per_second=rate)
