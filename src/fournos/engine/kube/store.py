@@ -77,6 +77,10 @@ class Store:
         objects = self._objects
         return tuple(objects[key] for key in self._indexes[index].get(value, ()))
 
+    def values(self, index: str) -> tuple[str, ...]:
+        """Returns the values of an index that have objects; KeyError for an unknown index."""
+        return tuple(self._indexes[index])
+
     def changes(self, since: int) -> list[tuple[Obj | None, Obj | None]] | None:
         """Returns each object before and after its change since this revision; None if they are too many."""
         number = self.revision - since
@@ -159,6 +163,14 @@ class Store:
         self._seen = listed_at
         self.synced = True
         return changes
+
+    def forget(self, index: str, value: str) -> None:
+        """Removes the objects with this index value, of which no decision will read again.
+
+        The API server still has them: their next event, or the next list, stores them again.
+        """
+        for obj in self.by(index, value):
+            self._drop(key_of(obj), obj)
 
     def clear(self) -> list[Change]:
         """Removes all objects, because the resource type itself is no longer served; returns the changes."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.resource import Obj, Resource, uid_of
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.engine.kube.resource import Key, Obj, Resource, uid_of
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Controller
 from fournos.engine.runtime.manager import Manager
@@ -16,6 +16,7 @@ from fournos.history.recorder.context import SWEEP, NotReady, Observed, Observed
 from fournos.history.recorder.decide import decide
 from fournos.history.recorder.journal import Journal
 from fournos.history.recorder.observe import Observer, cluster_uid, watches
+from fournos.history.recorder.old_events import OldEvents
 from fournos.history.records import Record, Run
 from fournos.history.settings import HistorySettings
 
@@ -45,13 +46,23 @@ def recorder(
     """
     if resource != FOURNOS_JOB:
         logs = None
+    own = {resource.kind: resource}
+    if resource == FOURNOS_JOB and PIPELINE_RUN.kind not in {each.kind for each in settings.resources()}:
+        # Recorded PipelineRuns have a controller of their own, whose cache has those without a job, too.
+        own[PIPELINE_RUN.kind] = PIPELINE_RUN
+    old_events = OldEvents(own, clock.monotonic)
+
+    def collect(caches: Caches) -> Iterable[Key]:
+        old_events.forget(caches)
+        return (SWEEP,)
+
     return Controller(
         name=name_of(resource),
         watches=watches(settings, resource, logs),
         observe=Observer(settings, resource, journal, clock, logs),
         decide=partial(decide, settings=settings),
         primary=_primary,
-        collect=lambda caches: (SWEEP,),
+        collect=collect,
         executors=executors(archive, journal, clock, wrote, logs),
     )
 

@@ -25,8 +25,10 @@ from fournos.history.logs.followed import FollowedLog
 from fournos.history.logs.models import StartedContainer
 from fournos.history.recorder.context import SWEEP, Gap, GoneObject, NotReady, Observed, ObservedObject, Sweep
 from fournos.history.recorder.journal import Journal, StoredRun
+from fournos.history.recorder.old_events import ABOUT
 from fournos.history.recorder.packed import owners, packing, unpack
 from fournos.history.recorder.projections import (
+    about_value,
     event_of,
     held_cluster,
     own_name,
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from fournos.history.logs.collector import LogCollector
 
 OWNER: Final = "owner"
-ABOUT: Final = "about"
 NAME: Final = "name"
 KUBE_SYSTEM: Final = Key("", "kube-system")
 
@@ -234,8 +235,9 @@ class Observer:
         return containers_of(children), self._logs.known(uid)
 
     def _events(self, caches: Caches, obj: Obj, children: Children) -> tuple[Obj, ...]:
-        about = (uid_of(obj), *map(uid_of, children.runs))
-        return tuple(event for uid in about for event in caches[EVENT].by(ABOUT, uid))
+        runs = (about_value(PIPELINE_RUN.kind, uid_of(run)) for run in children.runs)
+        about = (about_value(self._resource.kind, uid_of(obj)), *runs)
+        return tuple(event for value in about for event in caches[EVENT].by(ABOUT, value))
 
     def _target(self, caches: Caches, obj: Obj) -> Obj | None:
         if self._resource != FOURNOS_JOB:
@@ -279,10 +281,8 @@ def _until_followed(logs: LogCollector) -> Callable[[Obj, Caches], Iterable[Key]
 
 def _regarding(resource: Resource) -> Callable[[Obj, Caches], Iterable[Key]]:
     def keys(obj: Obj, caches: Caches) -> Iterable[Key]:
-        about = event_of(obj)
-        if about.get("kind") != resource.kind or not about.get("name"):
-            return ()
-        return (Key(obj["metadata"].get("namespace") or "", about["name"]),)
+        name = event_of(obj).get("name") if obj.get("kind") == resource.kind else ""
+        return (Key(obj["metadata"].get("namespace") or "", name),) if name else ()
 
     return keys
 

@@ -180,6 +180,19 @@ def test_indexes_follow_changes_and_deletes() -> None:
     assert store.by("job", "two") == () == store.by("owner", "o1")
 
 
+def test_what_is_forgotten_is_in_no_index_and_comes_back_with_its_next_event() -> None:
+    of_a, of_b = {"labels": {"job": "a"}}, {"labels": {"job": "b"}}
+    store = filled(
+        thing("5", **of_a), thing("6", "y", **of_a), thing("7", "z", **of_b), indexes={"job": by_job}
+    )
+    store.forget("job", "a")
+    store.forget("job", "nothing")
+    assert (store.values("job"), [obj["metadata"]["name"] for obj in store]) == (("b",), ["z"])
+    assert store.observe("DELETED", thing("11", "y", **of_a)) is None
+    assert store.observe("MODIFIED", thing("12", **of_a)) == Change("ADDED", None, thing("12", **of_a))
+    assert store.values("job") == ("b", "a")
+
+
 def test_an_unknown_index_is_an_error() -> None:
     with pytest.raises(KeyError, match="nope"):
         filled().by("nope", "x")

@@ -5,47 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.resource import Resource, uid_of
-from fournos.engine.kube.store import Store
+from fournos.engine.kube.resource import uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.engine.runtime.controller import Caches
-from fournos.history.recorder.observe import watches
 from fournos.history.recorder.queue_facts import QueueFacts
-from fournos.history.settings import HistorySettings
 from fournos.insight.children import Children
 from fournos.insight.facts import Facts
 from tests.unit.cli.objects import cluster_queue, job, local_queue, workload
+from tests.unit.history.recorder.filled_caches import FilledCaches
 
 
-class Watched:
-    """The caches of the recorder of FournosJobs, and a clock."""
+class Watched(FilledCaches):
+    """A queue with these jobs, of which the Workloads wait."""
 
     def __init__(self, jobs: list[Any], workloads: list[Any]) -> None:
-        self.now = 0.0
-        self._stores: dict[Resource, Store] = {
-            watch.resource: Store(project=watch.project, indexes=watch.indexes)
-            for watch in watches(HistorySettings(), FOURNOS_JOB)
-        }
-        self.caches = Caches(self._stores)
-        self._facts = QueueFacts(FOURNOS_JOB, self._clock)
+        super().__init__()
+        self._facts = QueueFacts(FOURNOS_JOB, self.monotonic)
         self.fill(FOURNOS_JOB, jobs)
         self.fill(WORKLOAD, workloads)
         self.fill(LOCAL_QUEUE, [local_queue()])
         self.fill(CLUSTER_QUEUE, [cluster_queue()])
         self.fill(RESOURCE_FLAVOR, [{"metadata": {"name": "cluster-1"}}])
 
-    def fill(self, resource: Resource, objects: list[Any]) -> None:
-        store = self._stores[resource]
-        versioned = [{**obj, "metadata": {"resourceVersion": "1", **obj["metadata"]}} for obj in objects]
-        store.replace([store.slim(obj) for obj in versioned], "1")
-
     def facts(self, obj: Any, *workloads: Any) -> Facts:
         facts = self._facts(self.caches, obj, Children(workloads))
         assert facts is not None
         return facts
-
-    def _clock(self) -> float:
-        return self.now
 
 
 def test_objects_of_a_queue_share_its_line_and_the_holders_for_a_while() -> None:
