@@ -15,7 +15,7 @@ from typing import Final
 from fournos.history.regressions.edivisive import change_points
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.robust import MIN_EFFECT
-from fournos.history.regressions.series import Basis, Point, Series, State
+from fournos.history.regressions.series import Basis, Point, Series, SeriesState
 
 STEPS: Final = (0, 5, 10, 20)
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -65,7 +65,7 @@ def confirmed(step: int, spike: bool) -> Callable[[random.Random], bool]:
         values = [*noise(30, 100, source), *newest, *noise(2, 100 - step, source)]
         judged = series(values, repeats=2)
         found = judge([judged]).findings
-        return any(one.state is State.CONFIRMED and one.run == judged.points[30].run for one in found)
+        return any(one.state is SeriesState.CONFIRMED and one.run == judged.points[30].run for one in found)
 
     return hit
 

@@ -18,7 +18,7 @@ from fournos.engine.kube.credentials import Credentials
 from fournos.history.api import values as api_values
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
-from fournos.history.compare.comparison import Verdict
+from fournos.history.compare.comparison import KpiVerdict
 from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Identity, Record
@@ -96,7 +96,7 @@ async def test_a_drop_beyond_noise_is_worse_and_its_driver_is_shown(stage: Stage
     found = await stage.history.compare("job-20", "job-21")
     assert found.comparable and found.regressed
     (row,) = found.rows
-    assert [cell.verdict for cell in row.cells] == [Verdict.REFERENCE, Verdict.WORSE]
+    assert [cell.verdict for cell in row.cells] == [KpiVerdict.REFERENCE, KpiVerdict.WORSE]
     assert ("engine.driver", ("550", "560")) in [(one.path, one.values) for one in found.differences]
     for form in FORMATS.values():
         assert "tput" in form(found)
@@ -141,7 +141,7 @@ async def test_few_runs_are_not_enough_history(stage: Stage) -> None:
     await stage.run(1, 100)
     await stage.run(2, 50)
     found = await stage.history.compare("job-1", "job-2")
-    assert [cell.verdict for cell in found.rows[0].cells] == [Verdict.REFERENCE, Verdict.NO_HISTORY]
+    assert [cell.verdict for cell in found.rows[0].cells] == [KpiVerdict.REFERENCE, KpiVerdict.NO_HISTORY]
 
 
 async def test_a_run_that_does_not_exist(stage: Stage) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import func, select, text
 
-from fournos.history.compare.comparison import RowKey, Verdict, compare
+from fournos.history.compare.comparison import KpiVerdict, RowKey, compare
 from fournos.history.compare.differences import ComparedRun
 from fournos.history.estimates.accuracy import Prediction
 from fournos.history.estimates.simulate import Estimate, Range
@@ -16,7 +16,7 @@ from fournos.history.fingerprint import Fingerprint
 from fournos.history.records import Ending, Record, Run
 from fournos.history.regressions.acknowledge import Acknowledgement, covering
 from fournos.history.regressions.judge import judge
-from fournos.history.regressions.series import Basis, Kind, State
+from fournos.history.regressions.series import Basis, Kind, SeriesState
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import HistoryStore
 from fournos.history.store.result_rows import PushResult
@@ -189,7 +189,7 @@ async def test_from_the_store_to_a_verdict(store: HistoryStore) -> None:
     (found,) = judge(await results.series(PRINT, None)).findings
     assert (found.kind, found.state, found.run) == (
         Kind.REGRESSION,
-        State.CONFIRMED,
+        SeriesState.CONFIRMED,
         suspect.identity.text,
     )
     assert found.basis is Basis.CHANGE_POINT
@@ -200,7 +200,7 @@ async def test_from_the_store_to_a_verdict(store: HistoryStore) -> None:
     history = await results.earlier(PRINT, None, without=[a_run(0).identity, suspect.identity])
     assert len(history[RowKey("throughput", (("model_name", "llama"),))]) == 21
     rows = {row.key.kpi_id: row.cells[1].verdict for row in compare(subjects, history).rows}
-    assert rows == {"throughput": Verdict.WORSE, "scaling": Verdict.WORSE}
+    assert rows == {"throughput": KpiVerdict.WORSE, "scaling": KpiVerdict.WORSE}
 
 
 async def test_baselines(store: HistoryStore) -> None:

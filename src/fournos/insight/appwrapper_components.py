@@ -15,7 +15,7 @@ from fournos.insight.appwrapper_reasons import WrapperMembers
 from fournos.insight.errors import ManifestError, refusal
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.appwrappers.admission import problems
-from fournos.systems.appwrappers.component_health import State, other
+from fournos.systems.appwrappers.component_health import ComponentState, other
 from fournos.systems.appwrappers.kinds import wrapped_kind
 from fournos.systems.appwrappers.names import USER_LABEL
 from fournos.systems.appwrappers.pods import Count, component_of, count
@@ -58,7 +58,7 @@ def components(wrapper: Obj, members: WrapperMembers) -> list[WrappedComponent]:
 
 def _state(template: Obj, status: Any, live: Obj | None) -> str:
     if is_true({"status": status}, "Finished"):
-        return State.SUCCEEDED.value
+        return ComponentState.SUCCEEDED.value
     if live is None:
         deployed = condition({"status": status}, "ResourcesDeployed") or {}
         return "gone" if deployed.get("status") == "True" else "not made"

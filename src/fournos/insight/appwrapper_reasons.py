@@ -13,11 +13,11 @@ from fournos.engine.queueing.podsets import queue_name
 from fournos.insight.causes import Cause
 from fournos.insight.children import current_workload
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 from fournos.insight.queue_reasons import Words, in_queue, patch_command
 from fournos.insight.reasons import pod_problem
 from fournos.insight.values import name_of, one_line, phase_of, since, spec_of, status_of
-from fournos.systems.appwrappers.component_health import State
+from fournos.systems.appwrappers.component_health import ComponentState
 from fournos.systems.appwrappers.kinds import wrapped_kind
 from fournos.systems.appwrappers.names import ANNOTATION
 from fournos.systems.appwrappers.pods import alive
@@ -56,7 +56,7 @@ def why(wrapper: Obj) -> str:
     return f"{reason}: {text}".removesuffix(": ") if conditions == "Unhealthy" else text
 
 
-def explain(wrapper: Obj, members: WrapperMembers, facts: Facts | None, now: datetime) -> Explanation:
+def explain(wrapper: Obj, members: WrapperMembers, facts: WaitFacts | None, now: datetime) -> Explanation:
     """Explains the phase of the AppWrapper.  `facts` are those of its queue, None if it names no queue."""
     name, phase = name_of(wrapper), phase_of(wrapper)
     if wrapper["metadata"].get("deletionTimestamp"):
@@ -94,7 +94,7 @@ def _new(wrapper: Obj, now: datetime) -> Explanation:
     )
 
 
-def _suspended(wrapper: Obj, members: WrapperMembers, facts: Facts | None) -> Explanation:
+def _suspended(wrapper: Obj, members: WrapperMembers, facts: WaitFacts | None) -> Explanation:
     name = name_of(wrapper)
     if not queue_name(wrapper) or facts is None:
         fix = patch_command(_KIND, wrapper, '{"spec":{"suspend":false}}')
@@ -140,7 +140,7 @@ def _unready(wrapper: Obj, found: WrapperMembers) -> tuple[str, ...]:
         if kind is None or kind.health is None:
             continue
         health = kind.health(live)
-        if health.state in (State.PENDING, State.FAILING, State.FAILED):
+        if health.state in (ComponentState.PENDING, ComponentState.FAILING, ComponentState.FAILED):
             text = f"{kind.resource.kind} {name_of(live)} is {health.state.value}"
             lines.append(f"{text}: {health.message}" if health.message else text)
     return tuple(lines)

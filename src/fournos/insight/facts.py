@@ -77,7 +77,7 @@ class SharedFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class WaitFacts:
     """Everything that can explain why a job waits.  A KubeError stands in place of an unreadable object."""
 
     job: Obj
@@ -116,13 +116,13 @@ class Facts:
         return current_workload(self.found.workloads)
 
 
-async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Facts:
+async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> WaitFacts:
     """Gathers the facts about a job.  `queue` is the LocalQueue of a job that has no Workload yet.
 
     The queues are not read for a job that is not queued: one that is new, resolving or ended.
     """
     dependents = await children(source, job)
-    draft = Facts(job, dependents)
+    draft = WaitFacts(job, dependents)
     if is_terminal(job) or phase_of(job) in UNQUEUED:
         return draft
     workload = draft.workload
@@ -132,7 +132,7 @@ async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Fac
     )
 
 
-async def queue_facts(source: Source, obj: Obj, name: str) -> Facts:
+async def queue_facts(source: Source, obj: Obj, name: str) -> WaitFacts:
     """Reads the LocalQueue `name`, its ClusterQueue, the ResourceFlavors and the pending Workloads.
 
     `obj` is the queued object, of any kind.
@@ -150,7 +150,7 @@ async def queue_facts(source: Source, obj: Obj, name: str) -> Facts:
         ordered = by_kueue or not usage_orders(cluster)
         cohort = await _cohort(source, cluster)
     flavors = await or_error(source.list(RESOURCE_FLAVOR))
-    return Facts(
+    return WaitFacts(
         obj,
         queue_name=name,
         local_queue=local,

@@ -12,7 +12,7 @@ from fournos.engine.queueing.state import QueueState, view
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.insight.children import current_workload
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 from fournos.insight.queue_reasons import Words, in_queue, with_kueue
 from fournos.insight.values import name_of, one_line
 from fournos.systems.frameworks import names
@@ -30,7 +30,7 @@ class FrameworkFacts:
     """The Workloads of the object."""
     inputs: tuple[Obj, ...] = ()
     """All Workloads of the namespace; that of the object's owner may be among them."""
-    queue: Facts | None = None
+    queue: WaitFacts | None = None
     """The facts of its queue; None if the object names no queue."""
 
     @property
@@ -89,7 +89,7 @@ def explain(facts: FrameworkFacts) -> Explanation:
     return Explanation(f"{name} is kept out of its queue: {reason}.", (one_line(text),))
 
 
-def _waiting(facts: FrameworkFacts, queue: Facts) -> Explanation:
+def _waiting(facts: FrameworkFacts, queue: WaitFacts) -> Explanation:
     words = Words(
         unqueued=_unqueued(facts),
         uncovered=f"add it to the ClusterQueue, or ask for something else: "

@@ -11,14 +11,14 @@ from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.queueing.state import QueueState, view
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 from fournos.insight.kueue_reasons import kueue_reason
 from fournos.insight.shortage import Words as Words
 from fournos.insight.shortage import short
 from fournos.insight.values import name_of, one_line, spec_of
 
 
-def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Explanation:
+def in_queue(obj: Obj, workload: Obj | None, facts: WaitFacts, words: Words) -> Explanation:
     """Explains why a suspended object waits; `facts` are those of the queue that it names."""
     if workload is None and not queue_name(obj):
         cause = Cause.SUSPENDED if spec_of(obj).get("suspend") else None
@@ -30,7 +30,7 @@ def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Expl
 
 
 def kept_from_quota(
-    obj: Obj, workload: Obj | None, facts: Facts, messages: tuple[str, ...], unqueued: tuple[str, ...]
+    obj: Obj, workload: Obj | None, facts: WaitFacts, messages: tuple[str, ...], unqueued: tuple[str, ...]
 ) -> Explanation | None:
     """Explains why a queued object waits, whatever quota is free; None if the quota explains it.
 
@@ -74,13 +74,13 @@ def with_kueue(message: str, messages: tuple[str, ...]) -> tuple[str, ...]:
     return messages if not text or any(text in line for line in messages) else (*messages, f"Kueue: {text}")
 
 
-def queue_problem(facts: Facts) -> Explanation | None:
+def queue_problem(facts: WaitFacts) -> Explanation | None:
     """Returns the explanation if the LocalQueue or ClusterQueue itself has a problem, else None."""
     found = _queue_problem(facts)
     return replace(found, cause=Cause.QUEUE_STOPPED) if found else None
 
 
-def _queue_problem(facts: Facts) -> Explanation | None:
+def _queue_problem(facts: WaitFacts) -> Explanation | None:
     name, namespace = name_of(facts.job), facts.job["metadata"]["namespace"]
     local, cluster = facts.local_queue, facts.cluster_queue
     match local:

@@ -13,7 +13,7 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.state import view
 from fournos.insight.children import Children
 from fournos.insight.errors import MissingError
-from fournos.insight.facts import Facts, everywhere, holders_among, queue_facts, without
+from fournos.insight.facts import WaitFacts, everywhere, holders_among, queue_facts, without
 from fournos.insight.queue_reasons import queue_problem
 from fournos.insight.reasons import explain
 from fournos.insight.snapshots import valued
@@ -65,7 +65,7 @@ class Queued:
 class QueueFacts:
     """The facts of a queue.  `base` holds the queue's own facts; its `job` is only a placeholder."""
 
-    base: Facts
+    base: WaitFacts
     queued: Queued
 
 

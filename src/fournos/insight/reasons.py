@@ -11,7 +11,7 @@ from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.state import view
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 from fournos.insight.failure import failure
 from fournos.insight.queue_reasons import kept_from_quota, with_kueue
 from fournos.insight.shortage import short
@@ -31,7 +31,7 @@ from fournos.insight.values import (
 from fournos.systems.jobs.names import ARCHIVED, RERUNS_CREATED
 
 
-def explain(facts: Facts, now: datetime) -> Explanation:
+def explain(facts: WaitFacts, now: datetime) -> Explanation:
     """Explains the phase of the job."""
     job = facts.job
     name, phase = name_of(job), phase_of(job)
@@ -102,7 +102,7 @@ def _new(job: Obj, now: datetime) -> Explanation:
     )
 
 
-def _resolving(facts: Facts, now: datetime) -> Explanation:
+def _resolving(facts: WaitFacts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
     since_then = since((status_of(job).get("phaseTimes") or {}).get("resolving"), now)
     because = _messages(job)
@@ -140,7 +140,7 @@ def _held(job: Obj, now: datetime) -> Explanation:
     return Explanation(text, advice=(f"give the cluster back: fournos stop {name}",))
 
 
-def _running(facts: Facts, now: datetime) -> Explanation:
+def _running(facts: WaitFacts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
     length = since((status_of(job).get("phaseTimes") or {}).get("running"), now)
     stuck = tuple(problem for pod in facts.found.pods if (problem := pod_problem(pod)))
@@ -162,7 +162,7 @@ def _running(facts: Facts, now: datetime) -> Explanation:
     )
 
 
-def _ended(facts: Facts, now: datetime) -> Explanation:
+def _ended(facts: WaitFacts, now: datetime) -> Explanation:
     job, name, phase = facts.job, name_of(facts.job), phase_of(facts.job)
     ago = since((status_of(job).get("phaseTimes") or {}).get("finished"), now)
     on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""
@@ -194,7 +194,7 @@ def _run_length(job: Obj, now: datetime) -> str:
 # --- waiting for quota -----------------------------------------------------------------------------
 
 
-def _pending(facts: Facts, now: datetime) -> Explanation:
+def _pending(facts: WaitFacts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
     messages = _messages(job)
     if spec_of(job).get("suspend"):

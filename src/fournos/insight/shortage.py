@@ -11,7 +11,7 @@ from fournos.engine.queueing.quotas import covered
 from fournos.insight.causes import Cause
 from fournos.insight.cohorts import LESS_USED, fair_shares, usage_orders
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 from fournos.insight.kueue_reasons import not_counted, otherwise_counted, waits_for_quota
 from fournos.insight.quota import Quota, QuotaLine, amount
 from fournos.insight.values import count, hardware, name_of, spec_of
@@ -30,7 +30,9 @@ class Words:
     """Advice if the request exceeds the quota of every flavor."""
 
 
-def short(facts: Facts, workload: Obj, because: tuple[str, ...], words: Words | None = None) -> Explanation:
+def short(
+    facts: WaitFacts, workload: Obj, because: tuple[str, ...], words: Words | None = None
+) -> Explanation:
     """Explains which quota is insufficient, and which jobs hold it; `words` are those of another kind."""
     name, quota = name_of(facts.job), facts.quota(workload)
     ahead = facts.ahead(workload)
@@ -74,7 +76,7 @@ def short(facts: Facts, workload: Obj, because: tuple[str, ...], words: Words | 
     return _used(base, facts) if words else _held(base, facts, workload, elsewhere)
 
 
-def _used(base: Explanation, facts: Facts) -> Explanation:
+def _used(base: Explanation, facts: WaitFacts) -> Explanation:
     """Explains that an object of another kind waits until quota is given back."""
     assert base.quota is not None
     resources = sorted({line.resource for line in base.quota.lines if not line.fits})
@@ -84,7 +86,7 @@ def _used(base: Explanation, facts: Facts) -> Explanation:
     return replace(base, verdict=text, advice=(advice,))
 
 
-def _held(base: Explanation, facts: Facts, workload: Obj, elsewhere: tuple[str, ...]) -> Explanation:
+def _held(base: Explanation, facts: WaitFacts, workload: Obj, elsewhere: tuple[str, ...]) -> Explanation:
     """Explains that a job waits until others end."""
     job, name, here = facts.job, name_of(facts.job), base.holders
     pinned = spec_of(job).get("cluster")
@@ -111,7 +113,7 @@ def _flavor_text(pinned: object) -> str:
     return f"with the label {CLUSTER_NODE_LABEL}={pinned}" if pinned else "that fits"
 
 
-def _waits_for_turn(name: str, facts: Facts, ahead: tuple[str, ...] | None, noun: str) -> str:
+def _waits_for_turn(name: str, facts: WaitFacts, ahead: tuple[str, ...] | None, noun: str) -> str:
     """The verdict if others come first; "" if nothing does.  `noun` is what the queue holds."""
     if ahead:
         return f"{name} waits for its turn, behind {count(len(ahead), noun)} of the queue."
@@ -121,7 +123,7 @@ def _waits_for_turn(name: str, facts: Facts, ahead: tuple[str, ...] | None, noun
     return f"{name} waits for its turn beside {count(others, noun)} of the queue: usage decides the order."
 
 
-def _turn(facts: Facts) -> tuple[str, ...]:
+def _turn(facts: WaitFacts) -> tuple[str, ...]:
     if usage_orders(facts.cluster_queue):
         return (LESS_USED,)
     if spec_of(facts.job).get("priority"):
@@ -156,7 +158,7 @@ def _fewer(found: Quota) -> str:
     return f"submit it again with at most {amount(most)}: --set hardware.gpuCount={amount(most)}"
 
 
-def _other_hardware(facts: Facts) -> str:
+def _other_hardware(facts: WaitFacts) -> str:
     cluster_queue = facts.cluster_queue
     resources = covered(cluster_queue) if isinstance(cluster_queue, dict) else ()
     known = [resource for resource in resources if resource != SLOT_RESOURCE]

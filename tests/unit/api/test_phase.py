@@ -16,12 +16,12 @@ from fournos.cli.get import next_steps
 from fournos.cli.progress import progress
 from fournos.cli.watch import ENDS
 from fournos.insight.causes import Cause
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 from fournos.insight.job_row import JobRow
 from fournos.insight.log_sources import WantedLogs, nothing
 from fournos.insight.reasons import explain
 from fournos.insight.timeline import timeline
-from fournos.systems.appwrappers.component_health import State, fournos_job
+from fournos.systems.appwrappers.component_health import ComponentState, fournos_job
 from fournos.systems.jobs.decide import _POLICIES
 from fournos.systems.jobs.metrics import cause_of
 from tests.unit.cli.api import Api, Program
@@ -79,7 +79,7 @@ def test_what_readers_decide_by_phase_covers_the_table() -> None:
 
 @pytest.mark.parametrize("phase", Phase)
 def test_each_phase_is_explained(phase: Phase) -> None:
-    verdict = explain(Facts(job(phase=phase)), NOW).verdict
+    verdict = explain(WaitFacts(job(phase=phase)), NOW).verdict
     assert verdict != f"one is {phase}."
 
 
@@ -99,13 +99,13 @@ def test_commands_show_an_unknown_phase(command: tuple[str, ...]) -> None:
 
 
 def test_readers_of_one_job_take_an_unknown_phase() -> None:
-    assert explain(Facts(paused()), NOW).verdict == "one is Paused."
+    assert explain(WaitFacts(paused()), NOW).verdict == "one is Paused."
     assert [entry.phase for entry in timeline(paused(), NOW)] == ["Resolving", "Running"]
     assert "explain one" in next_steps(paused())[0].plain
     assert progress(paused(), [], NOW)
-    assert nothing(paused(), Facts(paused()).found, WantedLogs())
+    assert nothing(paused(), WaitFacts(paused()).found, WantedLogs())
     assert cause_of(paused()) == ""
-    assert fournos_job(paused()).state is State.PENDING
+    assert fournos_job(paused()).state is ComponentState.PENDING
     assert JobRow.of(paused()).phase == UNKNOWN
 
 

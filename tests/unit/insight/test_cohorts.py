@@ -12,7 +12,7 @@ from fournos.history.recorder.projections import project_workload
 from fournos.insight.causes import Cause
 from fournos.insight.cohorts import available, members
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import Facts, gather, in_line
+from fournos.insight.facts import WaitFacts, gather, in_line
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.queues import entries, gather_queue
 from fournos.insight.reasons import explain
@@ -72,7 +72,9 @@ def world(queue: Obj, *others: Obj, waiting: tuple[Obj, ...] = (), local: Any = 
 async def explained(api: Api) -> tuple[Explanation, Explanation]:
     """The explanation of a FournosJob, and of an object of another kind."""
     facts = await gather(api, await api.get(FOURNOS_JOB, Key(NS, "one")))
-    other = Facts(**{name: getattr(facts, name) for name in ("job", "found", "queue_name", "local_queue")})
+    other = WaitFacts(
+        **{name: getattr(facts, name) for name in ("job", "found", "queue_name", "local_queue")}
+    )
     assert other.workload is not None
     return explain(facts, NOW), in_queue(facts.job, other.workload, facts, Words((), "", ""))
 

@@ -13,7 +13,7 @@ from fournos.engine.kube.resource import Obj
 from fournos.insight.causes import Cause
 from fournos.insight.children import Children
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 from fournos.insight.kueue_reasons import REASONS
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.quota import requests
@@ -54,7 +54,7 @@ def container(requests: Obj, **more: Any) -> Obj:
 
 def explained(workload: Obj, flavors: Iterable[Obj] = FLAVORS) -> tuple[Explanation, Explanation]:
     """The explanation of a FournosJob, and of an object of another kind."""
-    facts = Facts(
+    facts = WaitFacts(
         job("one", "Pending"),
         Children(workloads=[workload]),
         "fournos-queue",
@@ -173,7 +173,7 @@ def test_partial_admission_needs_only_its_least_count() -> None:
 def test_the_newest_slice_of_an_elastic_job_counts() -> None:
     older, newer = waiting("Pending", ""), waiting("Pending", "")
     newer["metadata"] |= {"name": "a", "creationTimestamp": "2026-01-02T00:00:00Z"}
-    facts = Facts(job("one", "Pending"), Children(workloads=[newer, older]))
+    facts = WaitFacts(job("one", "Pending"), Children(workloads=[newer, older]))
     assert facts.workload is newer
 
 

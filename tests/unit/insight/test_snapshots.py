@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key, Obj
 from fournos.insight.caches import ObjectCaches
-from fournos.insight.facts import Facts, Waiting, in_line
+from fournos.insight.facts import WaitFacts, Waiting, in_line
 from fournos.insight.snapshots import CARRIED, ObjectSnapshot, namespaces, valued, within
 from fournos.insight.views import Changed, Keyed, Lines
 from tests.unit.cli.api import Api
@@ -147,19 +147,19 @@ def test_lines_of_several_queues_are_one() -> None:
 
 def test_the_places_of_a_line_are_those_of_the_line_that_is_asked() -> None:
     line = tuple(Waiting(Key(NS, name), 0) for name in ("a", "b", "c"))
-    facts = Facts(job("x"), line=line)
+    facts = WaitFacts(job("x"), line=line)
     assert facts.ahead(workload("c")) == (f"{NS}/a", f"{NS}/b")
     assert facts.ahead(workload("a")) == ()
     assert facts.ahead(workload("gone")) is None
-    shorter = Facts(job("x"), line=line[1:], shared=facts.shared)
+    shorter = WaitFacts(job("x"), line=line[1:], shared=facts.shared)
     assert shorter.ahead(workload("c")) == (f"{NS}/b",)
 
 
 def test_holders_are_those_of_the_clusters() -> None:
     one = job("one", "Running", status={"cluster": "cluster-1"})
     two = job("two", "Running", status={"cluster": "cluster-2"})
-    facts = Facts(job("x"), holders=(one, two))
+    facts = WaitFacts(job("x"), holders=(one, two))
     assert facts.holders_on(()) == (one, two)
     for _ in range(2):
         assert facts.holders_on(("cluster-2",)) == (two,)
-    assert Facts(job("x"), holders=(one,), shared=facts.shared).holders_on(("cluster-2",)) == ()
+    assert WaitFacts(job("x"), holders=(one,), shared=facts.shared).holders_on(("cluster-2",)) == ()

@@ -34,7 +34,7 @@ _WARN: Final = 60.0
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class OpenConnection:
     """A connection of a client."""
 
     network: str
@@ -59,7 +59,7 @@ class Connections:
         self._most = most
         self._most_bytes = most_bytes
         self._monotonic = monotonic
-        self._idle: dict[str, dict[Connection, None]] = {}
+        self._idle: dict[str, dict[OpenConnection, None]] = {}
         """By network, each in the order in which they became idle."""
         self._open = 0
         self._bytes = 0
@@ -68,7 +68,7 @@ class Connections:
     def __len__(self) -> int:
         return self._open
 
-    def admit(self, address: str, end: Callable[[], None]) -> Connection | None:
+    def admit(self, address: str, end: Callable[[], None]) -> OpenConnection | None:
         """Returns the connection of a client; None if there is no room for it."""
         if self._open >= self._most:
             self._warn()
@@ -76,12 +76,12 @@ class Connections:
                 return None
             largest = max(self._idle.values(), key=len)
             self._end(next(iter(largest)))
-        connection = Connection(network(address), end)
+        connection = OpenConnection(network(address), end)
         self._open += 1
         self._rest(connection, FIRST)
         return connection
 
-    def received(self, connection: Connection, count: int) -> None:
+    def received(self, connection: OpenConnection, count: int) -> None:
         """Counts bytes; those of a request in work are bounded by what handles it."""
         if connection.idle:
             connection.received += count
@@ -90,7 +90,7 @@ class Connections:
                 self._warn()
                 self._end(max(self._all_idle(), key=lambda each: each.received))
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: OpenConnection) -> None:
         """Forgets the connection; called at least once for each that was admitted."""
         if connection.open:
             connection.open = False
@@ -99,7 +99,7 @@ class Connections:
                 self._leave(connection)
 
     @contextmanager
-    def working(self, connection: Connection) -> Iterator[None]:
+    def working(self, connection: OpenConnection) -> Iterator[None]:
         """Counts the connection as not idle for the time in which a request of it is handled."""
         if not connection.idle:
             yield
@@ -118,11 +118,11 @@ class Connections:
             if now - connection.since >= connection.limit:
                 self._end(connection)
 
-    def _rest(self, connection: Connection, limit: float) -> None:
+    def _rest(self, connection: OpenConnection, limit: float) -> None:
         connection.idle, connection.since, connection.limit = True, self._monotonic(), limit
         self._idle.setdefault(connection.network, {})[connection] = None
 
-    def _leave(self, connection: Connection) -> None:
+    def _leave(self, connection: OpenConnection) -> None:
         self._bytes -= connection.received
         connection.idle, connection.received = False, 0
         group = self._idle[connection.network]
@@ -130,10 +130,10 @@ class Connections:
         if not group:
             del self._idle[connection.network]
 
-    def _all_idle(self) -> list[Connection]:
+    def _all_idle(self) -> list[OpenConnection]:
         return [connection for group in self._idle.values() for connection in group]
 
-    def _end(self, connection: Connection) -> None:
+    def _end(self, connection: OpenConnection) -> None:
         self.closed(connection)
         connection.end()
 

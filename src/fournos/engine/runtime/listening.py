@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from fournos.engine.runtime.connections import FIRST, Connection, Connections
+from fournos.engine.runtime.connections import FIRST, Connections, OpenConnection
 
 HEADER: Final = 16_384
 """Maximum bytes of a path and of each field of a head: a session with a long token takes several cookies."""
@@ -67,7 +67,7 @@ class _Handler(web.RequestHandler):
     """Speaks HTTP on a connection, and reports to the table what becomes of it."""
 
     __slots__ = ("connection", "table")
-    connection: Connection
+    connection: OpenConnection
     table: Connections
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from fournos.history.regressions.acknowledge import covering, is_open
 from fournos.history.regressions.group import FindingGroup, group, runs_in_order
 from fournos.history.regressions.review import SeriesReview
-from fournos.history.regressions.series import Finding, Kind, State
+from fournos.history.regressions.series import Finding, Kind, SeriesState
 from fournos.history.regressions.silent import Silence, silences
 from fournos.history.regressions.standing import RECENT
 
@@ -142,7 +142,7 @@ def _groups(
 
     def open_(finding: Finding) -> bool:
         return (
-            finding.state is State.CONFIRMED
+            finding.state is SeriesState.CONFIRMED
             and now - finding.at <= RECENT
             and is_open(finding, covered.get(finding.id))
             and covering(finding, by_id[finding.series], changes, review.pinned_at) is None

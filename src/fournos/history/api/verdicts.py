@@ -18,7 +18,7 @@ from fournos.history.api.trends import Trends, trends_of
 from fournos.history.records import api_row, uid_in
 from fournos.history.regressions.acknowledge import Acknowledgement, near
 from fournos.history.regressions.baseline import Baseline
-from fournos.history.regressions.series import State
+from fournos.history.regressions.series import SeriesState
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -96,7 +96,7 @@ async def acknowledge(service: HistoryService, call: ApiCall) -> tuple[Acknowled
     given: Acknowledge = call.body
     run = await found(service, call)
     trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
-    changes = [finding for finding in trends.report.findings if finding.state is not State.REFUTED]
+    changes = [finding for finding in trends.report.findings if finding.state is not SeriesState.REFUTED]
     meant = near(changes, trends.series, run.identity.text)
     if not meant:
         others = sorted({trends.names.get(finding.run, finding.run) for finding in changes})

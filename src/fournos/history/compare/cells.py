@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fournos.engine.api.text import escaped_line
-from fournos.history.compare.comparison import Cell, Comparison, Row, Verdict
+from fournos.history.compare.comparison import Cell, Comparison, KpiVerdict, Row
 from fournos.history.plots import number
 
 MAX_SHOWN: Final = 80
@@ -62,7 +62,7 @@ def _row(row: Row) -> list[str]:
 def change(cell: Cell) -> str:
     if cell.change is not None:
         return f"{cell.change:+.1%}"
-    return "from 0" if cell.value is not None and cell.verdict is not Verdict.NOT_COMPARABLE else "-"
+    return "from 0" if cell.value is not None and cell.verdict is not KpiVerdict.NOT_COMPARABLE else "-"
 
 
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:
@@ -76,7 +76,9 @@ def aligned(table: Sequence[Sequence[str]]) -> list[str]:
 
 def summary(comparison: Comparison) -> str:
     """How many KPIs have which verdict, in one line."""
-    counts = {verdict: len(comparison.of(verdict)) for verdict in Verdict if verdict is not Verdict.REFERENCE}
+    counts = {
+        verdict: len(comparison.of(verdict)) for verdict in KpiVerdict if verdict is not KpiVerdict.REFERENCE
+    }
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) or "no KPI"
 
 

@@ -27,7 +27,7 @@ _TAIL: Final = 0.025
 """Half of the 5 % of pairs that exceed the repeatability limit."""
 
 
-class Verdict(StrEnum):
+class KpiVerdict(StrEnum):
     REFERENCE = "reference"
     """The first run, to which the others are compared."""
     BETTER = "better"
@@ -59,7 +59,7 @@ class Cell:
     """A scalar, or the mean height of a curve over the common x; the median of repeats within the run."""
     change: float | None
     """Relative to the reference; None from 0, or without a value."""
-    verdict: Verdict
+    verdict: KpiVerdict
     note: str = ""
 
 
@@ -97,7 +97,7 @@ class Comparison:
         public = tuple(one for one in self.differences if one.section is Section.HARDWARE)
         return replace(self, differences=public, withheld=True, not_recorded=())
 
-    def of(self, *verdicts: Verdict) -> list[tuple[Row, int]]:
+    def of(self, *verdicts: KpiVerdict) -> list[tuple[Row, int]]:
         """The rows and positions of runs with one of these verdicts."""
         return [
             (row, place)
@@ -109,7 +109,7 @@ class Comparison:
     @property
     def regressed(self) -> bool:
         """True if anything is worse: decides the exit code of `--fail-on regression`."""
-        return bool(self.of(Verdict.WORSE))
+        return bool(self.of(KpiVerdict.WORSE))
 
 
 History = Mapping[RowKey, Sequence[Kpi]]
@@ -156,17 +156,23 @@ def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged:
     for place, value in enumerate(values):
         if kpis[place] and not same[place]:
             cells.append(
-                Cell(None, None, Verdict.NOT_COMPARABLE, f"measured in {kpis[place][0].measured_in or '?'}")
+                Cell(
+                    None, None, KpiVerdict.NOT_COMPARABLE, f"measured in {kpis[place][0].measured_in or '?'}"
+                )
             )
         elif value is None or reference is None:
-            cells.append(Cell(None, None, Verdict.MISSING if not kpis[place] else Verdict.NOT_COMPARABLE))
+            cells.append(
+                Cell(None, None, KpiVerdict.MISSING if not kpis[place] else KpiVerdict.NOT_COMPARABLE)
+            )
         elif place == 0:
-            cells.append(Cell(value, None, Verdict.REFERENCE))
+            cells.append(Cell(value, None, KpiVerdict.REFERENCE))
         elif values[0] is None:
-            cells.append(Cell(value, None, Verdict.NOT_COMPARABLE, "the first run has no value"))
+            cells.append(Cell(value, None, KpiVerdict.NOT_COMPARABLE, "the first run has no value"))
         else:
             verdict = (
-                _verdict(values[0], value, band, _direction(measured)) if judged else Verdict.NOT_COMPARABLE
+                _verdict(values[0], value, band, _direction(measured))
+                if judged
+                else KpiVerdict.NOT_COMPARABLE
             )
             cells.append(Cell(value, relative(values[0], value), verdict, notes[place]))
     size = abs(reference) if reference else 0.0
@@ -234,11 +240,11 @@ def _band(past: Sequence[float], repeats: Sequence[int], count: int) -> float | 
     return max(-_NORMAL.inv_cdf(_TAIL / max(1, count)) * spread, MIN_EFFECT * abs(past_noise.centre))
 
 
-def _verdict(before: float, after: float, band: float | None, higher_is_better: bool | None) -> Verdict:
+def _verdict(before: float, after: float, band: float | None, higher_is_better: bool | None) -> KpiVerdict:
     if band is None:
-        return Verdict.NO_HISTORY
+        return KpiVerdict.NO_HISTORY
     if abs(after - before) <= band:
-        return Verdict.NOISE
+        return KpiVerdict.NOISE
     if higher_is_better is None:
-        return Verdict.CHANGED
-    return Verdict.BETTER if (after > before) == higher_is_better else Verdict.WORSE
+        return KpiVerdict.CHANGED
+    return KpiVerdict.BETTER if (after > before) == higher_is_better else KpiVerdict.WORSE

@@ -21,7 +21,7 @@ from fournos.history.compare.cells import (
     notes,
     summary,
 )
-from fournos.history.compare.comparison import Comparison, Row, Verdict
+from fournos.history.compare.comparison import Comparison, KpiVerdict, Row
 
 
 def as_text(comparison: Comparison) -> str:
@@ -140,7 +140,7 @@ def as_html(comparison: Comparison) -> str:
 
 def _verdict_class(cell: str) -> str:
     verdict = cell.partition(" (")[0]
-    return verdict if verdict in (Verdict.BETTER, Verdict.WORSE) else ""
+    return verdict if verdict in (KpiVerdict.BETTER, KpiVerdict.WORSE) else ""
 
 
 FORMATS: Final[Mapping[str, Callable[[Comparison], str]]] = {

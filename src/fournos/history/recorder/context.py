@@ -13,7 +13,7 @@ from fournos.history.logs.models import StartedContainer
 from fournos.history.recorder.journal import StoredRun
 from fournos.history.records import Identity
 from fournos.insight.children import Children
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 
 SWEEP: Final = Key("", "")
 """The key of the pass that closes the runs whose objects were deleted unseen."""
@@ -68,7 +68,7 @@ class ObservedObject:
     """The UID of the namespace kube-system."""
     namespace_uid: str = ""
     children: Children = field(default_factory=Children)
-    facts: Facts | None = None
+    facts: WaitFacts | None = None
     """The facts that explain why it waits; None for an object that has ended."""
     workload: Obj | None = None
     """Its newest Workload."""

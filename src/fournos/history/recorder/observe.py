@@ -40,7 +40,7 @@ from fournos.history.recorder.projections import (
     regarded,
     waits_in,
 )
-from fournos.history.recorder.queue_facts import HELD, QUEUE, QueueFacts
+from fournos.history.recorder.queue_facts import HELD, QUEUE, SharedQueueFacts
 from fournos.history.settings import HistorySettings
 from fournos.insight.children import Children, in_order
 from fournos.insight.startup import has_started
@@ -133,7 +133,7 @@ class Observer:
         self._journal = journal
         self._now = clock.now
         self._logs = logs
-        self._facts = QueueFacts(resource, clock.monotonic)
+        self._facts = SharedQueueFacts(resource, clock.monotonic)
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         journal, packed = self._journal, caches[self._resource].get(key)

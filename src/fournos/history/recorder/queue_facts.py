@@ -18,7 +18,7 @@ from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.insight.children import Children
 from fournos.insight.cohorts import members, usage_orders
-from fournos.insight.facts import Facts, SharedFacts, Waiting, holders_among, in_line, without
+from fournos.insight.facts import SharedFacts, WaitFacts, Waiting, holders_among, in_line, without
 from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.values import is_terminal, phase_of, spec_of
 
@@ -32,7 +32,7 @@ _MOST: Final = 1000
 """The maximum number of queues, and of clusters, that are remembered."""
 
 
-class QueueFacts:
+class SharedQueueFacts:
     """Returns the facts of the objects of one kind; None for one that has ended."""
 
     def __init__(self, resource: Resource, monotonic: Callable[[], float]) -> None:
@@ -44,10 +44,10 @@ class QueueFacts:
         self._holders: TtlCache[str, tuple[Obj, ...]] = TtlCache(_MOST, monotonic=monotonic)
         """By the cluster that a job names, "" for none."""
 
-    def __call__(self, caches: Caches, obj: Obj, children: Children) -> Facts | None:
+    def __call__(self, caches: Caches, obj: Obj, children: Children) -> WaitFacts | None:
         if is_terminal(obj):
             return None
-        draft = Facts(obj, children)
+        draft = WaitFacts(obj, children)
         if self._resource == FOURNOS_JOB and phase_of(obj) != "Pending":
             return draft
         workload = draft.workload
@@ -56,7 +56,7 @@ class QueueFacts:
         above = str(spec_of(local).get("clusterQueue") or "") if local is not None else ""
         cluster = caches[CLUSTER_QUEUE].get(Key("", above)) if above else None
         line, shared = self._line(caches, above)
-        return Facts(
+        return WaitFacts(
             obj,
             children,
             name,

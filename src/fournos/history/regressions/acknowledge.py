@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from fournos.history.records import api_row
 from fournos.history.regressions.group import NEAR
-from fournos.history.regressions.series import Basis, Finding, Series, State
+from fournos.history.regressions.series import Basis, Finding, Series, SeriesState
 
 
 class PlacedNote(Protocol):
@@ -76,7 +76,7 @@ def is_open(finding: Finding, acknowledgement: Acknowledgement | None) -> bool:
 
     Commands, the page, metrics, Events and messages all go by this.
     """
-    return finding.state is not State.REFUTED and not finding.recovered and acknowledgement is None
+    return finding.state is not SeriesState.REFUTED and not finding.recovered and acknowledgement is None
 
 
 def covering(

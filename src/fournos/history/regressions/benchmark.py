@@ -15,7 +15,7 @@ from fournos.history.regressions.group import runs_in_order
 from fournos.history.regressions.judge import Report
 from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.robust import band, relative
-from fournos.history.regressions.series import Finding, Kind, Series, State
+from fournos.history.regressions.series import Finding, Kind, Series, SeriesState
 from fournos.history.regressions.silent import silences
 from fournos.history.regressions.summary import STEADY, extent, short_of, state_of
 
@@ -157,7 +157,7 @@ def _kpi(
         reference = regression.before if regression else median(earlier) if earlier else None
     short, text = short_of(series, report), state_of(series, report, covered)
     if regression:
-        confirmed = regression.state is State.CONFIRMED
+        confirmed = regression.state is SeriesState.CONFIRMED
         state = BenchmarkState.REGRESSION if confirmed else BenchmarkState.SUSPECTED
         detail = extent(regression, short)
     elif silent:
@@ -186,7 +186,7 @@ def _noise(series: Series, report: Report) -> float | None:
     changed = [
         finding.at
         for finding in report.findings
-        if finding.series == series.id and finding.state is not State.REFUTED
+        if finding.series == series.id and finding.state is not SeriesState.REFUTED
     ]
     level = [point.value for point in series.points if not changed or point.at >= max(changed)]
     within = band(level)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.history.regressions.series import Finding, Kind, Series, State, with_labels
+from fournos.history.regressions.series import Finding, Kind, Series, SeriesState, with_labels
 from fournos.insight.values import count
 
 NEAR: Final = 2
@@ -30,10 +30,10 @@ class FindingGroup:
         return next(kind for kind in Kind if kind in kinds)
 
     @property
-    def state(self) -> State:
+    def state(self) -> SeriesState:
         """Confirmed if any finding is, refuted if all are."""
         states = {found.state for found in self.findings}
-        order = (State.CONFIRMED, State.SUSPECTED, State.REFUTED)
+        order = (SeriesState.CONFIRMED, SeriesState.SUSPECTED, SeriesState.REFUTED)
         return next(state for state in order if state in states)
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 from fournos.history.regressions.edivisive import MAX_P, WINDOW, ChangePoint, change_points
 from fournos.history.regressions.reruns import repeats, uncounted, without_others
 from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, band, holm, limit, noise, relative
-from fournos.history.regressions.series import Basis, Finding, Point, Series, State, kind_of
+from fournos.history.regressions.series import Basis, Finding, Point, Series, SeriesState, kind_of
 
 JUDGED: Final = 200
 """Newest runs of each series that commands, pages, metrics and messages judge: a regression is open for all
@@ -104,7 +104,7 @@ def _with_recoveries(findings: Sequence[Finding]) -> list[Finding]:
     """Names the run with which each finding's series came back, where a later confirmed change did that."""
     steps: dict[str, list[Finding]] = {}
     for finding in sorted(findings, key=lambda finding: finding.at):
-        if finding.state is State.CONFIRMED and finding.basis is not Basis.BASELINE:
+        if finding.state is SeriesState.CONFIRMED and finding.basis is not Basis.BASELINE:
             steps.setdefault(finding.series, []).append(finding)
 
     def recovery(finding: Finding) -> str:
@@ -165,7 +165,9 @@ def _lasting(series: Series) -> tuple[Point, ...]:
 
 def _change(level: _Level, change: ChangePoint, earlier: int) -> Finding:
     series, first = level.series, level.lasting[change.index]
-    found = _finding(series, first, change.before, change.after, State.CONFIRMED, Basis.CHANGE_POINT, earlier)
+    found = _finding(
+        series, first, change.before, change.after, SeriesState.CONFIRMED, Basis.CHANGE_POINT, earlier
+    )
     return replace(found, p=change.p)
 
 
@@ -181,12 +183,12 @@ def _newest(level: _Level, kpis: int) -> Finding | Short | None:
     if newest.value in noise_band:
         return None
     measured = repeats(series, newest.run)
-    state, basis, after = State.SUSPECTED, Basis.NEWEST, newest.value
+    state, basis, after = SeriesState.SUSPECTED, Basis.NEWEST, newest.value
     if len(measured) >= MIN_REPEATS:
         after, basis = median(measured), Basis.REPEATS
         same_side = (after > noise_band.centre) == (newest.value > noise_band.centre)
-        state = State.CONFIRMED if after not in noise_band and same_side else State.REFUTED
-        after = newest.value if state is State.REFUTED else median([newest.value, *measured])
+        state = SeriesState.CONFIRMED if after not in noise_band and same_side else SeriesState.REFUTED
+        after = newest.value if state is SeriesState.REFUTED else median([newest.value, *measured])
     return _finding(series, newest, noise_band.centre, after, state, basis, len(earlier))
 
 
@@ -201,11 +203,11 @@ def _drift(series: Series, pinned: float, kpis: int) -> Finding | None:
     spread = noise([point.value for point in plain[-MIN_HISTORY:]]).sigma
     if abs(now - pinned) <= max(limit(kpis) * spread, MIN_EFFECT * abs(pinned)):
         return None
-    return _finding(series, recent[0], pinned, now, State.SUSPECTED, Basis.BASELINE, 1)
+    return _finding(series, recent[0], pinned, now, SeriesState.SUSPECTED, Basis.BASELINE, 1)
 
 
 def _finding(
-    series: Series, first: Point, before: float, after: float, state: State, basis: Basis, earlier: int
+    series: Series, first: Point, before: float, after: float, state: SeriesState, basis: Basis, earlier: int
 ) -> Finding:
     return Finding(
         series=series.id,

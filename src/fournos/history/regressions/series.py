@@ -53,7 +53,7 @@ class Kind(StrEnum):
     """The direction of the KPI is not stated."""
 
 
-class State(StrEnum):
+class SeriesState(StrEnum):
     SUSPECTED = "Suspected"
     CONFIRMED = "Confirmed"
     REFUTED = "Refuted"
@@ -77,7 +77,7 @@ class Finding:
     series: str
     kpi_id: str
     kind: Kind
-    state: State
+    state: SeriesState
     basis: Basis
     run: str
     """The first run at the new level."""

@@ -11,7 +11,7 @@ from typing import Final
 from fournos.history.regressions.acknowledge import is_open
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.review import SeriesReview
-from fournos.history.regressions.series import Finding, Kind, State
+from fournos.history.regressions.series import Finding, Kind, SeriesState
 from fournos.history.regressions.silent import silences
 from fournos.systems.schedules.names import SCHEDULE_LABEL
 
@@ -28,7 +28,7 @@ class Standing:
     """The groups of open regressions and of recent changes of one fingerprint, and its silent series."""
 
     groups: tuple[tuple[str, str], ...] = ()
-    """Kind and state of each; a state of `State`, or CONFIRMING."""
+    """Kind and state of each; a state of `SeriesState`, or CONFIRMING."""
     silent: int = 0
     schedule: str = ""
     """The FournosSchedule that made the newest run; "" for a run that somebody submitted."""
@@ -52,14 +52,14 @@ def standing(review: SeriesReview, under_way: AbstractSet[str], now: datetime) -
     return Standing(states, len(silences(review.series, now)), schedule)
 
 
-def _state(state: State, findings: Iterable[Finding], under_way: AbstractSet[str]) -> str:
-    held = state is State.SUSPECTED and any(one.run in under_way for one in findings)
+def _state(state: SeriesState, findings: Iterable[Finding], under_way: AbstractSet[str]) -> str:
+    held = state is SeriesState.SUSPECTED and any(one.run in under_way for one in findings)
     return CONFIRMING if held else str(state)
 
 
 def counts(kind: Kind, standings: Iterable[Standing]) -> dict[str, int]:
     """The number of groups of a kind by state; the states without one are 0."""
-    result = dict.fromkeys((str(State.SUSPECTED), CONFIRMING, str(State.CONFIRMED)), 0)
+    result = dict.fromkeys((str(SeriesState.SUSPECTED), CONFIRMING, str(SeriesState.CONFIRMED)), 0)
     for one in standings:
         for name, state in one.groups:
             if name == kind:

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from fournos.history.records import Identity, Run
 from fournos.history.regressions.judge import JUDGED, judge
 from fournos.history.regressions.review import SeriesReview
-from fournos.history.regressions.series import Kind, State
+from fournos.history.regressions.series import Kind, SeriesState
 from fournos.history.store.results import Results
 from fournos.history.store.results_schema import result_records
 from fournos.history.store.rows import columns, run_of
@@ -104,7 +104,7 @@ async def suspects_regression(store: HistoryStore, identity: Identity) -> bool:
     return any(
         finding.run == identity.text
         and finding.kind is Kind.REGRESSION
-        and finding.state is not State.REFUTED
+        and finding.state is not SeriesState.REFUTED
         for finding in reviewed.report.findings
     )
 

@@ -19,7 +19,7 @@ from fournos.engine.kube.resource import Obj
 _RANGE: Final = re.compile(r"\b([0-9]{1,9})(?:-([0-9]{1,9}))?\b", re.ASCII)
 
 
-class State(Enum):
+class ComponentState(Enum):
     """The states of a component."""
 
     PENDING = "pending"
@@ -34,22 +34,22 @@ class State(Enum):
 class ComponentHealth:
     """The state of a component, with a message about its failure."""
 
-    state: State
+    state: ComponentState
     message: str = ""
     whole: bool = False
     """True if, by the kind's own count, no pod is missing now: failed pods have been replaced."""
 
 
-_PENDING = ComponentHealth(State.PENDING)
-_READY = ComponentHealth(State.READY)
-_WHOLE = ComponentHealth(State.READY, whole=True)
-_SUCCEEDED = ComponentHealth(State.SUCCEEDED)
+_PENDING = ComponentHealth(ComponentState.PENDING)
+_READY = ComponentHealth(ComponentState.READY)
+_WHOLE = ComponentHealth(ComponentState.READY, whole=True)
+_SUCCEEDED = ComponentHealth(ComponentState.SUCCEEDED)
 
 
 def _failed(obj: Obj, type_: str) -> ComponentHealth:
     found = condition(obj, type_) or {}
     text = ": ".join(filter(None, (found.get("reason"), found.get("message"))))
-    return ComponentHealth(State.FAILED, text)
+    return ComponentHealth(ComponentState.FAILED, text)
 
 
 def _status(obj: Obj) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def job(obj: Obj) -> ComponentHealth:
     ready, succeeded = int(status.get("ready") or 0), int(status.get("succeeded") or 0)
     # An index that failed permanently (backoffLimitPerIndex) gets no new pod; the Job goes on without it.
     ended = succeeded + _indexes(str(status.get("failedIndexes") or ""))
-    state = State.READY if ready + ended >= min(parallelism, completions) else State.PENDING
+    state = ComponentState.READY if ready + ended >= min(parallelism, completions) else ComponentState.PENDING
     return ComponentHealth(state, whole=ready >= min(parallelism, completions - ended))
 
 
@@ -126,7 +126,7 @@ def ray_cluster(obj: Obj) -> ComponentHealth:
     """A RayCluster is ready when it is provisioned. A failure counts as FAILING."""
     status = _status(obj)
     if status.get("state") == "failed":
-        return ComponentHealth(State.FAILING, str(status.get("reason") or "the RayCluster failed"))
+        return ComponentHealth(ComponentState.FAILING, str(status.get("reason") or "the RayCluster failed"))
     ready = status.get("state") == "ready" or is_true(obj, "RayClusterProvisioned")
     return _READY if ready else _PENDING
 
@@ -138,7 +138,7 @@ def ray_job(obj: Obj) -> ComponentHealth:
         return _SUCCEEDED
     if status.get("jobStatus") in ("FAILED", "STOPPED") or status.get("jobDeploymentStatus") == "Failed":
         return ComponentHealth(
-            State.FAILING, str(status.get("message") or status.get("reason") or "the RayJob failed")
+            ComponentState.FAILING, str(status.get("message") or status.get("reason") or "the RayJob failed")
         )
     return _READY if status.get("jobDeploymentStatus") == "Running" else _PENDING
 
@@ -176,7 +176,7 @@ def fournos_job(obj: Obj) -> ComponentHealth:
     if phase == "Succeeded":
         return _SUCCEEDED
     if phase in TERMINAL:
-        return ComponentHealth(State.FAILED, ": ".join(filter(None, (phase, status.get("message")))))
+        return ComponentHealth(ComponentState.FAILED, ": ".join(filter(None, (phase, status.get("message")))))
     return _READY if phase in HOLDING else _PENDING
 
 
@@ -185,7 +185,7 @@ def mini_cluster(obj: Obj) -> ComponentHealth:
     status = _status(obj)
     if is_true(obj, "JobFinished"):
         code = int(status.get("exitCode") or 0)
-        return ComponentHealth(State.FAILED, f"exit code {code}") if code else _SUCCEEDED
+        return ComponentHealth(ComponentState.FAILED, f"exit code {code}") if code else _SUCCEEDED
     return _READY if is_true(obj, "JobMiniClusterReady") or is_true(obj, "JobRunning") else _PENDING
 
 

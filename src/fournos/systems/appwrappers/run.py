@@ -10,7 +10,7 @@ from fournos.engine.runtime.decision import Decision, LiveGet, Present, Unknown
 from fournos.engine.runtime.steps import Delete
 from fournos.systems.appwrappers import component_health
 from fournos.systems.appwrappers.autopilot import uses
-from fournos.systems.appwrappers.component_health import ComponentHealth, State
+from fournos.systems.appwrappers.component_health import ComponentHealth, ComponentState
 from fournos.systems.appwrappers.context import Context
 from fournos.systems.appwrappers.finish import fail, reset_or_fail, succeed, suspend
 from fournos.systems.appwrappers.kinds import WrappedKind, wrapped_kind
@@ -168,7 +168,7 @@ def _health_of(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> 
     if not ctx.pod_sets(index):
         return None
     health = component_health.other(obj)
-    if health is None or health.state is State.FAILED:
+    if health is None or health.state is ComponentState.FAILED:
         return health
     return None if alive(ctx.pods_of(index)) else health
 
@@ -176,19 +176,19 @@ def _health_of(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> 
 def _record(ctx: Context, survey: Survey, index: int, health: ComponentHealth, obj: Obj) -> None:
     """Adds the health of one component to the survey."""
     summary = f"{obj['metadata']['name']}: {health.message}".removesuffix(": ")
-    if health.state is State.FAILED:
+    if health.state is ComponentState.FAILED:
         survey.failed.append(summary)
         return
-    if health.state is State.SUCCEEDED:
+    if health.state is ComponentState.SUCCEEDED:
         ctx.draft.component_condition(index, Condition("Finished", "True", "Succeeded", ""))
         return
-    if health.state is State.FAILING:
+    if health.state is ComponentState.FAILING:
         survey.failing.append(summary)
     if ctx.failed_pods_count(index):
         survey.whole[index] = health.whole
     idle = ctx.pods_expected(index) == 0
     survey.working += not idle
-    survey.unready += health.state is not State.READY
+    survey.unready += health.state is not ComponentState.READY
 
 
 def _has_finished(ctx: Context, index: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 from fournos.client.errors import FournosError
 from fournos.history.compare.cells import change
-from fournos.history.compare.comparison import Comparison, Row, Verdict
+from fournos.history.compare.comparison import Comparison, KpiVerdict, Row
 from fournos.history.plots import number
 from fournos.web.charts.plot import Plot, PlotLine
 from fournos.web.runs.texts import direction
@@ -70,7 +70,7 @@ class KpiRow:
 
 def kpi_rows(comparison: Comparison) -> list[KpiRow]:
     """The KPIs, those that changed first."""
-    weight = {Verdict.WORSE: 0, Verdict.BETTER: 1, Verdict.CHANGED: 2}
+    weight = {KpiVerdict.WORSE: 0, KpiVerdict.BETTER: 1, KpiVerdict.CHANGED: 2}
 
     def order(row: Row) -> int:
         return min((weight.get(cell.verdict, 3) for cell in row.cells), default=3)

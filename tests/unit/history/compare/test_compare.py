@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fournos.history.compare.comparison import Comparison, RowKey, Verdict, compare
+from fournos.history.compare.comparison import Comparison, KpiVerdict, RowKey, compare
 from fournos.history.compare.curves import common, single_valued, typical
 from fournos.history.compare.differences import ComparedRun, Section, causes, differences
 from fournos.history.compare.formats import FORMATS
@@ -44,25 +44,25 @@ def history(
     return {key(kpi_id): [kpi(value, kpi_id, **more) for value in values]}
 
 
-def verdict(before: float, after: float, past: Any = None, **more: Any) -> Verdict:
+def verdict(before: float, after: float, past: Any = None, **more: Any) -> KpiVerdict:
     found = compare([run("a", kpi(before, **more)), run("b", kpi(after, **more))], past or history())
     return found.rows[0].cells[1].verdict
 
 
 def test_verdicts_know_the_direction() -> None:
-    assert verdict(100, 90) is Verdict.WORSE
-    assert verdict(100, 110) is Verdict.BETTER
-    assert verdict(100, 101) is Verdict.NOISE
-    assert verdict(100, 110, higher_is_better=False) is Verdict.WORSE
-    assert verdict(100, 90, higher_is_better=False) is Verdict.BETTER
-    assert verdict(100, 90, higher_is_better=None) is Verdict.CHANGED
+    assert verdict(100, 90) is KpiVerdict.WORSE
+    assert verdict(100, 110) is KpiVerdict.BETTER
+    assert verdict(100, 101) is KpiVerdict.NOISE
+    assert verdict(100, 110, higher_is_better=False) is KpiVerdict.WORSE
+    assert verdict(100, 90, higher_is_better=False) is KpiVerdict.BETTER
+    assert verdict(100, 90, higher_is_better=None) is KpiVerdict.CHANGED
 
 
 def test_noise_decides_what_a_change_is() -> None:
-    assert verdict(100, 92, history(cv=0.01)) is Verdict.WORSE
-    assert verdict(100, 92, history(cv=0.05)) is Verdict.NOISE
-    assert verdict(100, 98, history(cv=0.0)) is Verdict.NOISE, "below the minimum effect"
-    assert verdict(100, 50, history(count=9)) is Verdict.NO_HISTORY
+    assert verdict(100, 92, history(cv=0.01)) is KpiVerdict.WORSE
+    assert verdict(100, 92, history(cv=0.05)) is KpiVerdict.NOISE
+    assert verdict(100, 98, history(cv=0.0)) is KpiVerdict.NOISE, "below the minimum effect"
+    assert verdict(100, 50, history(count=9)) is KpiVerdict.NO_HISTORY
 
 
 def test_repeats_in_a_run_narrow_the_band() -> None:
@@ -73,8 +73,8 @@ def test_repeats_in_a_run_narrow_the_band() -> None:
     past = {RowKey("throughput"): history(cv=0.03)[key()]}
     single = compare([repeated("a", 100), repeated("b", 94)], past).rows[0]
     many = compare([repeated("a", *[100.0] * 9), repeated("b", *[94.0] * 9)], past).rows[0]
-    assert single.cells[1].verdict is Verdict.NOISE
-    assert many.cells[1].verdict is Verdict.WORSE
+    assert single.cells[1].verdict is KpiVerdict.NOISE
+    assert many.cells[1].verdict is KpiVerdict.WORSE
     assert (single.band or 0) > (many.band or 0) > 0
 
 
@@ -84,13 +84,17 @@ def test_many_kpis_are_compared_more_strictly() -> None:
     first = compare([run("a", kpi(100)), run("b", kpi(93.5))], {key(): history(cv=0.02)[key()]}).rows[0]
     values = [(kpi(100, name), kpi(93.5, name)) for name in names]
     all_rows = compare([run("a", *(v[0] for v in values)), run("b", *(v[1] for v in values))], past).rows
-    assert first.cells[1].verdict is Verdict.WORSE
-    assert {row.cells[1].verdict for row in all_rows} == {Verdict.NOISE}
+    assert first.cells[1].verdict is KpiVerdict.WORSE
+    assert {row.cells[1].verdict for row in all_rows} == {KpiVerdict.NOISE}
 
 
 def test_three_runs_are_compared_with_the_first() -> None:
     found = compare([run("a", kpi(100)), run("b", kpi(100)), run("c", kpi(80))], history())
-    assert [cell.verdict for cell in found.rows[0].cells] == [Verdict.REFERENCE, Verdict.NOISE, Verdict.WORSE]
+    assert [cell.verdict for cell in found.rows[0].cells] == [
+        KpiVerdict.REFERENCE,
+        KpiVerdict.NOISE,
+        KpiVerdict.WORSE,
+    ]
     assert [cell.change for cell in found.rows[0].cells] == [None, 0, pytest.approx(-0.2)]
     assert found.regressed
     assert not compare([run("a", kpi(100)), run("b", kpi(120))], history()).regressed
@@ -100,13 +104,13 @@ def test_what_is_missing_or_measured_otherwise() -> None:
     one = run("a", kpi(100), kpi(5, "latency"))
     other = run("b", kpi(0.1, unit="tokens/ms"), kpi(7, "memory"))
     rows = {row.key.kpi_id: row.cells for row in compare([one, other], history()).rows}
-    assert [cell.verdict for cell in rows["latency"]] == [Verdict.REFERENCE, Verdict.MISSING]
-    assert [cell.verdict for cell in rows["memory"]] == [Verdict.MISSING, Verdict.NOT_COMPARABLE]
-    assert rows["throughput"][1].verdict is Verdict.NOT_COMPARABLE
+    assert [cell.verdict for cell in rows["latency"]] == [KpiVerdict.REFERENCE, KpiVerdict.MISSING]
+    assert [cell.verdict for cell in rows["memory"]] == [KpiVerdict.MISSING, KpiVerdict.NOT_COMPARABLE]
+    assert rows["throughput"][1].verdict is KpiVerdict.NOT_COMPARABLE
     assert rows["throughput"][1].note == "measured in tokens/ms"
     curve = kpi(None, values=((1, 2),), unit="", y_unit="tokens/s")
     mixed = compare([run("a", kpi(100)), run("b", curve)], history()).rows[0]
-    assert mixed.cells[1].verdict is Verdict.NOT_COMPARABLE
+    assert mixed.cells[1].verdict is KpiVerdict.NOT_COMPARABLE
     assert compare([run("a"), run("b")], {}).rows == ()
 
 
@@ -114,14 +118,14 @@ def test_failed_tests_do_not_count() -> None:
     failed = ComparedRun(
         "b", PRINT, (ResultRecord(labels={"model_name": "llama"}, success=False, kpis=(kpi(1),)),)
     )
-    assert compare([run("a", kpi(100)), failed], history()).rows[0].cells[1].verdict is Verdict.MISSING
+    assert compare([run("a", kpi(100)), failed], history()).rows[0].cells[1].verdict is KpiVerdict.MISSING
 
 
 def test_a_change_from_zero() -> None:
     past = {key("errors"): [kpi(0.0, "errors", higher_is_better=False)] * 12}
     runs = [run(n, kpi(v, "errors", higher_is_better=False)) for n, v in (("a", 0.0), ("b", 3.0))]
     (row,) = compare(runs, past).rows
-    assert (row.cells[1].change, row.cells[1].verdict) == (None, Verdict.WORSE)
+    assert (row.cells[1].change, row.cells[1].verdict) == (None, KpiVerdict.WORSE)
     assert "from 0" in FORMATS["text"](compare(runs, past))
 
 
@@ -133,9 +137,9 @@ def test_other_fingerprints_get_no_verdict_unless_asked_for() -> None:
     found = compare(runs, history())
     assert not found.comparable
     assert not found.regressed
-    assert found.rows[0].cells[1].verdict is Verdict.NOT_COMPARABLE
+    assert found.rows[0].cells[1].verdict is KpiVerdict.NOT_COMPARABLE
     across = compare(runs, history(), across=True)
-    assert across.rows[0].cells[1].verdict is Verdict.WORSE
+    assert across.rows[0].cells[1].verdict is KpiVerdict.WORSE
     for name, form in FORMATS.items():
         for text in (form(found), form(across)):
             visible = "fingerprints differ" in text or '"comparable": false' in text or ",false\n" in text
@@ -216,13 +220,13 @@ def test_curves_have_verdicts_by_area() -> None:
         run("d", curve((40.0, 1.0))),
     ]
     (row,) = compare(runs[:3], {key("scaling"): past}).rows
-    assert [cell.verdict for cell in row.cells] == [Verdict.REFERENCE, Verdict.WORSE, Verdict.NOISE]
+    assert [cell.verdict for cell in row.cells] == [KpiVerdict.REFERENCE, KpiVerdict.WORSE, KpiVerdict.NOISE]
     assert row.cells[1].note == "largest at x = 16: -20.0%"
     assert row.unit == "t/s / users"
     (apart,) = compare([runs[0], runs[3]], {key("scaling"): past}).rows
-    assert apart.cells[1].verdict is Verdict.NOT_COMPARABLE
+    assert apart.cells[1].verdict is KpiVerdict.NOT_COMPARABLE
     (narrow,) = compare(runs[:2], {key("scaling"): [curve((2.0, 1.0), (3.0, 1.0))] * 20}).rows
-    assert narrow.cells[1].verdict is Verdict.NO_HISTORY, "the history does not cover the range"
+    assert narrow.cells[1].verdict is KpiVerdict.NO_HISTORY, "the history does not cover the range"
 
 
 def full() -> Comparison:

@@ -9,7 +9,7 @@ import pytest
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
 from fournos.engine.kube.resource import Obj, key_of
-from fournos.engine.runtime.decision import Facts as PassFacts
+from fournos.engine.runtime.decision import Facts
 from fournos.history.recorder.archive import Write
 from fournos.history.recorder.context import ObservedObject
 from fournos.history.recorder.decide import decide
@@ -18,7 +18,7 @@ from fournos.insight import appwrapper_reasons, reasons
 from fournos.insight.appwrapper_reasons import WrapperMembers
 from fournos.insight.causes import Cause
 from fournos.insight.children import Children
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 from fournos.insight.kueue_reasons import REASONS
 from tests.unit.cli.objects import NOW, ago, cluster_queue, job, local_queue, workload
 
@@ -35,11 +35,11 @@ def waiting(reason: str, **fields: Any) -> Obj:
     return workload(conditions=[condition], **fields)
 
 
-def facts_of(obj: Obj, *workloads: Obj) -> Facts:
-    return Facts(obj, Children(workloads), "fournos-queue", local_queue(), cluster_queue())
+def facts_of(obj: Obj, *workloads: Obj) -> WaitFacts:
+    return WaitFacts(obj, Children(workloads), "fournos-queue", local_queue(), cluster_queue())
 
 
-def booked(facts: Facts, now: Any = NOW) -> Cause | None:
+def booked(facts: WaitFacts, now: Any = NOW) -> Cause | None:
     """The cause of the ledger's open interval."""
     resource = FOURNOS_JOB if facts.job["kind"] == "FournosJob" else APPWRAPPER
     obj: Obj = {**facts.job, "metadata": {**facts.job["metadata"], "resourceVersion": "1"}}
@@ -52,7 +52,7 @@ def booked(facts: Facts, now: Any = NOW) -> Cause | None:
         facts=replace(facts, job=obj),
         workload=facts.found.workloads[-1] if facts.found.workloads else None,
     )
-    decision = decide(seen, PassFacts(), now, settings=HistorySettings())
+    decision = decide(seen, Facts(), now, settings=HistorySettings())
     (write,) = (step for step in decision.steps if isinstance(step, Write))
     last = write.record.waits[-1] if write.record.waits else None
     return last.cause if last is not None and last.end is None else None
@@ -64,7 +64,7 @@ def test_a_reason_of_kueue_is_booked_as_it_is_explained(reason: str) -> None:
         assert booked(facts) is explained(facts)
 
 
-def explained(facts: Facts) -> Cause | None:
+def explained(facts: WaitFacts) -> Cause | None:
     if facts.job["kind"] == "FournosJob":
         return reasons.explain(facts, NOW).cause
     return appwrapper_reasons.explain(facts.job, WrapperMembers(facts.found.workloads), facts, NOW).cause

@@ -24,7 +24,7 @@ from fournos.history.records import Document, Interval
 from fournos.history.settings import HistorySettings
 from fournos.insight.causes import Cause
 from fournos.insight.children import TASK_LABEL, Children
-from fournos.insight.facts import Facts as Waiting
+from fournos.insight.facts import WaitFacts
 from fournos.systems.jobs.names import RESULT_NAME
 
 
@@ -170,7 +170,7 @@ def test_a_lock_waits_until_it_holds_its_cluster() -> None:
         },
     }
     waiting = Interval(begin, None, Cause.LOCK, "another holds it")
-    held = ObservedObject(Key("n", "job"), FOURNOS_JOB, cluster="x", obj=job, facts=Waiting(job))
+    held = ObservedObject(Key("n", "job"), FOURNOS_JOB, cluster="x", obj=job, facts=WaitFacts(job))
     open_run = StoredRun(run_of(held, begin, None), (waiting,))
     decision = decide(replace(held, stored=open_run), Facts(), now, settings=HistorySettings())
     (record,) = [step.record for step in decision.steps if isinstance(step, archive.Write)]

@@ -7,9 +7,9 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.history.recorder.queue_facts import QueueFacts
+from fournos.history.recorder.queue_facts import SharedQueueFacts
 from fournos.insight.children import Children
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 from tests.unit.cli.objects import cluster_queue, job, local_queue, workload
 from tests.unit.history.recorder.filled_caches import FilledCaches
 
@@ -19,14 +19,14 @@ class Watched(FilledCaches):
 
     def __init__(self, jobs: list[Any], workloads: list[Any]) -> None:
         super().__init__()
-        self._facts = QueueFacts(FOURNOS_JOB, self.monotonic)
+        self._facts = SharedQueueFacts(FOURNOS_JOB, self.monotonic)
         self.fill(FOURNOS_JOB, jobs)
         self.fill(WORKLOAD, workloads)
         self.fill(LOCAL_QUEUE, [local_queue()])
         self.fill(CLUSTER_QUEUE, [cluster_queue()])
         self.fill(RESOURCE_FLAVOR, [{"metadata": {"name": "cluster-1"}}])
 
-    def facts(self, obj: Any, *workloads: Any) -> Facts:
+    def facts(self, obj: Any, *workloads: Any) -> WaitFacts:
         facts = self._facts(self.caches, obj, Children(workloads))
         assert facts is not None
         return facts

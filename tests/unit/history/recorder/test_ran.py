@@ -17,7 +17,7 @@ from fournos.history.recorder.context import ObservedObject
 from fournos.history.recorder.record import run_of
 from fournos.history.usage import of_job
 from fournos.insight.children import Children
-from fournos.insight.facts import Facts
+from fournos.insight.facts import WaitFacts
 from fournos.insight.job_row import JobRow
 from fournos.insight.reasons import explain
 from fournos.systems.jobs.metrics import DURATION, JobMetrics
@@ -60,7 +60,7 @@ def test_all_readers_show_the_same(attempt: int) -> None:
     assert run.started_at is not None and run.ended_at is not None
     assert run.ended_at - run.started_at == timedelta(seconds=4), "the first wait ended with the container"
     assert recorded_row(JobRow, run).ran == "9s"
-    assert "run of 9s" in explain(Facts(live), NOW).verdict
+    assert "run of 9s" in explain(WaitFacts(live), NOW).verdict
     columns = Viewed(live)._columns()
     assert columns["finished"] - columns["started"] == timedelta(seconds=9)
     used = of_job(live)

@@ -10,7 +10,7 @@ import pytest
 from fournos.history.regressions.acknowledge import Acknowledgement, covering
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import judge
-from fournos.history.regressions.series import Kind, Series, State
+from fournos.history.regressions.series import Kind, Series, SeriesState
 from fournos.history.regressions.silent import silences
 from tests.unit.history.regressions.made import at, noisy, series
 
@@ -29,7 +29,7 @@ def test_findings_of_one_run_make_one_group() -> None:
         ["cache"],
     ]
     first, second = groups
-    assert (first.kind, first.state, first.run) == (Kind.REGRESSION, State.CONFIRMED, "run-030")
+    assert (first.kind, first.state, first.run) == (Kind.REGRESSION, SeriesState.CONFIRMED, "run-030")
     assert str(first).startswith("Regression confirmed: latency +29.")
     assert str(first).endswith(" and 2 more KPIs; changed with it: image of vllm")
     assert second.kind is Kind.IMPROVEMENT

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.robust import noise
-from fournos.history.regressions.series import Basis, Kind, State
+from fournos.history.regressions.series import Basis, Kind, SeriesState
 from tests.unit.history.regressions.made import noisy, repeated, series
 
 
@@ -30,7 +30,7 @@ def test_a_steady_series_has_no_finding() -> None:
 def test_the_newest_run_is_suspected(higher_is_better: bool | None, newest: float, kind: Kind) -> None:
     values = [*noisy((30, 100)), newest]
     (found,) = judge([series(values, higher_is_better=higher_is_better)]).findings
-    assert (found.kind, found.state, found.basis) == (kind, State.SUSPECTED, Basis.NEWEST)
+    assert (found.kind, found.state, found.basis) == (kind, SeriesState.SUSPECTED, Basis.NEWEST)
     assert found.run == "run-030"
     assert found.change == pytest.approx((newest - 100) / 100, abs=0.02)
 
@@ -59,20 +59,20 @@ def test_zero_spread() -> None:
 def test_repeats_confirm_or_refute() -> None:
     base = series([*noisy((30, 100)), 80])
     (one,) = judge([repeated(base, 81)]).findings
-    assert (one.state, one.basis) == (State.SUSPECTED, Basis.NEWEST)
+    assert (one.state, one.basis) == (SeriesState.SUSPECTED, Basis.NEWEST)
     (refuted,) = judge([repeated(base, 99, 101)]).findings
-    assert (refuted.state, refuted.basis) == (State.REFUTED, Basis.REPEATS)
+    assert (refuted.state, refuted.basis) == (SeriesState.REFUTED, Basis.REPEATS)
     (other_side,) = judge([repeated(base, 120, 125)]).findings
-    assert other_side.state is State.REFUTED
+    assert other_side.state is SeriesState.REFUTED
     confirmed = judge([repeated(base, 81, 79)]).findings
-    assert State.CONFIRMED in {found.state for found in confirmed}
+    assert SeriesState.CONFIRMED in {found.state for found in confirmed}
     assert {found.run for found in confirmed} == {"run-030"}
 
 
 def test_repeats_confirm_what_is_too_noisy_for_a_change_point() -> None:
     base = series([*noisy((30, 100), cv=0.04), 82])
     (found,) = judge([repeated(base, 84, 83)]).findings
-    assert (found.state, found.basis, found.after) == (State.CONFIRMED, Basis.REPEATS, 83) or (
+    assert (found.state, found.basis, found.after) == (SeriesState.CONFIRMED, Basis.REPEATS, 83) or (
         found.basis is Basis.CHANGE_POINT
     )
 
@@ -81,7 +81,7 @@ def test_later_runs_make_a_change_point() -> None:
     values = noisy((30, 100), (4, 85))
     found = judge([series(values)])
     (point,) = found.findings
-    assert (point.state, point.basis, point.run) == (State.CONFIRMED, Basis.CHANGE_POINT, "run-030")
+    assert (point.state, point.basis, point.run) == (SeriesState.CONFIRMED, Basis.CHANGE_POINT, "run-030")
     assert point.p is not None
     assert point.p < 0.001
     assert [short.points for short in found.short] == [3], "the new level has a history of its own"
@@ -125,7 +125,7 @@ def test_a_slow_change_is_found_by_the_pinned_baseline() -> None:
     found = [
         one for one in judge([series(values)], {"throughput": 100.0}).findings if one.basis is Basis.BASELINE
     ]
-    assert [(one.kind, one.state) for one in found] == [(Kind.REGRESSION, State.SUSPECTED)]
+    assert [(one.kind, one.state) for one in found] == [(Kind.REGRESSION, SeriesState.SUSPECTED)]
     assert found[0].before == 100
     assert not judge([series(noisy((30, 100)))], {"throughput": 100.0}).findings
 

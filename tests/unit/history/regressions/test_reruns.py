@@ -10,7 +10,7 @@ import pytest
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.reruns import other_images
-from fournos.history.regressions.series import Series, State
+from fournos.history.regressions.series import Series, SeriesState
 from tests.unit.history.regressions.made import noisy, repeated, series
 
 OTHER = ("run/main aaaa -> bbbb",)
@@ -51,9 +51,9 @@ def a_drop(*values: float, others: int) -> Series:
 
 def test_reruns_with_other_images_confirm_nothing() -> None:
     (confirmed,) = judge([a_drop(61, 62, 60, 61, others=0)]).findings
-    assert (confirmed.state, confirmed.uncounted) == (State.CONFIRMED, "")
+    assert (confirmed.state, confirmed.uncounted) == (SeriesState.CONFIRMED, "")
     (found,) = judge([a_drop(61, 62, 60, 61, others=4)]).findings
-    assert (found.state, found.run) == (State.SUSPECTED, "run-030"), (
+    assert (found.state, found.run) == (SeriesState.SUSPECTED, "run-030"), (
         "neither as repeats nor as a change point"
     )
     assert found.uncounted == "4 reruns do not count, with other images: run/main aaaa -> bbbb"
@@ -61,14 +61,14 @@ def test_reruns_with_other_images_confirm_nothing() -> None:
 
 def test_nor_do_they_refute() -> None:
     (found,) = judge([a_drop(100, 101, 99, others=3)]).findings
-    assert found.state is State.SUSPECTED
+    assert found.state is SeriesState.SUSPECTED
     (refuted,) = judge([a_drop(100, 101, 99, others=0)]).findings
-    assert refuted.state is State.REFUTED
+    assert refuted.state is SeriesState.REFUTED
 
 
 def test_those_with_the_same_images_count() -> None:
     (found,) = judge([a_drop(61, 62, 100, others=1)]).findings
-    assert (found.state, found.uncounted[:24]) == (State.CONFIRMED, "1 rerun does not count, ")
+    assert (found.state, found.uncounted[:24]) == (SeriesState.CONFIRMED, "1 rerun does not count, ")
 
 
 def test_the_summary_shows_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.engine.kube.resource import Obj
 from fournos.systems.appwrappers import component_health
-from fournos.systems.appwrappers.component_health import State
+from fournos.systems.appwrappers.component_health import ComponentState
 from fournos.systems.appwrappers.kinds import WRAPPED, InferenceError, infer, resource_of, wrapped_kind
 from fournos.systems.appwrappers.paths import PathError, pod_template, replaced
 
@@ -135,53 +135,56 @@ def obj(status: Any = None, **spec: Any) -> Obj:
 @pytest.mark.parametrize(
     ("health", "expected"),
     [
-        (component_health.job(obj({"succeeded": 2}, parallelism=2, completions=10)), State.READY),  # not done
-        (component_health.job(obj({"ready": 1}, parallelism=2)), State.PENDING),
+        (
+            component_health.job(obj({"succeeded": 2}, parallelism=2, completions=10)),
+            ComponentState.READY,
+        ),  # not done
+        (component_health.job(obj({"ready": 1}, parallelism=2)), ComponentState.PENDING),
         (
             component_health.job(obj({**true("Complete"), "failed": 1})),
-            State.SUCCEEDED,
+            ComponentState.SUCCEEDED,
         ),  # recovered by itself
-        (component_health.job(obj(true("Failed", "BackoffLimitExceeded"))), State.FAILED),
+        (component_health.job(obj(true("Failed", "BackoffLimitExceeded"))), ComponentState.FAILED),
         (
             component_health.deployment(obj({"availableReplicas": 2, "observedGeneration": 2}, replicas=2)),
-            State.READY,
+            ComponentState.READY,
         ),
         (
             component_health.deployment(obj({"availableReplicas": 2, "observedGeneration": 1}, replicas=2)),
-            State.PENDING,
+            ComponentState.PENDING,
         ),
         (
             component_health.stateful_set(obj({"readyReplicas": 1, "observedGeneration": 2}, replicas=2)),
-            State.PENDING,
+            ComponentState.PENDING,
         ),
-        (component_health.job_set(obj(true("Completed"))), State.SUCCEEDED),
-        (component_health.job_set(obj(true("Failed"))), State.FAILED),
+        (component_health.job_set(obj(true("Completed"))), ComponentState.SUCCEEDED),
+        (component_health.job_set(obj(true("Failed"))), ComponentState.FAILED),
         (
             component_health.job_set(
                 obj({"replicatedJobsStatus": [{"name": "a", "ready": 1}]}, replicatedJobs=[{"name": "a"}])
             ),
-            State.READY,
+            ComponentState.READY,
         ),
-        (component_health.kubeflow(obj(true("Running"))), State.READY),
-        (component_health.kubeflow(obj(true("Succeeded"))), State.SUCCEEDED),
-        (component_health.kubeflow(obj(true("Failed"))), State.FAILED),
-        (component_health.ray_cluster(obj({"state": "ready"})), State.READY),
-        (component_health.ray_cluster(obj({"state": "failed"})), State.FAILING),
+        (component_health.kubeflow(obj(true("Running"))), ComponentState.READY),
+        (component_health.kubeflow(obj(true("Succeeded"))), ComponentState.SUCCEEDED),
+        (component_health.kubeflow(obj(true("Failed"))), ComponentState.FAILED),
+        (component_health.ray_cluster(obj({"state": "ready"})), ComponentState.READY),
+        (component_health.ray_cluster(obj({"state": "failed"})), ComponentState.FAILING),
         (
             component_health.ray_job(obj({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"})),
-            State.SUCCEEDED,
+            ComponentState.SUCCEEDED,
         ),
         (
             component_health.ray_job(obj({"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"})),
-            State.FAILING,
+            ComponentState.FAILING,
         ),
         (
             component_health.ray_job(obj({"jobStatus": "RUNNING", "jobDeploymentStatus": "Running"})),
-            State.READY,
+            ComponentState.READY,
         ),
-        (component_health.leader_worker_set(obj(true("Available"))), State.READY),
-        (component_health.leader_worker_set(obj()), State.PENDING),
+        (component_health.leader_worker_set(obj(true("Available"))), ComponentState.READY),
+        (component_health.leader_worker_set(obj()), ComponentState.PENDING),
     ],
 )
-def test_health(health: component_health.ComponentHealth, expected: State) -> None:
+def test_health(health: component_health.ComponentHealth, expected: ComponentState) -> None:
     assert health.state is expected

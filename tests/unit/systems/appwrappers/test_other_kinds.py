@@ -12,7 +12,7 @@ from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.resource import Key, Resource, uid_of
-from fournos.systems.appwrappers.component_health import ComponentHealth, State, other
+from fournos.systems.appwrappers.component_health import ComponentHealth, ComponentState, other
 from fournos.systems.appwrappers.observe import follow, project_other
 from tests.unit.systems.appwrappers.actors import (
     NS,
@@ -200,10 +200,13 @@ async def test_it_cannot_be_created_where_there_is_no_right_to() -> None:
         ({"conditions": [{"type": "Failed", "status": "False"}]}, None),
         (
             {"conditions": [{"type": "Failed", "status": "True", "reason": "R", "message": "m"}]},
-            ComponentHealth(State.FAILED, "R: m"),
+            ComponentHealth(ComponentState.FAILED, "R: m"),
         ),
-        ({"conditions": [{"type": "Complete", "status": "True"}]}, ComponentHealth(State.SUCCEEDED)),
-        ({"conditions": [{"type": "Succeeded", "status": "True"}]}, ComponentHealth(State.SUCCEEDED)),
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, ComponentHealth(ComponentState.SUCCEEDED)),
+        (
+            {"conditions": [{"type": "Succeeded", "status": "True"}]},
+            ComponentHealth(ComponentState.SUCCEEDED),
+        ),
     ],
 )
 def test_the_health_of_its_conditions(status: Any, expected: ComponentHealth | None) -> None:

@@ -17,7 +17,7 @@ from fournos.engine.runtime.decision import Facts, Present
 from fournos.engine.runtime.steps import Delete
 from fournos.systems.appwrappers import templateless_kinds
 from fournos.systems.appwrappers.admission import problems
-from fournos.systems.appwrappers.component_health import State
+from fournos.systems.appwrappers.component_health import ComponentState
 from fournos.systems.appwrappers.context import Context, Observed
 from fournos.systems.appwrappers.kinds import InferenceError, infer, wrapped_kind
 from fournos.systems.appwrappers.paths import PathError
@@ -254,29 +254,29 @@ YES, NO = "True", "False"
 
 JUDGED = {
     "TrainJob": [
-        (_status(), State.PENDING),
-        (_status(jobsStatus=[{"name": "node", "ready": 1}]), State.READY),
-        (_status(Condition("Complete", YES, "", "")), State.SUCCEEDED),
-        (_status(Condition("Failed", YES, "", "")), State.FAILED),
+        (_status(), ComponentState.PENDING),
+        (_status(jobsStatus=[{"name": "node", "ready": 1}]), ComponentState.READY),
+        (_status(Condition("Complete", YES, "", "")), ComponentState.SUCCEEDED),
+        (_status(Condition("Failed", YES, "", "")), ComponentState.FAILED),
     ],
     "PipelineRun": [
-        (_status(), State.PENDING),
-        (_status(Condition("Succeeded", "Unknown", "Running", "")), State.READY),
-        (_status(Condition("Succeeded", YES, "Succeeded", "")), State.SUCCEEDED),
-        (_status(Condition("Succeeded", NO, "Failed", "")), State.PENDING),
-        (_status(Condition("Succeeded", NO, "Failed", ""), completionTime="t"), State.FAILED),
+        (_status(), ComponentState.PENDING),
+        (_status(Condition("Succeeded", "Unknown", "Running", "")), ComponentState.READY),
+        (_status(Condition("Succeeded", YES, "Succeeded", "")), ComponentState.SUCCEEDED),
+        (_status(Condition("Succeeded", NO, "Failed", "")), ComponentState.PENDING),
+        (_status(Condition("Succeeded", NO, "Failed", ""), completionTime="t"), ComponentState.FAILED),
     ],
     "FournosJob": [
-        (_status(phase="Pending"), State.PENDING),
-        (_status(phase="Running"), State.READY),
-        (_status(phase="Succeeded"), State.SUCCEEDED),
-        (_status(phase="Stopped", message="by user"), State.FAILED),
+        (_status(phase="Pending"), ComponentState.PENDING),
+        (_status(phase="Running"), ComponentState.READY),
+        (_status(phase="Succeeded"), ComponentState.SUCCEEDED),
+        (_status(phase="Stopped", message="by user"), ComponentState.FAILED),
     ],
     "MiniCluster": [
-        (_status(), State.PENDING),
-        (_status(Condition("JobMiniClusterReady", YES, "", "")), State.READY),
-        (_status(Condition("JobFinished", YES, "", ""), exitCode=0), State.SUCCEEDED),
-        (_status(Condition("JobFinished", YES, "", ""), exitCode=3), State.FAILED),
+        (_status(), ComponentState.PENDING),
+        (_status(Condition("JobMiniClusterReady", YES, "", "")), ComponentState.READY),
+        (_status(Condition("JobFinished", YES, "", ""), exitCode=0), ComponentState.SUCCEEDED),
+        (_status(Condition("JobFinished", YES, "", ""), exitCode=3), ComponentState.FAILED),
     ],
 }
 
