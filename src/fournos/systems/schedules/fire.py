@@ -76,11 +76,14 @@ def _take_up(ctx: Context, verdict: Due, time: datetime, jobs: Sequence[Obj]) ->
         return Decision(retry=True)
     if _ran_before(ctx, measures):
         return _skipped(ctx, verdict, time, MissedReason.UNCHANGED)
+    claim = ActiveFire(time=time, started_at=ctx.now, jobs=count(ctx.spec), digest=measures.digest)
     steps = (*_stops(behind), *_trimmed(ctx, jobs))
     if steps:
         lost = lost_right(ctx, rights_to_end(ctx.obj))
         if lost:
-            return ctx.decision(ctx.suspension(lost))
+            pause = ctx.suspension(lost)
+            draft.ended(claim, FireOutcome.FAILED, lost)
+            return ctx.decision(pause)
         if lost is None or not ctx.up_to_date():
             # An old view takes the jobs of this very time for older ones.
             return Decision(retry=True)
@@ -88,7 +91,6 @@ def _take_up(ctx: Context, verdict: Due, time: datetime, jobs: Sequence[Obj]) ->
     if measures.unknown:
         text = f"The fire of {names.stamp(time)} is not compared with the last one: {measures.unknown}"
         draft.event("NotComparable", text)
-    claim = ActiveFire(time=time, started_at=ctx.now, jobs=count(ctx.spec), digest=measures.digest)
     draft.fires((*draft.active, claim))
     return ctx.decision(steps, wake_at=verdict.next)
 

@@ -41,8 +41,8 @@ FAILURES: Final = Gauge(
 )
 EXPECTED: Final = Gauge(
     "fournos_schedule_success_expected_timestamp_seconds",
-    "When three periods of a FournosSchedule without a success are over, or when its failures suspended it; "
-    "absent if somebody suspended it.",
+    "When three periods of a FournosSchedule without a success are over, or when the operator suspended it; "
+    "absent if somebody else did.",
     _LABELS,
 )
 METRICS: Final[tuple[Metric, ...]] = (LATE, MISSED, LAST_SUCCESS, FAILURES, EXPECTED)

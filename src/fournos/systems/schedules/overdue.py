@@ -18,8 +18,8 @@ def success_expected(spec: FournosScheduleSpec, status: FournosScheduleStatus, u
 
     The periods are those of the schedule itself: a weekend without times is one period, and excluded times do
     not count.  They begin with the last success, or with the first time after a change or a suspension.
-    Nothing is expected of a suspended schedule.  One that its failures suspended has had its last time: no
-    success comes any more, so that they are over with it.
+    Nothing is expected of a suspended schedule.  One that the operator suspended, because its fires failed or
+    its author lost a right, has had its last time: no success comes any more, so that they are over with it.
 
     Raises ValueError if the schedule has no times.
     """
@@ -27,8 +27,11 @@ def success_expected(spec: FournosScheduleSpec, status: FournosScheduleStatus, u
     if since is None:
         return None
     if pause is not None and pause.until is None:
-        stopped_by_failures = 0 < spec.stop_after_failures <= (status.failures or 0)
-        return last_fire.time if stopped_by_failures and last_fire is not None else None
+        if last_fire is None:
+            return None
+        by_failures = 0 < spec.stop_after_failures <= (status.failures or 0)
+        by_lost_right = pause.reason is not None and pause.reason == last_fire.message
+        return last_fire.time if by_failures or by_lost_right else None
     if pause is not None and pause.until is not None:
         since = max(since, pause.until)
     plan, success = plan_of(spec, uid), _last_success(status)

@@ -208,7 +208,8 @@ def test_an_author_who_has_lost_the_right_suspends_the_schedule() -> None:
     assert isinstance(step, Patch) and step.resource == FOURNOS_SCHEDULE
     assert step.body["spec"] == {"suspend": {"reason": why, "until": None}}
     assert step.body["metadata"] == {"resourceVersion": "9"}
-    assert "active" not in wrote(found) and wrote(found)["lastFire"]["outcome"] == "Failed"
+    fire = wrote(found)["lastFire"]
+    assert "active" not in wrote(found) and (fire["outcome"], fire["message"]) == ("Failed", why)
     assert [(event.type, event.reason, event.message) for event in found.events] == [
         ("Warning", "Suspended", why)
     ]
@@ -245,6 +246,8 @@ def test_a_lost_right_ends_no_job(right: AuthorRight, spec: Any, phase: str, doe
     reason = step.body["spec"]["suspend"]["reason"]
     assert reason.startswith(f"its author ann may not {right.verb} FournosJobs any more (spec.")
     assert "active" not in wrote(lost) and wrote(lost)["lastScheduleTime"] == TONIGHT
+    fire = wrote(lost)["lastFire"]
+    assert (fire["time"], fire["outcome"], fire["message"]) == (TONIGHT, "Failed", reason)
     unknown = {question: Unknown("timeout")}
     assert look(RAN, job(phase), author=ANN, answers=unknown, **spec) == Decision(retry=True)
     assert wrote(look(RAN, author=ANN, **spec))["active"], "with nothing to end nothing is asked"

@@ -81,6 +81,14 @@ def test_of_a_suspended_schedule_nothing_unless_its_failures_suspended_it(
     assert expected({**status, "failures": failures}, stopAfterFailures=limit, **FOR_EVER) == end
 
 
+@pytest.mark.parametrize(("reason", "end"), [("its author left", MONDAY), ("a holiday", None), (None, None)])
+def test_a_schedule_whose_author_lost_a_right_has_had_its_last_time(
+    reason: str | None, end: str | None
+) -> None:
+    last_fire = {"time": MONDAY, "outcome": "Failed", "message": "its author left"}
+    assert expected({**SINCE, "lastFire": last_fire}, suspend={"reason": reason}) == end
+
+
 def test_nothing_before_the_operator_has_seen_it_nor_of_times_that_never_come() -> None:
     assert expected({}) is None
     assert expected(SINCE, exclusions={"windows": [{"from": "00:00", "to": "12:00"}]}) is None
