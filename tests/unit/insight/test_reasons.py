@@ -120,6 +120,65 @@ def test_a_job_that_is_being_stopped() -> None:
     )
 
 
+def test_a_held_job() -> None:
+    assert explained("Pending", spec={"suspend": True}) == Explanation(
+        "one is held by its own spec.suspend.",
+        advice=("queue it: fournos release one",),
+        cause=Cause.SUSPENDED,
+    )
+
+
+@pytest.mark.parametrize(("minutes", "queued"), [(-5, False), (0, True), (5, True)])
+def test_a_job_before_its_start_time(minutes: int, queued: bool) -> None:
+    start = ago(minutes=minutes)
+    explanation = explained("Pending", spec={"scheduledStartTime": start})
+    told = f"one is not queued before {start} (spec.scheduledStartTime)"
+    later = Explanation(f"{told}, in 5m.", cause=Cause.SUSPENDED, ageless=f"{told}.")
+    assert (explanation == later) is not queued
+
+
+@pytest.mark.parametrize(("minutes", "queued"), [(-5, False), (0, True), (5, True)])
+def test_a_job_that_is_tried_again(minutes: int, queued: bool) -> None:
+    again = ago(minutes=minutes)
+    explanation = explained("Pending", status={"retryAt": again})
+    text = "one failed and is tried again"
+    later = Explanation(f"{text} in 5m.", ("m", PROBLEM), cause=Cause.RETRY, ageless=f"{text} at {again}.")
+    assert (explanation == later) is not queued
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"), [("m", ("the messages above say what it needs before that",)), (None, ())]
+)
+def test_a_job_that_is_not_queued_says_what_it_needs(message: str | None, advice: tuple[str, ...]) -> None:
+    explanation = explained("Pending", status={"message": message, "conditions": []})
+    assert explanation.verdict == "one is not queued yet."
+    assert explanation.advice == advice
+
+
+ENDED = {"phaseTimes": {"running": ago(minutes=9), "finished": ago(minutes=2)}}
+
+
+@pytest.mark.parametrize(("phase", "because"), [("Succeeded", ()), ("Stopped", ("m", PROBLEM))])
+def test_a_job_that_has_ended(phase: str, because: tuple[str, ...]) -> None:
+    text = f"one has ended: {phase} 2m ago, after a run of 7m."
+    assert explained(phase, status=ENDED) == Explanation(text, because)
+
+
+@pytest.mark.parametrize(
+    ("status", "where", "length", "logs"),
+    [
+        ({"pipelineRun": "one"}, "", "a run of 7m", "fournos logs one"),
+        ({"attempt": 2, "cluster": "c1"}, " on c1", "its last run of 7m", "fournos logs --resolver one"),
+    ],
+)
+def test_a_job_that_has_failed(status: dict[str, Any], where: str, length: str, logs: str) -> None:
+    assert explained("Failed", status={**ENDED, **status}) == Explanation(
+        f"one has ended: Failed{where} 2m ago, after {length}.",
+        ("m", PROBLEM),
+        (f"what was printed: {logs}",),
+    )
+
+
 def test_a_phase_of_a_newer_operator() -> None:
     assert explained("Sleeping") == Explanation("one is Sleeping.", ("m", PROBLEM))
 
