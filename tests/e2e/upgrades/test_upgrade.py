@@ -136,12 +136,20 @@ def work(hub: Hub, administrator: Administrator, before: Release) -> Work:
     hub.until(lambda: work.phases()["appwrappers/wrapper"] == "Running", lambda: str(work.phases()))
     hub.until(lambda: work.phases()["miniclusters/flux"] == "Ready", lambda: str(work.phases()))
     hub.until(work.locked, lambda: "cluster-3 is not locked")
-    hub.until(lambda: _pods_run(hub), lambda: "a pod does not run", timeout=120)
+    hub.until(lambda: _pods_run(hub), lambda: "a pod does not run, or has not ended", timeout=120)
     return work
 
 
 def _pods_run(hub: Hub) -> bool:
-    return all(pod["status"]["phase"] in ("Running", "Succeeded") for pod in hub.list("pods"))
+    """True if no pod is about to start or to end: Tekton tells the end of a run before that of its pod."""
+    pods = {pod["metadata"]["name"]: pod for pod in hub.list("pods")}
+    ended = all(
+        pod["status"]["phase"] == "Succeeded" for name, pod in pods.items() if name.startswith("done-")
+    )
+    return ended and all(
+        pod["status"]["phase"] in ("Running", "Succeeded") and "deletionTimestamp" not in pod["metadata"]
+        for pod in pods.values()
+    )
 
 
 def test_to_this_version(work: Work, administrator: Administrator, after: Release) -> None:
