@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.conditions import condition
-from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION
 from fournos.engine.kube.resource import Key, Resource
 from tests.integration.appwrappers.stage import AppWrapperStage, pod_spec
@@ -53,15 +52,8 @@ async def gadgets(stage: AppWrapperStage) -> AsyncIterator[AppWrapperStage]:
     await stage.until(served, "the definition is not established")
     yield stage
     await stage.client.delete(CUSTOM_RESOURCE_DEFINITION, Key("", name))
-
-    async def gone() -> bool:
-        try:
-            await stage.client.get(CUSTOM_RESOURCE_DEFINITION, Key("", name))
-        except NotFoundError:
-            return True
-        return False
-
-    await stage.until(gone, "the definition is not gone, so the next test cannot make it")
+    # The next test cannot make it before.
+    await stage.gone(CUSTOM_RESOURCE_DEFINITION, name)
 
 
 async def submit(stage: AppWrapperStage, name: str, kind: Resource = GADGET, *, grace: str = "1h") -> str:
