@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from bench.replicas import Replicas, replicas
 from bench.result import RangedResult
 from bench.rig import new_rig
-from bench.stream import LIVE_PER_SLOT, Record, Stream
+from bench.stream import Record, Stream
 
 How: TypeAlias = Literal["kill", "graceful"]
 LEASE: Final = 15.0
@@ -70,21 +70,22 @@ async def measure(
     *,
     kills: int,
     graceful: int,
+    live: int,
     slots: int,
     rate: float,
     directory: Path,
     keep: bool,
 ) -> Failover:
-    """Ends the leader of two replicas so many times on a new cluster `name`, under `rate` ends a second.
+    """Ends the leader of two replicas so many times on a new cluster `name`.
 
-    Raises TimeoutError if no other replica writes.
+    Beside it `live` jobs, of which `rate` end a second.  Raises TimeoutError if no other replica writes.
     """
     ends: tuple[tuple[How, int], ...] = (("kill", kills), ("graceful", graceful))
     async with (
         new_rig(name, quotas={"bench-1": slots}, keep=keep) as rig,
         replicas(rig.cluster.kubeconfig_path, directory, REPLICAS) as group,
     ):
-        stream = Stream(rig.client, live=slots * LIVE_PER_SLOT, ends_per_second=rate)
+        stream = Stream(rig.client, live=live, ends_per_second=rate)
         async with stream.flowing(slots):
             handovers = [
                 await hand_over(group, stream.record, how) for how, number in ends for _ in range(number)

@@ -99,6 +99,7 @@ def _failover_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--graceful", type=int, default=3, metavar="3", help="leaders that end at a SIGTERM (3)"
     )
+    _live_options(parser)
     _load_options(parser)
 
 
