@@ -203,7 +203,7 @@ def show_history(filled: Sequence[Filled], console: Console) -> None:
         warm = {one.what: one.p95 for one in each.reads if one.how == "warm"}
         cold = next(one.p95 for one in each.reads if (one.what, one.how) == ("all filters", "cold"))
         job = warm.pop("a job")
-        lists = [p95 for what, p95 in warm.items() if not what.startswith("usage")]
+        lists = [p95 for what, p95 in warm.items() if not what.startswith(("usage", "waiting"))]
         _targets(console, [(LIST, max(lists)), (FILTER, cold), (JOB, job)])
 
 

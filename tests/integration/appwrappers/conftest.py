@@ -5,7 +5,8 @@ Here Kueue's own AppWrapper integration is on, as it is by default; the packages
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,22 @@ def workloads() -> str:
 
 
 @pytest.fixture(scope="module")
-def operator(
+def started(
     kubeconfig: Path, workloads: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Operator]:
-    """One for all tests of a module: it serves every namespace."""
-    log = tmp_path_factory.mktemp("operator") / "operator.log"
-    found = Operator(kubeconfig, "default", log, enable="appwrappers", settings=settings(workloads))
-    yield found
-    found.stop()
+) -> Iterator[Callable[[], Operator]]:
+    """One operator for all tests of a module, as it serves every namespace.
+
+    It is started by the first call, when a test has installed the CRDs.
+    """
+
+    @cache
+    def operator() -> Operator:
+        log = tmp_path_factory.mktemp("operator") / "operator.log"
+        return Operator(kubeconfig, "default", log, enable="appwrappers", settings=settings(workloads))
+
+    yield operator
+    if operator.cache_info().currsize:
+        operator().stop()
 
 
 def settings(workloads: str, *, namespace: str = "default") -> dict[str, str]:
@@ -57,7 +66,8 @@ async def prepared(
 
 
 @pytest.fixture
-async def stage(prepared: AppWrapperStage, operator: Operator) -> AppWrapperStage:
+async def stage(prepared: AppWrapperStage, started: Callable[[], Operator]) -> AppWrapperStage:
+    operator = started()
     prepared.tail = operator.tail
     await operator.ready()
     return prepared
