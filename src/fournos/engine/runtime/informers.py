@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
@@ -27,6 +28,9 @@ log = logging.getLogger(__name__)
 
 SYNC_POLL = 0.05
 SYNC_REPORT_INTERVAL = 10.0
+RECENT = 1000
+"""The maximum number of keys that a standby remembers for each controller: far more than change while nobody
+leads."""
 SILENCE = 3 * INACTIVITY
 """Seconds without an event after which the task of a watch is reported as hanging.
 
@@ -44,6 +48,14 @@ class RunningController:
     caches: Caches = field(init=False)
     feeds: dict[Resource, Feed] = field(default_factory=dict)
     followed: Followed = field(init=False)
+    recent: OrderedDict[Key, None] = field(default_factory=OrderedDict)
+    """The last RECENT keys that changes concerned while this replica did not lead, the newest last."""
+
+    def remember(self, key: Key) -> None:
+        self.recent[key] = None
+        self.recent.move_to_end(key)
+        if len(self.recent) > RECENT:
+            self.recent.popitem(last=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +114,9 @@ class Informers:
     ) -> None:
         """`on_change` is called at each change of a cache while `waking` is True."""
         self.waking = False
-        """True if changes enqueue keys.  A standby only keeps its caches up to date."""
+        """True if changes enqueue keys.  A standby keeps its caches up to date, and remembers the keys."""
+        self._complete = False
+        """True once all required caches were synced: nobody need remember what the first lists contain."""
         self._api = api
         self._clock = clock
         self._metrics = metrics
@@ -140,10 +154,12 @@ class Informers:
                     running.followed.changed(new, old)
             if self.waking:
                 self._on_change()
-                if feed.watch.project is not None and same_but_version(old, new):
-                    return  # a change outside the projection triggers no reconcile
-                for running, watch in feed.readers:
-                    self._wake(running, watch, old, new)
+            elif not self._complete:
+                return
+            if feed.watch.project is not None and same_but_version(old, new):
+                return  # a change outside the projection triggers no reconcile
+            for running, watch in feed.readers:
+                self._wake(running, watch, old, new)
 
         feed.store = Store(project=feed.watch.project, indexes=feed.indexes)
         feed.reflector = Reflector(
@@ -173,7 +189,9 @@ class Informers:
                 continue
             try:
                 for key in watch.wakes(obj, running.caches):
-                    if (running, key) != at_work.get():
+                    if not self.waking:
+                        running.remember(key)
+                    elif (running, key) != at_work.get():
                         running.queue.add(key)
             except Exception:  # a malformed object must not end the watch that delivers it
                 log.exception(
@@ -240,6 +258,7 @@ class Informers:
                 warn_at += SYNC_REPORT_INTERVAL
                 log.warning("waiting for caches: %s", "; ".join(missing))
             await asyncio.sleep(SYNC_POLL)
+        self._complete = True
 
     def unsynced(self) -> list[str]:
         """Returns the resource types whose caches are not complete, each with the error that prevents it."""

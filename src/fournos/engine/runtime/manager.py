@@ -121,8 +121,11 @@ class Manager:
         # Before the keys are added, so that no change in between is lost.
         self.informers.waking = True
         for running in self._running:
-            for obj in running.caches[running.controller.resource]:
-                running.queue.add(key_of(obj))
+            # First what the leader before may not have seen, the newest first.
+            for key in reversed(running.recent):
+                running.queue.add(key)
+            running.recent.clear()
+            running.queue.sweep(map(key_of, running.caches[running.controller.resource]))
         async with asyncio.TaskGroup() as tasks:
             collectors = [
                 tasks.create_task(self._collect(running))
@@ -146,8 +149,10 @@ class Manager:
         if not self.informers.waking:
             return
         running = next(running for running in self._running if running.controller.name == controller)
-        for one in self._keys(running) if key is None else (key,):
-            running.queue.add(one)
+        if key is None:
+            running.queue.sweep(self._keys(running))
+        else:
+            running.queue.add(key)
 
     def _keys(self, running: RunningController) -> Iterable[Key]:
         own = (key_of(obj) for obj in running.caches[running.controller.resource])
@@ -229,8 +234,7 @@ class Manager:
 
     async def _collect(self, running: RunningController) -> None:
         while True:
-            for key in self._garbage(running):
-                running.queue.add(key)
+            running.queue.sweep(self._garbage(running))
             await asyncio.sleep(self._collect_interval * (0.9 + 0.2 * self._jitter()))
 
     @staticmethod

@@ -1,8 +1,8 @@
 """The work queue of a controller: each key at most once, never with two workers, retried with backoff.
 
-The semantics are those of client-go's rate-limiting work queue, with two additions.  A key has at most one
+The semantics are those of client-go's rate-limiting work queue, with three additions.  A key has at most one
 deadline set by its decision (`add_at`).  Namespaces take turns, so that one with thousands of keys does not
-delay the others.
+delay the others.  Keys of which nothing has changed (`sweep`) take turns with them, as one more namespace.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import heapq
 import random
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Protocol
 
@@ -23,6 +23,9 @@ MAX_SLEEP = 60.0
 
 STREAK = 8
 """How often in a row a key that must run again may overtake the waiting keys."""
+
+_SWEEP = None
+"""The lane of the keys of which nothing has changed."""
 
 
 class QueueMetrics(Protocol):
@@ -63,7 +66,8 @@ class Queue:
         self._limit = limit
         self._jitter = jitter
         self._streaks: dict[Key, int] = {}
-        self._ready: OrderedDict[str, OrderedDict[Key, float]] = OrderedDict()  # lane -> key -> since
+        # Lane → key → since; a lane is a namespace, or _SWEEP.
+        self._ready: OrderedDict[str | None, OrderedDict[Key, float]] = OrderedDict()
         self._processing: set[Key] = set()
         self._again: set[Key] = set()
         self._failures: dict[Key, int] = {}
@@ -82,17 +86,38 @@ class Queue:
 
     def add(self, key: Key) -> None:
         """Enqueues the key now; a key that is being reconciled runs once more afterwards."""
+        self._add(key, key.namespace)
+
+    def sweep(self, keys: Iterable[Key]) -> None:
+        """Enqueues keys of which nothing has changed: a key that changes meanwhile waits for few of them."""
+        for key in keys:
+            self._add(key, _SWEEP)
+
+    def _add(self, key: Key, lane: str | None) -> None:
         if self._closed:
             return
         if key in self._processing:
             self._again.add(key)
-            return
-        lane = self._ready.setdefault(key.namespace, OrderedDict())
-        if key not in lane:
-            lane[key] = self._clock.monotonic()
+        elif key in self._lane(_SWEEP) and lane is not _SWEEP:
+            self._ready.setdefault(lane, OrderedDict())[key] = self._leave(_SWEEP, key)
+        elif not self._is_ready(key):
+            self._ready.setdefault(lane, OrderedDict())[key] = self._clock.monotonic()
             if self._metrics is not None:
                 self._metrics.added()
             self._wake_one()
+
+    def _lane(self, name: str | None) -> OrderedDict[Key, float]:
+        return self._ready.get(name, OrderedDict())
+
+    def _is_ready(self, key: Key) -> bool:
+        return key in self._lane(key.namespace) or key in self._lane(_SWEEP)
+
+    def _leave(self, name: str | None, key: Key) -> float:
+        """Removes the key from its lane; returns since when it has waited."""
+        since = self._ready[name].pop(key)
+        if not self._ready[name]:
+            del self._ready[name]
+        return since
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Enqueues the key after so many seconds; the earliest such request wins."""
@@ -145,11 +170,7 @@ class Queue:
 
     def __contains__(self, key: Key) -> bool:
         """True if the key is ready, is being reconciled, or waits for its backoff."""
-        return (
-            key in self._processing
-            or key in self._retry_at
-            or key in self._ready.get(key.namespace, OrderedDict())
-        )
+        return key in self._processing or key in self._retry_at or self._is_ready(key)
 
     # --- working -----------------------------------------------------------------------------------
 
@@ -170,10 +191,10 @@ class Queue:
                 raise
 
     def _take(self) -> Key:
-        namespace, lane = self._ready.popitem(last=False)
-        key, since = lane.popitem(last=False)
-        if lane:
-            self._ready[namespace] = lane  # at the end: now it is the next namespace's turn
+        name = next(iter(self._ready))
+        self._ready.move_to_end(name)  # the next turn is that of the next lane
+        key = next(iter(self._ready[name]))
+        since = self._leave(name, key)
         self._processing.add(key)
         self._retry_at.pop(key, None)  # this pass replaces the pending retry
         self._idle.clear()

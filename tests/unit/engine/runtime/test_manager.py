@@ -15,6 +15,7 @@ import pytest
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.resource import Key, Obj, key_of, owner_uids
+from fournos.engine.runtime import informers
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.engine.runtime.manager import RECOVERY
@@ -80,6 +81,30 @@ async def test_what_was_there_before_is_worked_on(bench: Bench) -> None:
     toys(bench.server, "a", "b")
     await bench.lead(bench.manager(watching("t", lambda toy, facts: Decision(status={"seen": True}))))
     await until(lambda: all(toy.get("status") for toy in bench.server.list(TOY)))
+
+
+async def test_a_new_leader_begins_with_what_changed_last(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not with what was there before: a leader that was killed has handled almost all of it."""
+    monkeypatch.setattr(informers, "RECENT", 2)
+    seen: list[str] = []
+
+    def observe(caches: Caches, key: Key) -> Any:
+        seen.append(key.name)
+        return caches[TOY].get(key)
+
+    controller = replace(watching("t", lambda toy, facts: Decision()), observe=observe)
+    manager = bench.manager(controller, workers=1)
+    toys(bench.server, *"abcde")
+    bench.start(manager.informers.watch())
+    await manager.informers.synced()
+    for number, name in enumerate("edcd"):
+        bench.server.patch(TOY, Key("ns", name), {"spec": {"number": number}})
+        await asyncio.sleep(1)
+    bench.start(manager.work())
+    await until(lambda: len(seen) == 5)
+    assert seen == ["d", "a", "c", "b", "e"]
 
 
 async def test_systems_that_watch_the_same_share_one_cache(bench: Bench) -> None:

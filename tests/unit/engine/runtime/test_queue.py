@@ -81,6 +81,38 @@ async def test_namespaces_take_turns(queue: Queue) -> None:
     assert [(await take(queue)).namespace for _ in range(3)] == ["crowd", "other", "crowd"]
 
 
+async def test_a_key_that_has_changed_waits_for_one_of_a_sweep_at_most(queue: Queue) -> None:
+    queue.sweep([*(Key("ns", str(number)) for number in range(100)), A])
+    queue.add(B)
+    queue.add(A)
+    queue.sweep([B])
+    assert len(queue) == 102
+    assert A in queue
+    assert [await take(queue) for _ in range(5)] == [
+        *(Key("ns", "0"), B),
+        *(Key("ns", "1"), A),
+        Key("ns", "2"),
+    ]
+
+
+async def test_a_sweep_comes_to_its_end_whatever_changes_meanwhile(queue: Queue) -> None:
+    queue.sweep([A, B])
+    for number in range(2):
+        queue.add(Key("ns", str(number)))
+        queue.add(Key("other", str(number)))
+    order = [await take(queue) for _ in range(6)]
+    assert await is_empty(queue)
+    assert max(order.index(A), order.index(B)) <= 4
+
+
+async def test_a_key_that_is_worked_on_meanwhile_is_swept_once_more(queue: Queue) -> None:
+    queue.add(A)
+    key = await queue.get()
+    queue.sweep([A])
+    queue.done(key)
+    assert [await take(queue), len(queue)] == [A, 0]
+
+
 async def test_backoff_doubles_from_50_ms_to_a_minute_and_is_reset(queue: Queue) -> None:
     delays = [queue.retry(A) for _ in range(13)]
     assert delays[:4] == [0.05, 0.1, 0.2, 0.4]

@@ -32,6 +32,11 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.add(key)
         self.wanted.add(key)
 
+    @rule(key=keys)
+    def sweep(self, key: Key) -> None:
+        self.queue.sweep([key])
+        self.wanted.add(key)
+
     @rule()
     def take(self) -> None:
         if len(self.queue) == 0:
