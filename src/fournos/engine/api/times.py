@@ -17,7 +17,10 @@ def parse_time(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r} is not within the years 1 to 9999 of UTC") from None
 
 
 def creation_time(obj: Mapping[str, Any]) -> datetime:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from fournos.api.fournosjob import Waiting
 from fournos.engine.api.durations import parse_duration
-from fournos.engine.api.times import format_time
+from fournos.engine.api.times import creation_time, format_time
 from fournos.engine.kube.resource import Key, Obj, controller_of, controls, uid_of
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
 from fournos.engine.queueing.inputs import Ancestor, Verdict
@@ -233,8 +233,16 @@ def _run_name(ctx: Context, workload: str) -> str:
 
 
 def _pending_deadline(ctx: Context) -> datetime | None:
+    """Returns until when the job may wait; time in which it may not be queued at all does not count."""
     limit = ctx.spec.timeouts and ctx.spec.timeouts.pending
     if not limit:
         return None
-    began = ctx.draft.phase_times.pending or ctx.now
-    return max(began, ctx.spec.scheduled_start_time or began) + parse_duration(limit)
+    resumed = ctx.draft.found("Suspended")
+    began = (
+        ctx.draft.phase_times.pending or ctx.now,
+        ctx.spec.scheduled_start_time,
+        ctx.draft.retry_at,
+        resumed.last_transition_time if resumed else None,
+        creation_time(ctx.workload) if ctx.workload else None,
+    )
+    return max(moment for moment in began if moment is not None) + parse_duration(limit)

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT, Attempt, FournosJobStatus, PhaseTimes, Waiting
+from fournos.api.fournosjob import (
+    MAX_ATTEMPTS_KEPT,
+    Attempt,
+    FournosJobStatus,
+    Outcome,
+    PhaseTimes,
+    Waiting,
+)
 from fournos.api.phase import PHASE_TIME
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import Obj
@@ -129,7 +136,8 @@ class StatusDraft(Draft):
     def begin_attempt(self, *, cluster: str, workload: str | None, run: str | None) -> Self:
         """Adds the next attempt; its number, cluster and object names are the claim.
 
-        Only the last MAX_ATTEMPTS_KEPT attempts are kept.
+        Only MAX_ATTEMPTS_KEPT attempts are kept: all that failed, as `spec.retry` counts them, and the last
+        of the others.
         """
         number = self.attempt + 1
         entry: dict[str, Any] = {
@@ -142,7 +150,11 @@ class StatusDraft(Draft):
         if run:
             entry["pipelineRun"] = run
         self._status["attempt"] = number
-        self._status["attempts"] = [*(self._status.get("attempts") or ()), entry][-MAX_ATTEMPTS_KEPT:]
+        attempts = [*(self._status.get("attempts") or ()), entry]
+        while len(attempts) > MAX_ATTEMPTS_KEPT:
+            others = (place for place, each in enumerate(attempts) if each.get("outcome") != Outcome.FAILED)
+            del attempts[next(others, 0)]
+        self._status["attempts"] = attempts
         return self
 
     def restore_attempt(self, number: int, *, run: str, cluster: str) -> Self:

@@ -56,8 +56,12 @@ def review(request: Request, facts: Facts) -> Review:
     before, rights = None, rights_to_create(request.new)
     if request.old is not None and work(request.old) == work(request.new):
         before = _annotation(request.old)
-        if before is not None and trigger_text(request.old) == trigger_text(request.new):
-            return _with_author(request, before)
+        if trigger_text(request.old) == trigger_text(request.new):
+            if before is not None:
+                return _with_author(request, before)
+            if _annotation(request.new) is None:
+                # Whoever only pauses a schedule from before the webhook, such as the operator, is no author.
+                return Review()
     if before is None:
         rights += rights_to_end(request.new)  # a trigger creates jobs and ends none
     user, namespace = request.user, request.key.namespace

@@ -81,5 +81,8 @@ def times(expressions: Sequence[str], where: ZoneInfo, after: datetime) -> Itera
 
 
 def _times(expression: str, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    for moment in CronSim(expression, (after - _BEFORE).astimezone(where)):
-        yield moment.astimezone(UTC)
+    try:
+        for moment in CronSim(expression, (after - _BEFORE).astimezone(where)):
+            yield moment.astimezone(UTC)
+    except OverflowError:  # the year 9999 is over
+        return

@@ -56,7 +56,7 @@ def parsed(text: str | None) -> Trigger | None:
         return None
     try:
         given = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(given, dict) or not isinstance(given.get("set", {}), dict):
         return None

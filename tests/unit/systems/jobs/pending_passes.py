@@ -8,7 +8,7 @@ from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import Decision
 from fournos.engine.runtime.steps import Create
 from fournos.systems.jobs import names
-from tests.unit.systems.jobs.passes import a_job, decided, true
+from tests.unit.systems.jobs.passes import a_job, ago, decided, true
 
 ON = (true("QuotaReserved"), true("Admitted"))
 
@@ -20,11 +20,15 @@ def requested(**spec: Any) -> dict[str, Any]:
     return {**step.body, "metadata": {**step.body["metadata"], "uid": "w-job", "resourceVersion": "3"}}
 
 
-def queued(*conditions: Any, cluster: str = "", status: Any = None, **spec: Any) -> dict[str, Any]:
+def queued(
+    *conditions: Any, cluster: str = "", status: Any = None, since: float = 3600, **spec: Any
+) -> dict[str, Any]:
     """Returns that Workload with these conditions, admitted on the cluster if one is given."""
     assigned = {"name": names.POD_SET, "flavors": {names.SLOT_RESOURCE: cluster} if cluster else {}}
     admission = {"admission": {"clusterQueue": "cq", "podSetAssignments": [assigned]}} if conditions else {}
-    return {**requested(**spec), "status": {"conditions": list(conditions), **admission, **(status or {})}}
+    workload = requested(**spec)
+    workload["metadata"]["creationTimestamp"] = ago(since)
+    return {**workload, "status": {"conditions": list(conditions), **admission, **(status or {})}}
 
 
 def pending(*workloads: Obj, status: Any = None, meta: Any = None, **changes: Any) -> Decision:

@@ -244,6 +244,18 @@ def test_a_job_that_is_not_admitted_in_time_fails_with_what_it_waited_for() -> N
     assert condition_of(due, "WorkloadAdmitted") == ("False", "PendingTimeout", text)
 
 
+def test_time_in_which_a_job_may_not_be_queued_counts_not_against_its_limit() -> None:
+    """A hold of two hours, and a backoff of ten minutes."""
+    long_ago, limit = {"pending": ago(7200)}, {"pending": "1m"}
+    held = {"type": "Suspended", "status": "True", "reason": "Suspended", "lastTransitionTime": ago(7200)}
+    resumed = pending(status={"phaseTimes": long_ago, "conditions": [held]}, timeouts=limit)
+    assert isinstance(resumed.steps[0], Create) and resumed.wake_at == NOW + timedelta(minutes=1)
+    retried = pending(status={"phaseTimes": long_ago, "retryAt": ago(0)}, timeouts=limit)
+    assert isinstance(retried.steps[0], Create)
+    after_it = pending(queued(since=10), status={"phaseTimes": long_ago}, timeouts=limit)
+    assert after_it.steps == () and after_it.wake_at == NOW + timedelta(seconds=50)
+
+
 # --- a Workload that cannot be made --------------------------------------------------------------------
 
 

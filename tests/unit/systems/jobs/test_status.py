@@ -65,5 +65,14 @@ def test_an_outcome_stands() -> None:
     assert found.last_attempt.outcome is Outcome.EVICTED and found.last_attempt.message is None
 
 
+def test_failed_attempts_are_kept_whatever_is_evicted_after_them() -> None:
+    """`spec.retry` counts them."""
+    found = draft()
+    for number in range(1, 31):
+        found.begin_attempt(cluster="c", workload=None, run=f"job-{number}")
+        found.end_attempt("Failed" if number == 2 else "Evicted")
+    assert [each.number for each in found.attempts] == [2, *range(12, 31)]
+
+
 def test_nothing_is_rendered_of_an_empty_status() -> None:
     assert draft().render() == {}

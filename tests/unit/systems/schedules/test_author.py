@@ -132,8 +132,14 @@ def test_a_pause_and_its_end_change_no_author_and_need_no_right_to_jobs() -> Non
         assert ask(new, old, user=BOB, may=False) == Review()
 
 
-def test_a_schedule_from_before_the_webhook_gets_its_author_at_the_next_write() -> None:
-    assert patched(ask(schedule(suspend={}), schedule())) == {AUTHOR_ANNOTATION: stored(ANN)}
+def test_a_schedule_from_before_the_webhook_gets_its_author_at_the_next_change_of_its_work() -> None:
+    assert patched(ask(schedule(timeZone="Asia/Tokyo"), schedule())) == {AUTHOR_ANNOTATION: stored(ANN)}
+    assert patched(ask(of(BOB), schedule())) == {AUTHOR_ANNOTATION: stored(ANN)}, "nor can it be forged"
+
+
+def test_the_operator_that_suspends_a_schedule_without_an_author_does_not_become_it() -> None:
+    assert ask(schedule(suspend={"reason": "no author is stored"}), schedule()) == Review()
+    assert ask(schedule(), schedule(suspend={})) == Review()
 
 
 @pytest.mark.parametrize("spec", [{"schedules": ["0 0 31 2 *"]}, {"timeZone": "Europe/Bonn"}])

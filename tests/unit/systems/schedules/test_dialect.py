@@ -73,6 +73,14 @@ def test_the_times_are_the_same_wherever_the_search_begins(expression: str, name
         assert between(start) == [moment for moment in whole if moment > start], start
 
 
+@pytest.mark.parametrize("name", ["Etc/UTC", "Pacific/Auckland", "Pacific/Pago_Pago"])
+def test_the_times_end_with_the_year_9999(name: str) -> None:
+    last = list(times([cron("0 0 29 2 *")], zone(name), datetime(9990, 1, 1, tzinfo=UTC)))
+    assert [moment.astimezone(zone(name)).year for moment in last] == [9992, 9996]
+    end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert list(times([cron("* * * * *")], zone(name), end)) == []
+
+
 def test_several_expressions_are_merged_and_a_common_time_counts_once() -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     found = islice(times([cron("0 6 * * *"), cron("0 */6 * * *")], zone("Etc/UTC"), begin), 4)

@@ -82,7 +82,9 @@ def test_the_end_of_three_periods_follows_the_schedule_and_is_computed_once_a_ch
         seen["metadata"]["resourceVersion"] = version
         broken = of({"effectiveSince": T1}, timeZone="Nowhere/Land")
         broken["metadata"] |= {"name": "broken", "uid": "uid-2", "resourceVersion": "1"}
-        store.replace([seen, broken], version)
+        distant = of({"effectiveSince": T1}, suspend={"until": "9999-12-31T23:59:59Z"})
+        distant["metadata"] |= {"name": "distant", "uid": "uid-3", "resourceVersion": "1"}
+        store.replace([seen, broken, distant], version)
         report(Caches({FOURNOS_SCHEDULE: store}), metrics, expected)
         name = "fournos_schedule_success_expected_timestamp_seconds"
         values.append(metrics.value(name, "fournos", "nightly"))
