@@ -72,7 +72,11 @@ GENERAL: Final = (
     Value("namespaces.secrets", "psap-secrets", _NAME, "Kubeconfigs of clusters, and Vault entries."),
     Value("crds.enabled", True, _SWITCH, "The CRDs; they stay when the release is removed."),
     Value(
-        "webhooks.enabled", True, _SWITCH, "Admission webhooks; without them only policies and CRDs refuse."
+        "webhooks.enabled",
+        True,
+        _SWITCH,
+        "Admission webhooks; without them only policies and CRDs refuse, and AppWrappers and schedules "
+        "create what their authors may not.",
     ),
     Value("networkPolicies.enabled", True, _SWITCH, "NetworkPolicies that leave the ports that are used."),
     Value("tests.image", "docker.io/library/busybox:1.36", _FULL, "Of the first job of `helm test`."),
@@ -131,6 +135,8 @@ RULES: Final = (
     _when("web.route.enabled", True, "web.host", _FULL),
     _when("web.route.enabled", True, "web.route.issuer", _FULL),
     _when("web.route.enabled", True, "web.ingress.enabled", {"const": False}),
+    # RBAC takes an empty list of names for every name: the page could act for system:masters, too.
+    _when("web.impersonation.enabled", True, "web.impersonation.groups", {"minItems": 1}),
     # SQLite has exactly one writer.
     _when("history.database.secret", "", "history.replicas", {"maximum": 1}),
 )

@@ -162,7 +162,8 @@ def test_switches(render: Render) -> None:
     webhooks = {f"{kind}WebhookConfiguration" for kind in ("Validating", "Mutating")}
     assert kinds(whole) - kinds(less) == {"CustomResourceDefinition", "NetworkPolicy", *webhooks}
     specs = [item["spec"] for item in _of(less, "Deployment")]
-    assert not [spec for spec in specs if "FOURNOS_WEBHOOK_SERVICE" in variables(spec)]
+    of_webhooks = {"FOURNOS_WEBHOOK_SERVICE", "FOURNOS_SCHEDULES_AUTHORS_REQUIRED"}
+    assert not [spec for spec in specs if of_webhooks & variables(spec).keys()]
     assert "Namespace" not in kinds(render("namespaces.create=false"))
 
 
@@ -180,6 +181,8 @@ def test_switches(render: Render) -> None:
         ("web.ingress.enabled=true", "host"),
         ('web={"route": {"enabled": true}, "host": "fournos.example.com"}', "issuer"),
         ("history.replicas=2", "replicas"),
+        ('web.impersonation={"enabled": true, "groups": []}', "groups"),
+        ('web.impersonation={"enabled": true, "groups": null}', "groups"),
     ],
 )
 def test_wrong_values_are_refused_by_name(value: str, field: str, helm: Path) -> None:

@@ -58,7 +58,9 @@ def test_the_charts_is_the_same_with_another_source() -> None:
     chart = yaml.safe_load((ROOT / "argocd" / "app-chart.yaml").read_text())
     source = {**APPLICATION["spec"]["source"], "path": "charts/fournos"}
     source["helm"] = chart["spec"]["source"]["helm"]
-    assert chart == {**APPLICATION, "spec": {**APPLICATION["spec"], "source": source}}
+    policy = dict(APPLICATION["spec"]["syncPolicy"])
+    policy["syncOptions"] = ["CreateNamespace=true", *policy["syncOptions"]]
+    assert chart == {**APPLICATION, "spec": {**APPLICATION["spec"], "source": source, "syncPolicy": policy}}
 
 
 def test_every_system_with_a_kustomization_is_in_it_and_nothing_of_hearths() -> None:

@@ -10,7 +10,7 @@ from aiohttp import ClientError, web
 
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import BadRequestError, InvalidError, NotFoundError, TooManyRequestsError
-from fournos.history.api.routes import ApiCall, Route, written
+from fournos.history.api.routes import ApiCall, Route, streamed
 from fournos.history.api.runs import Which, found, written_run
 from fournos.history.artifacts.archive import CHUNK, NoRunError, UploadBusyError
 from fournos.history.artifacts.rules import Artifact, ArtifactError
@@ -79,12 +79,8 @@ async def download(service: HistoryService, call: ApiCall) -> web.StreamResponse
     }
     if tag in request.headers.get("If-None-Match", ""):
         return web.Response(status=304, headers={"ETag": tag})
-    response = web.StreamResponse(headers=headers)
-    await response.prepare(request)
-    async for chunk in service.artifacts.read(run.identity, stored):
-        await written(response, chunk)
-    await response.write_eof()
-    return response
+    chunks = service.artifacts.read(run.identity, stored)
+    return await streamed(request, web.StreamResponse(headers=headers), chunks)
 
 
 _HELD: Final = 2 * CHUNK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -12,7 +13,7 @@ from pydantic import Field
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import NotFoundError
 from fournos.history.api.parameters import Scoped, Text
-from fournos.history.api.routes import ApiCall, Route, written
+from fournos.history.api.routes import ApiCall, Route, streamed
 from fournos.history.api.runs import found
 from fournos.history.logs.models import LogPage
 from fournos.history.logs.pages import LogReader, LogSelection
@@ -77,7 +78,10 @@ async def _text(
             "Cache-Control": "private, no-cache",
         }
     )
-    await response.prepare(request)
+    return await streamed(request, response, _pieces(reader, first, timestamps=timestamps))
+
+
+async def _pieces(reader: LogReader, first: int, *, timestamps: bool) -> AsyncGenerator[bytes, None]:
     names = [part.source(reader.parts()) for part in reader.parts()]
     waiting: list[str] = []
     size = 0
@@ -86,11 +90,9 @@ async def _text(
         waiting.append(f"[{names[line.part]}] {at}{line.text}\n")
         size += len(line.text)
         if size >= _PIECE:
-            await written(response, "".join(waiting).encode())
+            yield "".join(waiting).encode()
             waiting, size = [], 0
-    await written(response, "".join(waiting).encode())
-    await response.write_eof()
-    return response
+    yield "".join(waiting).encode()
 
 
 ROUTES: Final = (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,6 +15,8 @@ from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import User
 from fournos.history.api.authorization import Access, Scope
 from fournos.history.api.parameters import NoParameters, Parameters
+
+log = logging.getLogger(__name__)
 
 LARGEST: Final = 16 * 2**20
 """Maximum bytes of a request whose body is read as a whole."""
@@ -76,8 +80,32 @@ class Route:
     """The response may also be text/plain."""
 
 
-async def written(response: web.StreamResponse, piece: bytes) -> None:
-    """Sends a piece of an answer.  Raises ConnectionResetError if the reader does not take it in time."""
+async def streamed(
+    request: web.Request, response: web.StreamResponse, pieces: AsyncGenerator[bytes, None]
+) -> web.StreamResponse:
+    """Sends all pieces.  An error before the first one is raised; a later one cuts the connection.
+
+    Nothing else shows a client that has the head already that this is not all of it.  Raises
+    ConnectionResetError then, and if the reader does not take a piece in time.
+    """
+    async with aclosing(pieces):
+        first = await anext(pieces, b"")
+        await response.prepare(request)
+        try:
+            await _written(response, first)
+            async for piece in pieces:
+                await _written(response, piece)
+            await response.write_eof()
+        except Exception as error:
+            if not isinstance(error, ConnectionError):
+                log.warning("%s %s broke off: %s", request.method, request.path, type(error).__name__)
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError("the content broke off") from error
+    return response
+
+
+async def _written(response: web.StreamResponse, piece: bytes) -> None:
     try:
         async with asyncio.timeout(SLOW):
             await response.write(piece)

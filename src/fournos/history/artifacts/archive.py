@@ -10,7 +10,7 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -205,7 +205,7 @@ class Artifacts:
         found = await (await self._rows()).stored_artifacts(identity)
         return next((one for one in found if one.artifact.path == path), None)
 
-    async def read(self, identity: Identity, stored: StoredArtifact) -> AsyncIterator[bytes]:
+    async def read(self, identity: Identity, stored: StoredArtifact) -> AsyncGenerator[bytes, None]:
         """Yields the content, chunk by chunk.  Raises NoRunError if a chunk is gone: the run was deleted."""
         for key in stored.keys(identity.uid):
             chunk = await self._blobs.read(key)

@@ -8,7 +8,7 @@ from typing import Any
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.kube.resource import Obj, owner_reference, uid_of
 from fournos.engine.queueing.ancestors import generated_name
-from fournos.engine.queueing.podsets import PodSetInfo, placed
+from fournos.engine.queueing.podsets import PodSetInfo, placed, union
 from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.autopilot import keep_away
 from fournos.systems.appwrappers.kinds import PodSetSpec, wrapped_kind
@@ -78,7 +78,7 @@ def component(
     meta = {key: value for key, value in (body.get("metadata") or {}).items() if key != "generateName"}
     meta["name"] = component_name(wrapper, index)
     meta["namespace"] = wrapper["metadata"]["namespace"]
-    meta["labels"] = {names.LABEL: name, **(meta.get("labels") or {})}
+    meta["labels"] = union("label", {names.LABEL: name}, meta.get("labels"))
     meta["ownerReferences"] = [owner_reference(APPWRAPPER, wrapper)]
     return {**body, "metadata": meta}
 
@@ -87,7 +87,8 @@ def _pods(template: Obj, info: PodSetInfo, name: str, index: int, settings: AppW
     """Returns a pod template with the admission's changes, our label and the component's index."""
     result = placed(template, info)
     meta, spec = result["metadata"], result["spec"]
-    meta["labels"] = {names.LABEL: name, **(meta.get("labels") or {})}
+    # Another AppWrapper's name would count these pods for that one.
+    meta["labels"] = union("label", {names.LABEL: name}, meta.get("labels"))
     meta["annotations"] = {**(meta.get("annotations") or {}), names.COMPONENT_ANNOTATION: str(index)}
     if settings.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = settings.scheduler_name

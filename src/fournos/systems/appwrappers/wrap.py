@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
+from fournos.systems.appwrappers.names import LABEL
+
+_NOT_COPIED: Final = (QUEUE_NAME_LABEL, LABEL)
 
 
 class WrapError(Exception):
@@ -57,9 +60,9 @@ def _labels(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _component(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the component without its own queue and the fields that the API server sets."""
+    """Returns the component without its own queue, the AppWrapper of a copy and what the API server sets."""
     meta = dict(manifest.get("metadata") or {})
-    labels = {key: value for key, value in _labels(manifest).items() if key != QUEUE_NAME_LABEL}
+    labels = {name: value for name, value in _labels(manifest).items() if name not in _NOT_COPIED}
     for key in ("labels", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"):
         meta.pop(key, None)
     if labels:

@@ -17,6 +17,7 @@ from fournos.engine.kube.errors import (
 )
 from fournos.engine.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.engine.kube.resource import Resource
+from fournos.systems.appwrappers import names
 from tests.unit.systems.appwrappers.actors import (
     deployment_template,
     get,
@@ -41,6 +42,15 @@ def refusing(error: KubeError, at: Resource = JOB) -> Callable[[Server], None]:
         submit(server, *MIX, retryLimit="0")
 
     return setup
+
+
+async def test_pods_that_carry_the_name_of_another_appwrapper_are_not_made() -> None:
+    """They would count for that one, and nobody would wait for their end."""
+    template = job_template("second")
+    template["spec"]["template"].setdefault("metadata", {})["labels"] = {names.LABEL: "old"}
+    done = await run(scenario(lambda server: submit(server, template, retryLimit="0")))
+    assert "conflict for label key=workload.codeflare.dev/appwrapper" in message_of(done)
+    assert done.server.list(JOB) == []
 
 
 def message_of(done: Run) -> str:
