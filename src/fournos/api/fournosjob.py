@@ -222,7 +222,7 @@ class FournosJobStatus(Model):
     )
     attempt: int | None = described("Number of the current attempt, from 1.", format="int32")
     attempts: tuple[Attempt, ...] = described(
-        f"The last {MAX_ATTEMPTS_KEPT} attempts, oldest first.",
+        f"{MAX_ATTEMPTS_KEPT} attempts at most, oldest first: those that failed, and the last of the others.",
         (),
         maxItems=MAX_ATTEMPTS_KEPT,
         list_type="atomic",

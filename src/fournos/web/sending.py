@@ -14,6 +14,7 @@ from aiohttp import web
 
 from fournos.client.errors import FournosError
 from fournos.engine.kube.errors import KubeError
+from fournos.engine.runtime.listening import cut
 from fournos.web.errors import PageError
 from fournos.web.lasting import Lasting
 from fournos.web.routes import Content
@@ -61,7 +62,7 @@ class Sending:
                 await self._write(response, first)
                 async for piece in pieces:
                     if not await lasting.goes_on():
-                        _cut(request)
+                        cut(request)
                         break
                     await self._write(response, piece)
                 else:
@@ -69,18 +70,12 @@ class Sending:
             except ConnectionError:  # the reader has gone
                 pass
             except (TimeoutError, KubeError, FournosError):
-                _cut(request)
+                cut(request)
         return response
 
     async def _write(self, response: web.StreamResponse, piece: bytes) -> None:
         async with asyncio.timeout(_SLOW):
             await response.write(piece)
-
-
-def _cut(request: web.Request) -> None:
-    """The head is sent, so a cut connection alone shows that this is not all of it."""
-    if request.transport is not None:
-        request.transport.abort()
 
 
 def _headers(filename: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from yarl import URL
 
 from fournos.client.errors import FournosError
 from fournos.engine.kube.errors import KubeError
+from fournos.engine.runtime.listening import cut
 from fournos.web.content import PageContent
 from fournos.web.errors import PageError, page_error
 from fournos.web.identity.people import People
@@ -131,8 +132,7 @@ class Streams:
                     async with asyncio.timeout(SLOW):
                         await response.write(message.replace(CSRF.encode(), csrf) or COMMENT)
                 except TimeoutError:
-                    if request.transport is not None:
-                        request.transport.abort()  # what is buffered would be kept for ever
+                    cut(request)  # what is buffered would be kept for ever
                     return
 
 

@@ -120,6 +120,12 @@ async def listening(
         await runner.cleanup()
 
 
+def cut(request: web.Request) -> None:
+    """Ends the connection of a response whose head is sent: nothing else shows that it is not all of it."""
+    if request.transport is not None:
+        request.transport.abort()
+
+
 def _listener(host: str, port: int) -> socket.socket:
     both = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both or ":" in host else socket.AF_INET

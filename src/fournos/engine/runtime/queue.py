@@ -98,7 +98,7 @@ class Queue:
             return
         if key in self._processing:
             self._again.add(key)
-        elif key in self._lane(_SWEEP) and lane is not _SWEEP:
+        elif lane is not _SWEEP and key in self._ready.get(_SWEEP, ()):
             self._ready.setdefault(lane, OrderedDict())[key] = self._leave(_SWEEP, key)
         elif not self._is_ready(key):
             self._ready.setdefault(lane, OrderedDict())[key] = self._clock.monotonic()
@@ -106,17 +106,14 @@ class Queue:
                 self._metrics.added()
             self._wake_one()
 
-    def _lane(self, name: str | None) -> OrderedDict[Key, float]:
-        return self._ready.get(name, OrderedDict())
-
     def _is_ready(self, key: Key) -> bool:
-        return key in self._lane(key.namespace) or key in self._lane(_SWEEP)
+        return any(key in self._ready.get(lane, ()) for lane in (key.namespace, _SWEEP))
 
-    def _leave(self, name: str | None, key: Key) -> float:
+    def _leave(self, lane: str | None, key: Key) -> float:
         """Removes the key from its lane; returns since when it has waited."""
-        since = self._ready[name].pop(key)
-        if not self._ready[name]:
-            del self._ready[name]
+        since = self._ready[lane].pop(key)
+        if not self._ready[lane]:
+            del self._ready[lane]
         return since
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -191,10 +188,10 @@ class Queue:
                 raise
 
     def _take(self) -> Key:
-        name = next(iter(self._ready))
-        self._ready.move_to_end(name)  # the next turn is that of the next lane
-        key = next(iter(self._ready[name]))
-        since = self._leave(name, key)
+        lane = next(iter(self._ready))
+        self._ready.move_to_end(lane)  # the next turn is that of the next lane
+        key = next(iter(self._ready[lane]))
+        since = self._leave(lane, key)
         self._processing.add(key)
         self._retry_at.pop(key, None)  # this pass replaces the pending retry
         self._idle.clear()

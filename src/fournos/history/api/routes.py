@@ -13,6 +13,7 @@ from aiohttp import web
 
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import User
+from fournos.engine.runtime.listening import cut
 from fournos.history.api.authorization import Access, Scope
 from fournos.history.api.parameters import NoParameters, Parameters
 
@@ -99,8 +100,7 @@ async def streamed(
         except Exception as error:
             if not isinstance(error, ConnectionError):
                 log.warning("%s %s broke off: %s", request.method, request.path, type(error).__name__)
-            if request.transport is not None:
-                request.transport.abort()
+            cut(request)
             raise ConnectionResetError("the content broke off") from error
     return response
 

@@ -151,7 +151,7 @@ class StatusDraft(Draft):
             entry["pipelineRun"] = run
         self._status["attempt"] = number
         attempts = [*(self._status.get("attempts") or ()), entry]
-        while len(attempts) > MAX_ATTEMPTS_KEPT:
+        if len(attempts) > MAX_ATTEMPTS_KEPT:
             others = (place for place, each in enumerate(attempts) if each.get("outcome") != Outcome.FAILED)
             del attempts[next(others, 0)]
         self._status["attempts"] = attempts

@@ -56,12 +56,10 @@ def review(request: Request, facts: Facts) -> Review:
     before, rights = None, rights_to_create(request.new)
     if request.old is not None and work(request.old) == work(request.new):
         before = _annotation(request.old)
-        if trigger_text(request.old) == trigger_text(request.new):
-            if before is not None:
-                return _with_author(request, before)
-            if _annotation(request.new) is None:
-                # Whoever only pauses a schedule from before the webhook, such as the operator, is no author.
-                return Review()
+        unchanged = trigger_text(request.old) == trigger_text(request.new)
+        # Whoever only pauses a schedule from before the webhook, such as the operator, is no author.
+        if unchanged and (before is not None or _annotation(request.new) is None):
+            return _with_author(request, before)
     if before is None:
         rights += rights_to_end(request.new)  # a trigger creates jobs and ends none
     user, namespace = request.user, request.key.namespace
@@ -111,7 +109,7 @@ def _annotation(schedule: Obj) -> str | None:
     return None if text is None else str(text)
 
 
-def _with_author(request: Request, text: str) -> Review:
+def _with_author(request: Request, text: str | None) -> Review:
     if _annotation(request.new) == text:
         return Review()
     return Review(patch={"metadata": {"annotations": {AUTHOR_ANNOTATION: text}}})

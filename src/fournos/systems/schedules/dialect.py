@@ -45,6 +45,8 @@ PATTERN: Final = (
     rf"({'|'.join(MACROS)}|{_field()} +{_field()} +{_field()} +{_field(_MONTHS)} +{_field(_DAYS)})"
 )
 """The syntax, as a regular expression for the API server; whether a day exists is known to `cron` alone."""
+_LAST_YEAR: Final = 9998
+"""What is added to a time, such as its jitter, stays within the year 9999, the last that there is."""
 _BEFORE: Final = timedelta(hours=3)
 """How much earlier a search begins: at a clock change the first times found depend on where it begins."""
 
@@ -83,6 +85,8 @@ def times(expressions: Sequence[str], where: ZoneInfo, after: datetime) -> Itera
 def _times(expression: str, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
     try:
         for moment in CronSim(expression, (after - _BEFORE).astimezone(where)):
+            if moment.year > _LAST_YEAR:
+                return
             yield moment.astimezone(UTC)
-    except OverflowError:  # the year 9999 is over
+    except OverflowError:  # there is no year 10000
         return

@@ -35,9 +35,9 @@ async def _received(*given: bytes | Exception, size: int) -> tuple[int, bytes]:
     async with (
         TestServer(app) as server,
         ClientSession() as session,
-        session.get(server.make_url("/")) as got,
+        session.get(server.make_url("/")) as answer,
     ):
-        return got.status, await got.read()
+        return answer.status, await answer.read()
 
 
 async def test_all_pieces_arrive() -> None:

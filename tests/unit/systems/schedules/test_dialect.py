@@ -74,7 +74,10 @@ def test_the_times_are_the_same_wherever_the_search_begins(expression: str, name
 
 
 @pytest.mark.parametrize("name", ["Etc/UTC", "Pacific/Auckland", "Pacific/Pago_Pago"])
-def test_the_times_end_with_the_year_9999(name: str) -> None:
+def test_the_times_end_before_the_last_year_that_there_is(name: str) -> None:
+    """So that a jitter can be added to each."""
+    yearly = list(times([cron("0 12 31 12 *")], zone(name), datetime(9995, 6, 1, tzinfo=UTC)))
+    assert [moment.astimezone(zone(name)).year for moment in yearly] == [9995, 9996, 9997, 9998]
     last = list(times([cron("0 0 29 2 *")], zone(name), datetime(9990, 1, 1, tzinfo=UTC)))
     assert [moment.astimezone(zone(name)).year for moment in last] == [9992, 9996]
     end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
