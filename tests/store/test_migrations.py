@@ -1,14 +1,10 @@
-"""The tables: made by the migrations alone, and brought up to date from every revision with their rows."""
+"""The tables: made by the migration alone, once, and by a version that has it."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import json
-import pkgutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +12,13 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, LargeBinary, MetaData, text
+from sqlalchemy import Connection, text
 
-import fournos.history
-from fournos.history.records import Document, Interval, Record
+from fournos.history.records import Record
 from fournos.history.store import HistoryStore, StoreUsageError, migrate
-from fournos.history.store.backup import continue_numbers
-from fournos.history.store.database import Database, _engine, _parsed
+from fournos.history.store.database import Database
 from fournos.history.store.schema import metadata
-from fournos.insight.causes import Cause
-from tests.history import a_run, at, ended, everything
 from tests.store.test_store import FULL
-
-REVISIONS = Path(__file__).parent / "revisions"
-"""The rows of a database of each revision, as its version has written them: a released file never changes."""
-
-
-def load_all_tables() -> None:
-    """Imports every module of the history: some declare tables of their own."""
-    for module in pkgutil.walk_packages(fournos.history.__path__, "fournos.history."):
-        if ".migrations" not in module.name:
-            importlib.import_module(module.name)
 
 
 def differences(connection: Connection) -> list[Any]:
@@ -45,77 +27,8 @@ def differences(connection: Connection) -> list[Any]:
 
 
 async def test_the_latest_revision_makes_the_tables_of_the_program(store: HistoryStore) -> None:
-    load_all_tables()
     async with store.reading() as connection:
         assert await connection.run_sync(differences) == []
-
-
-def fill(connection: Connection, revision: str) -> None:
-    migrate.upgrade(connection, revision)
-    tables = MetaData()
-    tables.reflect(connection)
-    for name, rows in json.loads((REVISIONS / f"{revision}.json").read_text()).items():
-        table = tables.tables[name]
-        for row in rows:
-            binary = {key for key in row if isinstance(table.c[key].type, LargeBinary)}
-            values = {key: bytes.fromhex(value) if key in binary else value for key, value in row.items()}
-            connection.execute(table.insert().values(values))
-        if connection.dialect.name == "postgresql":
-            continue_numbers(connection, table)
-
-
-@pytest.mark.parametrize("revision", migrate.revisions())
-async def test_from_every_revision_to_the_latest(empty_url: str, revision: str) -> None:
-    engine = _engine(_parsed(empty_url), 30)
-    async with engine.begin() as connection:
-        await connection.run_sync(fill, revision)
-    await engine.dispose()
-    async with await HistoryStore.open(empty_url) as store:
-        # Revisions before 0011 have no time of the last begin of a run.
-        migrated = FULL if revision >= "0011" else replace(FULL, running_at=None)
-        assert await store.get(FULL.identity) == migrated
-        assert await store.get(a_run(1).identity) == a_run(1)
-        assert (await store.find(everything(text="JOB-1"))).runs == (a_run(1),)
-        assert await store.waits(FULL.identity) == (
-            Interval(at(7), at(9), Cause.LOCK, "held by job x"),
-            Interval(at(9), None, Cause.QUOTA),
-        )
-        assert await store.document(FULL.identity, Document.OBJECT) == {"spec": {"owner": "alice"}}
-        assert await store.kept([FULL.identity, a_run(1).identity]) == {FULL.identity}
-        assert not await store.record(Record(ended(a_run(2)))), "it was deleted by a person"
-        assert await store.record(Record(ended(a_run(1))))
-
-
-TRIGRAMS = {
-    "sqlite": (
-        "CREATE VIRTUAL TABLE runs_trigrams USING fts5(search, content = 'runs', content_rowid = 'id', "
-        "columnsize = 0, tokenize = 'trigram case_sensitive 1')",
-        "CREATE TRIGGER runs_trigrams_insert AFTER INSERT ON runs BEGIN "
-        "INSERT INTO runs_trigrams (rowid, search) VALUES (new.id, new.search); END",
-    ),
-    "postgresql": ("CREATE INDEX runs_trigrams ON runs (search)",),
-}
-"""What the revisions 0009 to 0011 had made; PostgreSQL with another kind of index."""
-NAMED = {
-    "sqlite": "SELECT count(*) FROM sqlite_master WHERE name LIKE 'runs_trigrams%'",
-    "postgresql": "SELECT count(to_regclass('runs_trigrams'))",
-}
-
-
-async def test_the_index_of_trigrams_of_before_goes(empty_url: str) -> None:
-    engine = _engine(_parsed(empty_url), 30)
-    dialect = engine.dialect.name
-    async with engine.begin() as connection:
-        await connection.run_sync(fill, "0011")
-        for statement in TRIGRAMS[dialect]:
-            await connection.execute(text(statement))
-        assert (await connection.execute(text(NAMED[dialect]))).scalar_one()
-    await engine.dispose()
-    async with await HistoryStore.open(empty_url) as store:
-        async with store.reading() as reading:
-            assert (await reading.execute(text(NAMED[dialect]))).scalar_one() == 0
-        assert await store.record(Record(ended(a_run(1))))
-        assert [run.name for run in (await store.find(everything(text="JOB-1"))).runs] == ["job-1"]
 
 
 async def test_opening_again_changes_nothing(empty_url: str) -> None:

@@ -21,7 +21,7 @@ from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import HistoryStore
 from fournos.history.store.result_rows import PushResult
 from fournos.history.store.results import Results
-from fournos.history.store.results_schema import result_records, scalars
+from fournos.history.store.schema import result_records, scalars
 from fournos.history.store.verdicts import Verdicts
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import delete, func, insert, select, text, update
 
 from fournos.history.alerts.due import SETTLED, Announced, Delivery, News, NewsVerdict, under_way
-from fournos.history.store.results_schema import announcements
+from fournos.history.store.schema import announcements
 from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 

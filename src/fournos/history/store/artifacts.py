@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Row,
-    Table,
-    Text,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import Row, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.artifacts.archive import ContentGoneError, NoRunError, StoredArtifact
@@ -21,21 +12,10 @@ from fournos.history.artifacts.rules import Artifact
 from fournos.history.records import Identity
 from fournos.history.store.blob_rows import BlobRows, claimed, for_keys
 from fournos.history.store.database import INSERT
-from fournos.history.store.schema import Time, blobs, metadata, of_run, runs
+from fournos.history.store.schema import artifacts, blobs, runs
 from fournos.history.store.sizes import total
 from fournos.history.store.store import number_of
 from fournos.history.store.text import indexed
-
-artifacts: Final = Table(
-    "artifacts",
-    metadata,
-    of_run(primary_key=True),
-    Column("path", Text, primary_key=True),
-    Column("size", BigInteger, nullable=False),
-    Column("sha256", Text, nullable=False),
-    Column("stored_at", Time, nullable=False),
-    Column("upload", Text),  # NULL: from a version without it
-)
 
 
 class ArtifactRows(BlobRows):

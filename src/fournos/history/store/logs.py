@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ForeignKey,
-    Integer,
-    Row,
-    Table,
-    Text,
-    UniqueConstraint,
-    select,
-    update,
-)
+from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.engine.kube.resource import Key
@@ -24,45 +12,9 @@ from fournos.history.logs.models import Chunk, Log, Position, Put, StartedContai
 from fournos.history.records import Identity
 from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.database import INSERT
-from fournos.history.store.schema import ID, Time, metadata, of_run
+from fournos.history.store.schema import log_chunks, logs
 from fournos.history.store.store import number_of
 from fournos.history.store.text import indexed, message
-
-logs: Final = Table(
-    "logs",
-    metadata,
-    Column("id", ID, primary_key=True, autoincrement=True),
-    of_run(),
-    Column("pod_uid", Text, nullable=False),
-    Column("container", Text, nullable=False),
-    Column("pod", Text, nullable=False),
-    Column("task", Text, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("started_at", Time, nullable=False),
-    Column("ended_at", Time),
-    Column("exit_code", Integer),
-    Column("lines", BigInteger, nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("last_at", BigInteger, nullable=False),  # nanoseconds: the timestamp of the last line
-    Column("last_same", Integer, nullable=False),
-    Column("complete", Boolean, nullable=False),
-    Column("cut", Boolean, nullable=False),
-    Column("failing_line", BigInteger),
-    Column("failing_text", Text, nullable=False),
-    UniqueConstraint("run_id", "pod_uid", "container"),
-)
-
-log_chunks: Final = Table(
-    "log_chunks",
-    metadata,
-    Column("log_id", ID, ForeignKey("logs.id", ondelete="CASCADE"), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("first_line", BigInteger, nullable=False),
-    Column("lines", BigInteger, nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("key", Text, nullable=False),
-)
 
 _ORDER: Final = (logs.c.attempt, logs.c.started_at, logs.c.task, logs.c.pod, logs.c.position)
 

@@ -17,14 +17,14 @@ _VERSION: Final = table("alembic_version", column("version_num"))
 _ADVISORY_LOCK: Final = 0x666F75726E6F73  # "fournos"
 
 
-def upgrade(connection: Connection, revision: str = "head") -> None:
+def upgrade(connection: Connection) -> None:
     """Applies the revisions that are missing, in the connection's transaction: all or none."""
     if connection.dialect.name == "postgresql":
         # Several replicas may start together.  The lock ends with the transaction.
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
     _refuse_newer(connection)
     if current(connection) != revisions()[-1]:
-        _run(connection, revision)
+        _run(connection)
 
 
 def require_head(connection: Connection) -> None:
@@ -59,11 +59,11 @@ def _refuse_newer(connection: Connection) -> None:
         )
 
 
-def _run(connection: Connection, revision: str) -> None:
+def _run(connection: Connection) -> None:
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    command.upgrade(config, "head")

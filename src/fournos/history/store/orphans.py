@@ -17,9 +17,8 @@ from sqlalchemy import delete, select, update
 
 from fournos.history.artifacts.archive import upload_of
 from fournos.history.blobs import Blobs
-from fournos.history.store.artifacts import artifacts
+from fournos.history.store.schema import artifacts, runs
 from fournos.history.store.schema import blobs as blob_table
-from fournos.history.store.schema import runs
 from fournos.history.store.store import HistoryStore
 
 AGE: Final = timedelta(days=1)

@@ -8,8 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, func, literal, not_, or_, select
 
-from fournos.history.store.results_schema import result_records, series
-from fournos.history.store.schema import Time, labels, runs
+from fournos.history.store.schema import Time, labels, result_records, runs, series
 from fournos.history.store.text import indexed
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 

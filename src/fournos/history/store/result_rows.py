@@ -12,8 +12,7 @@ from sqlalchemy import Connection, Table, delete, insert, select
 
 from fournos.history.results.models import ResultRecord, series_id, series_labels
 from fournos.history.store.database import INSERT
-from fournos.history.store.results_schema import curves, result_records, scalars, series
-from fournos.history.store.schema import runs
+from fournos.history.store.schema import curves, result_records, runs, scalars, series
 from fournos.history.store.sizes import MEASURE
 from fournos.history.store.text import pack
 

@@ -24,9 +24,8 @@ from fournos.history.results.values import MeasuredValue
 from fournos.history.store import reads
 from fournos.history.store.points import newest_points, of_last_attempt
 from fournos.history.store.result_rows import MAX_RECORDS, PushResult, prepare, put_records
-from fournos.history.store.results_schema import curves, result_records, scalars, series
 from fournos.history.store.rows import identity_of, identity_text
-from fournos.history.store.schema import runs
+from fournos.history.store.schema import curves, result_records, runs, scalars, series
 from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed, unpack
 

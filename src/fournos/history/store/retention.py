@@ -27,9 +27,17 @@ from fournos.history.store import maintenance
 from fournos.history.store.errors import StoreUnavailableError
 from fournos.history.store.orphans import AGE, OrphanBlobs, sweep_orphans
 from fournos.history.store.patrol import UNKNOWN
-from fournos.history.store.results_schema import acknowledgements, baselines, curves, scalars, series
+from fournos.history.store.schema import (
+    acknowledgements,
+    baselines,
+    curves,
+    keeps,
+    runs,
+    scalars,
+    series,
+    tombstones,
+)
 from fournos.history.store.schema import blobs as blob_table
-from fournos.history.store.schema import keeps, runs, tombstones
 from fournos.history.store.sizes import total
 from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed

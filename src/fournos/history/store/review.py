@@ -14,9 +14,8 @@ from fournos.history.regressions.judge import JUDGED, judge
 from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.series import Kind, SeriesState
 from fournos.history.store.results import Results
-from fournos.history.store.results_schema import result_records
 from fournos.history.store.rows import columns, run_of
-from fournos.history.store.schema import runs
+from fournos.history.store.schema import result_records, runs
 from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 from fournos.history.store.verdicts import Verdicts

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, bindparam, func, select, update
 
-from fournos.history.store.results_schema import curves, result_records, scalars
-from fournos.history.store.schema import documents, runs
+from fournos.history.store.schema import curves, documents, result_records, runs, scalars
 
 SCALAR_BYTES: Final = 200
 """What one scalar takes, with its part of the index."""

@@ -15,8 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Record, Run
 from fournos.history.store import reads, rows, writes
 from fournos.history.store.database import BUSY_SECONDS, Database, open_database
-from fournos.history.store.results_schema import baselines
-from fournos.history.store.schema import keeps, runs
+from fournos.history.store.schema import baselines, keeps, runs
 from fournos.history.store.search import Search
 from fournos.history.store.text import indexed, message, unpack
 

@@ -15,10 +15,9 @@ from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline, baseline_values
 from fournos.history.store.database import INSERT
 from fournos.history.store.results import Results
-from fournos.history.store.results_schema import acknowledgements, baselines, predictions
-from fournos.history.store.results_schema import series as series_table
 from fournos.history.store.rows import columns, run_of
-from fournos.history.store.schema import keeps, runs
+from fournos.history.store.schema import acknowledgements, baselines, keeps, predictions, runs
+from fournos.history.store.schema import series as series_table
 from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed, message
 

@@ -1,1 +1,1 @@
-"""The revisions of the history's tables.  A released revision never changes."""
+"""The revisions of the history's tables."""
