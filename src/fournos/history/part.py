@@ -24,7 +24,6 @@ from fournos.history.metrics import EVENTS, MESSAGES
 from fournos.history.recorder import metrics as recorder_metrics
 from fournos.history.recorder.controller import LiveObjects, name_of, recorder
 from fournos.history.recorder.journal import Journal
-from fournos.history.rights import RIGHTS
 from fournos.history.settings import HistorySettings
 
 if TYPE_CHECKING:
@@ -180,7 +179,6 @@ PART = Part(
     settings=HistorySettings,
     start=start,
     lease="fournos-history",
-    rights=RIGHTS,
     required=(FOURNOS,),
     collect_interval=lambda settings: SWEEP_INTERVAL,
     verify=verify,

@@ -11,7 +11,6 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
 from fournos.engine.runtime.preflight import UnsupportedError
 from fournos.extras import remedy
-from fournos.web.rights import RIGHTS
 from fournos.web.settings import WebSettings
 
 
@@ -40,7 +39,6 @@ PART = Part(
     settings=WebSettings,
     start=start,
     lease="",
-    rights=RIGHTS,
     required=(),
     verify=verify,
 )

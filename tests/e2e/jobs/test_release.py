@@ -14,7 +14,7 @@ from dev.release import ROOT, Source, installs
 from dev.release_install import JOBS_NAMESPACE
 from devcluster import manifests
 from devcluster.progress import Progress
-from fournos.systems.jobs.rights import OPERATOR_NAMESPACE
+from fournos.systems.jobs.part import OPERATOR_NAMESPACE
 from tests.e2e.hub import Hub
 
 FIRST_JOB = ROOT / "samples" / "first-job.yaml"

@@ -1,8 +1,8 @@
-"""Every right that is shipped is declared by its part with the feature that needs it, and vice versa."""
+"""The shipped Roles grant what each part watches, and nothing wider than it has to be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ import yaml
 
 from fournos.api.pod_rights import OPERATOR_ACCOUNTS
 from fournos.app.parts import PARTS
+from fournos.engine.kube.resource import Resource
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part
-from fournos.engine.runtime.rights import CLUSTER, OWN, READ, Rights
-from fournos.engine.runtime.rights import Right as Row
+from fournos.web.serving import watched
+from fournos.web.settings import WebSettings
 
 ROOT = Path(__file__).parents[3]
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -24,27 +25,26 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Right = tuple[str, str, str, str, str]
 """Account, where, verb, resource.group, names."""
 
-OTHERS = (
-    Rights(
-        "kueue-controller-manager",
-        (
-            Row(
-                CLUSTER,
-                "get list watch patch update",
-                "pipelineruns.tekton.dev pipelineruns/status.tekton.dev fournosjobs.fournos.dev "
-                "fournosjobs/status.fournos.dev miniclusters.flux-framework.org "
-                "miniclusters/status.flux-framework.org",
-                "Kueue's adapter of external frameworks",
-            ),
-            Row(CLUSTER, READ, "taskruns.tekton.dev", "kinds between a run and its pods"),
-        ),
-        all_namespaces="Kueue's",
-    ),
-    Rights("prometheus-k8s", (Row(CLUSTER, "get", "/metrics", "scraping"),)),
-)
-"""Of programs that are not ours."""
-RIGHTS = (*(rights for part in PARTS.values() for rights in part.rights), *OTHERS)
-ALL_NAMESPACES = {rights.account for rights in RIGHTS if rights.all_namespaces}
+OWN, CLUSTER = "own", "cluster"
+"""The namespace into which a part is deployed, where the manifests leave it open; a ClusterRoleBinding."""
+ACCOUNTS = {
+    "jobs": "fournos",
+    "schedules": "fournos",
+    "clusters": "hearth",
+    "appwrappers": "appwrapper-controller-manager",
+    "miniclusters": "operator-controller-manager",
+    "frameworks": "fournos-frameworks",
+    "multikueue": "fournos-multikueue",
+    "history": "fournos-history",
+}
+ALL_NAMESPACES = {
+    *ACCOUNTS.values(),
+    "multikueue",
+    "multikueue-logs",
+    "fournos-web",
+    "kueue-controller-manager",
+} - {"fournos", "hearth"}
+"""Accounts that work in namespaces that are not known in advance."""
 CLUSTER_SCOPED = {
     "nodes",
     "namespaces",
@@ -133,19 +133,14 @@ def _rights(rule: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
                 yield verb, f"{resource}.{group}" if group else resource, names
 
 
-def listed(tables: Iterable[Rights] = RIGHTS) -> set[Right]:
-    return {
-        (rights.account, row.where, verb, *one.partition("=")[::2])
-        for rights in tables
-        for row in rights.rows
-        for verb in row.verbs.split()
-        for one in row.resources.split()
+def not_granted(account: str, watches: list[tuple[str, Resource]]) -> set[tuple[str, str, str]]:
+    granted = {right[1:4] for right in shipped() if right[0] == account and not right[4]}
+    needed = {
+        (where, verb, f"{resource.plural}.{resource.group}".removesuffix("."))
+        for where, resource in watches
+        for verb in ("list", "watch")
     }
-
-
-def test_every_right_has_a_feature_that_needs_it_and_nothing_else_is_shipped() -> None:
-    assert sorted(shipped() - listed()) == [], "shipped, and no feature needs it"
-    assert sorted(listed() - shipped()) == [], "needed, and not shipped"
+    return {one for one in needed if not granted & {one, (CLUSTER, *one[1:])}}
 
 
 @pytest.mark.parametrize("part", [part for part in PARTS.values() if part.lease], ids=lambda part: part.name)
@@ -154,27 +149,17 @@ def test_every_watch_of_a_part_is_granted(part: Part[Any], monkeypatch: pytest.M
     monkeypatch.setenv("FOURNOS_APPWRAPPER_WORKLOADS", "own")
     monkeypatch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "PipelineRun.v1.tekton.dev")
     started = part.start(part.settings(), SystemClock(), Metrics(), lambda controller, key: None)
-    granted = {right[1:4] for right in listed(part.rights) if not right[4]}
-    watched = [
-        (
-            watch.namespace or CLUSTER,
-            verb,
-            f"{watch.resource.plural}.{watch.resource.group}".removesuffix("."),
-        )
+    watches = [
+        (watch.namespace or CLUSTER, watch.resource)
         for controller in started.controllers
         for watch in controller.watches
-        for verb in ("list", "watch")
     ]
-    assert watched
-    assert [one for one in watched if not granted & {one, (CLUSTER, *one[1:])}] == []
+    assert watches
+    assert not not_granted(ACCOUNTS[part.name], watches)
 
 
-def test_a_right_without_a_reason_cannot_be_declared() -> None:
-    with pytest.raises(ValueError, match="a reason"):
-        Row(CLUSTER, "get", "pods", " ")
-    for part in PARTS.values():
-        accounts = [rights.account for rights in part.rights]
-        assert len(set(accounts)) == len(accounts), "one declaration an account"
+def test_every_watch_of_the_page_is_granted() -> None:
+    assert not not_granted("fournos-web", [(CLUSTER, kind) for kind in watched(WebSettings())])
 
 
 def test_nothing_is_cluster_wide_that_can_be_by_name_or_namespace() -> None:
@@ -208,7 +193,7 @@ def test_no_token_is_shipped_that_does_not_end() -> None:
 
 def test_who_takes_jobs_to_workers_reads_no_logs_there_and_who_reads_logs_changes_nothing() -> None:
     of = {(account, verb, resource) for account, _, verb, resource, _ in shipped()}
-    assert not of & {("multikueue", verb, "pods/log") for verb in READ.split()}
+    assert not of & {("multikueue", verb, "pods/log") for verb in ("get", "list", "watch")}
     assert {verb for account, verb, _ in of if account == "multikueue-logs"} == {"get", "list", "watch"}
 
 

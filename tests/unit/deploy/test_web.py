@@ -8,8 +8,7 @@ import pytest
 
 from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.web.identity.members import CALLBACK
-from fournos.web.rights import SERVER
-from fournos.web.serving import CLOSING, watched
+from fournos.web.serving import CLOSING
 from fournos.web.settings import WebSettings
 from tests.unit.deploy.folder import DEPLOY, container_of, files_of, kustomization_of, objects_of, variables
 
@@ -26,20 +25,6 @@ def test_every_file_is_in_its_kustomization(folder: str) -> None:
     listed = kustomization_of(folder)
     named = {*listed["resources"], *(patch["path"] for patch in listed.get("patches", ()))}
     assert files_of(folder) == named - {"../web"}
-
-
-def test_what_is_watched_may_be_watched() -> None:
-    granted = {
-        (resource.partition(".")[0], resource.partition(".")[2], verb)
-        for right in SERVER
-        for resource in right.resources.split()
-        for verb in right.verbs.split()
-        if right.where == "cluster"
-    }
-    needed = {
-        (kind.plural, kind.group, verb) for kind in watched(WebSettings()) for verb in ("list", "watch")
-    }
-    assert needed - granted == set()
 
 
 def test_the_deployment_is_configured() -> None:

@@ -17,7 +17,6 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.rights import Rights
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.engine.runtime.webhook.types import Webhook
 
@@ -71,8 +70,6 @@ class Part(Generic[Settings]):
     lease: str
     """The name of its Lease: of several replicas, one works.  "": the part has no controllers, only tasks
     that run on every replica."""
-    rights: tuple[Rights, ...]
-    """What its accounts may do in the cluster: the shipped Roles grant this and nothing else."""
     required: tuple[RequiredApi, ...]
     """The APIs that the part needs in the cluster."""
     collect_interval: Callable[[Settings], float] = lambda settings: COLLECT_INTERVAL

@@ -13,7 +13,6 @@ from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.systems.appwrappers.controller import APPWRAPPERS, appwrappers_controller
 from fournos.systems.appwrappers.metrics import count_phase, report
-from fournos.systems.appwrappers.rights import RIGHTS
 from fournos.systems.appwrappers.rules import RULES
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.appwrappers.webhooks import appwrapper_webhooks
@@ -32,7 +31,6 @@ PART = Part(
     settings=AppWrapperSettings,
     start=start,
     lease="appwrappers",
-    rights=RIGHTS,
     required=(APPWRAPPER, KUEUE),
     webhooks=appwrapper_webhooks,
     webhook_manifest=WebhookManifest(

@@ -14,7 +14,6 @@ from fournos.engine.runtime.part import Part, Running, Wake
 from fournos.systems.clusters.controller import CLUSTERS, cluster_controllers
 from fournos.systems.clusters.metrics import report
 from fournos.systems.clusters.observe import project_node
-from fournos.systems.clusters.rights import RIGHTS
 from fournos.systems.clusters.rules import RULES
 from fournos.systems.clusters.settings import ClusterSettings
 
@@ -42,7 +41,6 @@ PART = Part(
     settings=ClusterSettings,
     start=start,
     lease="hearth",
-    rights=RIGHTS,
     required=(FOURNOS, KUEUE),
     collect_interval=lambda settings: settings.reconcile_interval_sec,
     kinds=((DEFINITION, RULES),),

@@ -9,7 +9,6 @@ from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.systems.frameworks.admission import webhooks
 from fournos.systems.frameworks.controller import framework_controllers
-from fournos.systems.frameworks.rights import RIGHTS
 from fournos.systems.frameworks.settings import FrameworkSettings
 
 
@@ -23,7 +22,6 @@ PART = Part(
     settings=FrameworkSettings,
     start=start,
     lease="frameworks",
-    rights=RIGHTS,
     required=(KUEUE,),
     webhooks=lambda settings: webhooks(settings.frameworks()),
     webhook_manifest=WebhookManifest(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from fournos.api.fournosjob import DEFINITION
 from fournos.engine.api.required import FOURNOS, TEKTON
@@ -16,14 +17,15 @@ from fournos.systems.jobs.garbage_collection import orphans_controller
 from fournos.systems.jobs.metrics import JobMetrics
 from fournos.systems.jobs.names import LEASE
 from fournos.systems.jobs.own_job import job_webhooks
-from fournos.systems.jobs.rights import OPERATOR_NAMESPACE, RIGHTS
 from fournos.systems.jobs.rules import RULES
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.template import load_template, template_roots
 
 log = logging.getLogger(__name__)
 
-_SERVICE = Service(OPERATOR_NAMESPACE, "fournos-webhooks")
+OPERATOR_NAMESPACE: Final = "fournos-operator"
+"""The operator's own namespace in deploy/."""
+_SERVICE: Final = Service(OPERATOR_NAMESPACE, "fournos-webhooks")
 
 
 def start(settings: JobSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
@@ -44,7 +46,6 @@ PART = Part(
     settings=JobSettings,
     start=start,
     lease=LEASE,
-    rights=RIGHTS,
     required=(FOURNOS, KUEUE, TEKTON),
     collect_interval=lambda settings: settings.gc_interval_sec,
     webhooks=job_webhooks,

@@ -10,7 +10,6 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
 from fournos.systems.miniclusters.controller import MINICLUSTERS, miniclusters_controller
 from fournos.systems.miniclusters.metrics import report
-from fournos.systems.miniclusters.rights import RIGHTS
 from fournos.systems.miniclusters.rules import RULES
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 
@@ -28,7 +27,6 @@ PART = Part(
     settings=MiniClusterSettings,
     start=start,
     lease="miniclusters",
-    rights=RIGHTS,
     required=(MINICLUSTER, KUEUE),
     kinds=((DEFINITION, RULES),),
 )

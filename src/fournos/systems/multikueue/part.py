@@ -9,7 +9,6 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
 from fournos.engine.runtime.preflight import verify_kinds
 from fournos.systems.multikueue.controller import multikueue_controllers
-from fournos.systems.multikueue.rights import RIGHTS
 from fournos.systems.multikueue.settings import MultiKueueSettings
 
 
@@ -30,7 +29,6 @@ PART = Part(
     settings=MultiKueueSettings,
     start=start,
     lease="fournos-multikueue",
-    rights=RIGHTS,
     required=(KUEUE,),
     collect_interval=lambda settings: settings.gc_interval_sec,
     verify=verify,

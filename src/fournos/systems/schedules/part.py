@@ -13,7 +13,6 @@ from fournos.engine.runtime.webhook.registration import Service
 from fournos.systems.schedules.controller import schedules_controller
 from fournos.systems.schedules.metrics import ExpectedSuccesses, count_written, report
 from fournos.systems.schedules.names import LEASE, SCHEDULES
-from fournos.systems.schedules.rights import OPERATOR_NAMESPACE, RIGHTS
 from fournos.systems.schedules.rules import RULES
 from fournos.systems.schedules.settings import ScheduleSettings
 from fournos.systems.schedules.webhooks import schedule_webhooks
@@ -33,12 +32,11 @@ PART = Part(
     settings=ScheduleSettings,
     start=start,
     lease=LEASE,
-    rights=RIGHTS,
     required=(FOURNOS,),
     webhooks=schedule_webhooks,
     webhook_manifest=WebhookManifest(
         "deploy/job-webhooks/schedules.yaml",
-        Service(OPERATOR_NAMESPACE, "fournos-webhooks"),
+        Service("fournos-operator", "fournos-webhooks"),
         lambda: ScheduleSettings(namespace="fournos"),
     ),
     kinds=((DEFINITION, RULES),),
