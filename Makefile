@@ -47,7 +47,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit store integration e2e test-setup test-clusters test-versions vm teardown lint format verify docs manifests lock release chart bundle bench bench-check soak flakes fuzz mutants oracle screenshots \
+.PHONY: help demo test programs unit store integration e2e test-setup test-clusters test-versions vm teardown lint format verify docs manifests lock release chart bench bench-check soak fuzz oracle screenshots \
         dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -65,7 +65,7 @@ help: ## Show this text
 	@echo "           KEEP_CLUSTERS=no (test, test-setup, integration, e2e: leave no cluster of this checkout, whatever their end),"
 	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark),"
 	@echo "           FUZZ_MINUTES (fuzz; default 60), SOAK_MINUTES (soak; default 30),"
-	@echo "           RELEASE_ARGS (release: --image, --images, --out, --sign-key), FLAKES_ARGS (flakes: --help lists them)."
+	@echo "           RELEASE_ARGS (release: --image, --images, --out, --sign-key)."
 
 ##@ Use it
 demo: $(STAMP) ## Local cluster + operator + history + page + sample jobs (15 min cold, 100 s warm)
@@ -176,16 +176,9 @@ verify: $(STAMP) ## Generated files are what their sources say, links in docs/ l
 docs: $(STAMP) ## The documentation as a site on http://127.0.0.1:8000, renewed at every change (DOCS_ADDRESS: another one)
 	@$(MKDOCS) serve --dev-addr $(DOCS_ADDRESS)
 
-flakes: programs ## Repeat tests in changing orders under load: what fails now and then? (FLAKES_ARGS; hours)
-	@$(AROUND) -- $(PYTHON) -m dev.flakes $(FLAKES_ARGS)
-
 fuzz: $(STAMP) ## Random text of others for every public entry, each time another (FUZZ_MINUTES: default 60, all entries together)
 	@echo "==> fuzz: $(FUZZ_MINUTES) min; a failure prints the shortest text that shows it"
 	@FOURNOS_FUZZ_MINUTES=$(FUZZ_MINUTES) $(PYTHON) -m pytest tests/unit/test_foreign_text.py $(PYTEST_ARGS)
-
-mutants: $(STAMP) ## Change each line of the pure decisions: does a unit test notice? (MODULES: some of them; minutes to hours)
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
-	@$(PYTHON) -m dev.mutants $(MODULES)
 
 oracle: ## Ask Apache Otava again for the change points in tests/data, in a virtual environment of its own (1 min)
 	@python3 -m venv .venv-oracle
@@ -220,9 +213,6 @@ manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, referen
 
 chart: programs ## Write charts/fournos again from the manifests
 	@$(PYTHON) -m dev.chart
-
-bundle: programs ## Write bundle/ again, the OLM bundle, from the manifests
-	@$(PYTHON) -m dev.olm
 
 screenshots: $(STAMP) ## Take the pictures of docs/web.md again
 	@$(PYTHON) -m tests.e2e.web.pictures

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes requirements.lock (everything a developer needs), requirements-runtime.lock (what the
-# image holds) and requirements-mutants.lock (what `make mutants` adds), all with hashes.  Pins that still satisfy
-# pyproject.toml are kept; `hack/lock.sh --upgrade` takes the newest of everything.
+# Writes requirements.lock (everything a developer needs) and requirements-runtime.lock (what the image
+# holds), both with hashes.  Pins that still satisfy pyproject.toml are kept; `hack/lock.sh --upgrade` takes the
+# newest of everything.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tool=$(mktemp -d)
@@ -15,4 +15,3 @@ compile=("$tool/bin/uv" pip compile --quiet --python-version 3.11 --generate-has
 # The image holds the very versions that the tests ran with.
 "${compile[@]}" --constraint requirements.lock --extra history --extra postgres --extra s3 --extra web --extra oidc \
   -o requirements-runtime.lock pyproject.toml
-"${compile[@]}" --constraint requirements.lock --extra dev --extra mutants -o requirements-mutants.lock pyproject.toml

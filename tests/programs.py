@@ -70,7 +70,6 @@ COMPUTED = {
     "words of _said": "bench upstream: go, git, or the interpreter that a person names",
     "command of around": "what a person typed",
     "command of run": "lanes, pytest by this Python",
-    "words of _process": "flakes, pytest by this Python or what a person typed",
 }
 """First words that no table knows → where they come from."""
 
