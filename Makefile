@@ -33,7 +33,7 @@ UNIT_TESTS = $(PYTHON) -m pytest tests/unit --numprocesses=auto $(PYTEST_ARGS)
 PRODUCT_ARGS = -m "not setup" $(PYTEST_ARGS)
 LANES = integration=tests/integration jobs=tests/e2e/jobs,tests/e2e/web \
   systems=tests/e2e/appwrappers,tests/e2e/clusters,tests/e2e/frameworks,tests/e2e/miniclusters,tests/e2e/multikueue,tests/e2e/chart,tests/e2e/upgrades
-SETUP_LANES = bare=tests/e2e/bare devcluster=tests/e2e/devcluster,tests/integration/release \
+SETUP_LANES = bare=tests/e2e/bare devcluster=tests/e2e/devcluster \
   kueue=tests/integration/multikueue
 
 # The notice is of the theme's successor; nothing is to be done before 2027.
@@ -65,7 +65,7 @@ help: ## Show this text
 	@echo "           KEEP_CLUSTERS=no (test, test-setup, integration, e2e: leave no cluster of this checkout, whatever their end),"
 	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark),"
 	@echo "           FUZZ_MINUTES (fuzz; default 60), SOAK_MINUTES (soak; default 30),"
-	@echo "           RELEASE_ARGS (release: --image, --images, --out, --sign-key)."
+	@echo "           RELEASE_ARGS (release: --image, --out)."
 
 ##@ Use it
 demo: $(STAMP) ## Local cluster + operator + history + page + sample jobs (15 min cold, 100 s warm)
@@ -217,7 +217,7 @@ chart: programs ## Write charts/fournos again from the manifests
 screenshots: $(STAMP) ## Take the pictures of docs/web.md again
 	@$(PYTHON) -m tests.e2e.web.pictures
 
-release: programs ## Wheel, sdist, chart, images, install.yaml, checksums, bills of materials, signatures in dist/ (RELEASE_ARGS)
+release: programs ## Wheel, sdist, chart, install.yaml and checksums in dist/ (RELEASE_ARGS)
 	@$(PYTHON) -m dev.release $(RELEASE_ARGS)
 
 lock: ## Write the lock files again from pyproject.toml

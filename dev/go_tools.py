@@ -1,4 +1,4 @@
-"""Builds programs that tests and releases need from their Go modules into the cache.
+"""Builds programs that tests need from their Go modules into the cache.
 
 `python -m dev.go_tools NAME ARGUMENT…` runs one.
 """
@@ -56,9 +56,7 @@ HELM: Final = GoTool("helm", "helm.sh/helm/v3/cmd/helm", (1, 26))
 """Tries charts/fournos."""
 REGISTRY: Final = GoTool("registry", "github.com/google/go-containerregistry/cmd/registry", (1, 25))
 """A container registry in memory: `-port PORT`."""
-COSIGN: Final = GoTool("cosign", "github.com/sigstore/cosign/v3/cmd/cosign", (1, 26))
-"""Signs a release."""
-_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM, REGISTRY, COSIGN)}
+_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM, REGISTRY)}
 
 
 def ensure(tool: GoTool, progress: Progress) -> Path:

@@ -1,4 +1,4 @@
-"""Packs the Helm chart of a release, the same bytes for the same files, and lists its images.
+"""Packs the Helm chart of a release, the same bytes for the same files.
 
 `helm package` writes the time of the day into the archive.
 """
@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
-import re
 import tarfile
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -23,18 +21,6 @@ FIRST: Final = ("Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json",
 _IGNORE_FILE: Final = ".helmignore"
 _HIDDEN_TEMPLATES: Final = "templates/.?*"
 """What Helm ignores without a file that says so."""
-_REFERENCE: Final = re.compile(
-    r"(?P<repository>[^@]+?)(?::(?P<tag>[^:/@]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
-)
-
-
-@dataclass(frozen=True)
-class ChartImage:
-    """An image that the chart names by default.  Tag and digest are empty where it has none."""
-
-    repository: str
-    tag: str
-    digest: str
 
 
 def pack(chart: Path, target: Path, *, made: int, repository: str) -> None:
@@ -67,18 +53,6 @@ def files(chart: Path) -> list[str]:
     paths = [str(path.relative_to(chart)) for path in chart.rglob("*") if path.is_file()]
     packed = [path for path in paths if not fnmatchcase(path, _HIDDEN_TEMPLATES)]
     return sorted(packed, key=lambda path: (_rank(path), path))
-
-
-def images(chart: Path, repository: str) -> list[ChartImage]:
-    """Returns the images that the chart names by default: the product's, and that of `helm test`."""
-    values, version = _read(chart / "values.yaml"), str(_read(chart / "Chart.yaml")["appVersion"])
-    product = values["image"]
-    reference = _REFERENCE.fullmatch(values["tests"]["image"])
-    assert reference, values["tests"]["image"]
-    return [
-        ChartImage(repository, product["tag"] or version, product["digest"]),
-        ChartImage(reference["repository"], reference["tag"] or "", reference["digest"] or ""),
-    ]
 
 
 def _with_repository(values: str, repository: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from dev.generated import write_or_check
-from dev.go_tools import COSIGN, HELM, GoTool
+from dev.go_tools import HELM, GoTool
 from dev.second_set import OTHER, WITH_PODS, WITHOUT_PODS
 from devcluster.versions import DEFAULT, Versions
 from fournos.engine.api.required import TEKTON, RequiredApi
@@ -52,7 +52,6 @@ def page(root: Path = ROOT) -> str:
         ("Tekton Pipelines", _api(TEKTON), newest.tekton, other.tekton),
         ("Python", _python(root), f"unit tests: {', '.join(_pythons(root))}", ""),
         ("Helm, for the chart", "", _pinned(HELM), ""),
-        ("cosign, for the signatures of a release", "", _pinned(COSIGN), ""),
     ]
     head = ("", "needed", "all tests", "some tests")
     tests = sorted({test.partition("::")[0] for test in (*WITHOUT_PODS, *WITH_PODS)})

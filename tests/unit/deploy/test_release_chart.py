@@ -1,8 +1,7 @@
-"""The chart's package in a release, and the bill of its images."""
+"""The chart's package in a release."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tarfile
@@ -12,13 +11,11 @@ import pytest
 import yaml
 
 from dev.release import CHART, IMAGE
-from dev.release_chart import ChartImage, files, images, pack
-from dev.release_sbom import images_sbom
+from dev.release_chart import files, pack
 from devcluster import DevclusterError
 
 ROOT = Path(__file__).parents[3]
 MADE = 1_700_000_000
-DIGEST = "sha256:" + "5" * 64
 
 
 @pytest.fixture
@@ -78,51 +75,3 @@ def test_a_file_of_rules_is_refused(chart: Path) -> None:
     (chart / ".helmignore").write_text("README.md")
     with pytest.raises(DevclusterError, match="is not supported"):
         files(chart)
-
-
-def test_the_images_are_those_of_the_values(chart: Path) -> None:
-    version = yaml.safe_load((chart / "Chart.yaml").read_text())["appVersion"]
-    first_job = ChartImage("docker.io/library/busybox", "1.36", "")
-    assert images(chart, "registry.test/fournos") == [
-        ChartImage("registry.test/fournos", version, ""),
-        first_job,
-    ]
-    values = yaml.safe_load((chart / "values.yaml").read_text())
-    values["image"] |= {"tag": "7", "digest": DIGEST}
-    values["tests"]["image"] = f"localhost:5000/busybox@{DIGEST}"
-    (chart / "values.yaml").write_text(yaml.safe_dump(values))
-    assert images(chart, IMAGE) == [
-        ChartImage(IMAGE, "7", DIGEST),
-        ChartImage("localhost:5000/busybox", "", DIGEST),
-    ]
-
-
-def test_every_image_in_the_templates_is_one_of_these() -> None:
-    """Another value would be an image that the bill does not name."""
-    lines = [
-        line.partition("image:")[2].strip()
-        for path in (ROOT / CHART / "templates").rglob("*.yaml")
-        for line in path.read_text().splitlines()
-        if "image: {{" in line
-    ]
-    assert set(lines) == {'{{ include "fournos.image" . }}', "{{ .Values.tests.image }}"}
-
-
-def test_the_bill_has_the_images_with_the_digests_that_are_known() -> None:
-    named = [
-        ChartImage("registry.test/fournos", "1", ""),
-        ChartImage("docker.io/library/busybox", "", DIGEST),
-    ]
-    texts = [images_sbom(named, name="fournos-chart", version="1", made=MADE) for _ in range(2)]
-    assert texts[0] == texts[1]
-    bill = json.loads(texts[0])
-    assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "fournos-chart")
-    busybox, fournos = bill["components"]
-    assert (fournos["type"], fournos["name"], fournos["version"]) == (
-        "container",
-        "registry.test/fournos",
-        "1",
-    )
-    assert "hashes" not in fournos
-    assert busybox["hashes"] == [{"alg": "SHA-256", "content": "5" * 64}]
-    assert busybox["purl"] == f"pkg:oci/busybox@{DIGEST}?repository_url=docker.io/library/busybox"
