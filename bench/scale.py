@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,8 @@ from bench import (
     etcd,
     failover,
     outage,
-    report,
     report_scale,
     soak,
-    soak_page,
     start,
     storage,
     upstream,
@@ -51,8 +49,6 @@ class Part:
     """Takes the name of the cluster, `directory`, `keep`, and what `values` returns."""
     show: Callable[[Any, Console], None]
     values: Callable[[argparse.Namespace], Values] = own
-    page: Callable[[Any, Mapping[str, Any]], str] | None = None
-    """Returns the result as HTML, for parts with the option --html."""
 
     def arguments(self, options: argparse.Namespace, directory: Path) -> Values:
         """Returns the arguments of `measure`; `directory` is for logs."""
@@ -62,10 +58,6 @@ class Part:
         """Measures, shows the result, and returns it as JSON."""
         measured = asyncio.run(self.measure(options.cluster, **self.arguments(options, directory)))
         self.show(measured, console)
-        if self.page:
-            html = options.html or directory / "report.html"
-            html.write_text(self.page(measured, report.surroundings()), encoding="utf-8")
-            console.print(f"Report: {html}")
         content: dict[str, Any] = measured.to_json()
         return content
 
@@ -208,13 +200,10 @@ def _soak_options(parser: argparse.ArgumentParser) -> None:
         help="minutes between kills of the leader (none)",
     )
     parser.add_argument("--enable", default="jobs", metavar="jobs", help="parts of the operator (jobs)")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="where the report goes (bench/results/…)")
 
 
 def _soak_values(options: argparse.Namespace) -> Values:
-    values = own(options)
-    del values["html"]
-    return {**values, "see": partial(report_scale.show_sample, console=Console())}
+    return {**own(options), "see": partial(report_scale.show_sample, console=Console())}
 
 
 PARTS: Final = {
@@ -271,11 +260,10 @@ PARTS: Final = {
         _upstream_values,
     ),
     "soak": Part(
-        "short jobs without a pause, sampled, with a report",
+        "short jobs without a pause, sampled",
         _soak_options,
         soak.measure,
         report_scale.show_soak,
         _soak_values,
-        soak_page.page,
     ),
 }

@@ -134,11 +134,6 @@ COMMANDS: Final = (
         ("usage",),
         "Show the GPU-hours of a period by owner, cluster, project and GPU type, and how long runs waited.",
     ),
-    CommandEntry(
-        "export:export",
-        ("export",),
-        "Write one job as one file: what it was, waited for, measured, and ran with; also when it is gone.",
-    ),
     CommandEntry("baseline:app", ("baseline",), "Baselines: the runs that later ones are compared with."),
     CommandEntry(
         "acknowledge:app",

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, get_type_hints
 
 import typer
 from rich.text import Text
@@ -58,6 +58,8 @@ class Cli:
         return environment.local_queue()
 
 
+_TABLES: Final = ("compare",)
+"""The commands whose answer may be CSV or Markdown."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -91,6 +93,8 @@ def _entry(function: Callable[..., Any]) -> Callable[..., None]:
         root = ctx.find_object(Root) or Root()
         options = CommonOptions(**{f.name: values.pop(f.name) for f in fields(CommonOptions)})
         cli = Cli(root, options.over(root.common))
+        if cli.output.form in (Format.CSV, Format.MARKDOWN) and function.__name__ not in _TABLES:
+            raise typer.BadParameter(f"-o {cli.output.form} is of {', '.join(_TABLES)} alone")
         raise typer.Exit(run(cli, functools.partial(function, cli, **values)))
 
     entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

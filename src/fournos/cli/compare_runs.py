@@ -11,22 +11,12 @@ from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import KpiOption
-from fournos.cli.options import AllClustersOption, ToOption
+from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import sparkline, table
 from fournos.cli.stored import RunArgument, history_of, selected
 
 if TYPE_CHECKING:
     from fournos.history.api.trends import Trends
-
-
-class Form(StrEnum):
-    """How a comparison is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "md"
-    HTML = "html"
 
 
 class CompareFailure(StrEnum):
@@ -53,10 +43,6 @@ async def compare(
             "the first is the reference. They may be gone.",
         ),
     ],
-    form: Annotated[
-        Form, typer.Option("--format", metavar="FORMAT", help="text, json, csv, md or html.")
-    ] = Form.TEXT,
-    to: ToOption = None,
     across: Annotated[
         bool, typer.Option("--across", help="Judge also runs that measured different things.")
     ] = False,
@@ -72,16 +58,20 @@ async def compare(
     fournos compare llama-monday llama-tuesday
     fournos compare @baseline candidate --fail-on regression
     fournos compare branch=main @last
-    fournos compare base candidate --format html --to report.html
+    fournos compare base candidate -o md > report.md
     """
     if len(jobs) < 2:
         raise Fail("A comparison needs two jobs or more", fix="fournos compare REFERENCE OTHER")
-    from fournos.history.compare.formats import FORMATS
+    from fournos.history.compare.formats import FORMATS, as_data, as_text
 
     async with cli.session() as session:
         history = history_of(session, all_clusters=all_clusters)
         comparison = await history.compare(*await selected(cli, history, jobs), across=across)
-    cli.output.page(FORMATS["json" if cli.output.structured else form.value](comparison), to)
+    if cli.output.form is Format.YAML:
+        cli.output.data(as_data(comparison))
+    else:
+        text = FORMATS.get(cli.output.form.value, as_text)(comparison)
+        cli.output.lines(text.removesuffix("\n").split("\n"))
     return Exit.FAILED if fail_on and comparison.regressed else Exit.OK
 
 

@@ -24,6 +24,9 @@ class Format(StrEnum):
     NAME = "name"
     JSON = "json"
     YAML = "yaml"
+    CSV = "csv"
+    """Of commands that say so, like MARKDOWN."""
+    MARKDOWN = "md"
 
 
 PANEL = "Common options"

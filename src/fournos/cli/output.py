@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -89,14 +88,6 @@ class Output:
         clean = [without_bookkeeping(obj) for obj in objects]
         self.data(clean[0] if single else {"apiVersion": "v1", "kind": "List", "items": clean})
         return True
-
-    def page(self, text: str, file: Path | None) -> None:
-        """Writes a text into the file, and its size to stderr; without a file, to stdout."""
-        if file is None:
-            self.lines(text.removesuffix("\n").split("\n"))
-        else:
-            file.write_text(text, encoding="utf-8")
-            self.hint(f"{file}: {len(text)} characters")
 
     def data(self, value: Any) -> None:
         """Writes the value as JSON for `-o json`, otherwise as YAML."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote, urlencode
 
-from fournos.client.errors import MissingError, NoLogError, NotAllowedError, typed, typed_iterator
+from fournos.client.errors import MissingError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
 from fournos.client.history_requests import missing, parsed, times
 from fournos.client.history_runs import AsyncRuns, RunFilters
@@ -27,11 +26,7 @@ if TYPE_CHECKING:
     from fournos.history.compare.selectors import Selector
     from fournos.history.estimates.models import Estimates, JobEstimate
     from fournos.history.estimates.simulate import WouldStart
-    from fournos.history.export.model import Export, ExportedLog
     from fournos.history.usage import Usage
-
-_EXPORTED_LINES: Final = 2_000
-"""Lines of the log that an export has."""
 
 
 class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
@@ -246,45 +241,3 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
             async with aclosing(await self._read(lambda: self._api.raw_stream(where))) as pieces:
                 async for piece in pieces:
                     yield piece
-
-    @typed
-    async def export(self, name: str, *, kind: str = "", namespace: str | None = None) -> Export:
-        """Returns all that the history has of a run, apart from the content of its artifacts: also the last
-        lines of its log, where the caller may read it.
-
-        `fournos.history.export.html.as_html` makes one file of it. Needs the rights to read documents,
-        results and artifacts. Raises MissingError.
-        """
-        from fournos.history.export.model import Export
-
-        detail = await self.run(name, kind=kind, namespace=namespace)
-        run, uid = detail.run, detail.run.identity.uid
-        names = list(Document)
-        read = await asyncio.gather(*(self._document(run, document) for document in names))
-        documents = {one.value: value for one, value in zip(names, read, strict=True) if value is not None}
-        results = await self.results(uid, namespace=namespace)
-        artifacts = await self.artifacts(uid, namespace=namespace)
-        logs = await self._last_lines(uid, namespace)
-        return Export(run, datetime.now(UTC), detail.waits, documents, results, tuple(artifacts), logs)
-
-    async def _last_lines(self, uid: str, namespace: str | None) -> tuple[ExportedLog, ...]:
-        """Returns the last lines of a run, by container; none if it has no log, or none that may be read."""
-        from fournos.history.export.model import ExportedLog
-
-        texts: dict[str, list[str]] = {}
-        try:
-            total = (await self.log_page(uid, limit=1, namespace=namespace)).total
-            first = max(1, total - _EXPORTED_LINES + 1)
-            async for line in self.logs(uid, first=first, namespace=namespace):
-                texts.setdefault(line.source, []).append(line.text)
-        except (MissingError, NoLogError, NotAllowedError):
-            return ()
-        cut = f"The last {_EXPORTED_LINES} of {total} lines of the run." if first > 1 else ""
-        return tuple(ExportedLog(name, "\n".join(lines) + "\n", cut) for name, lines in texts.items())
-
-    async def _document(self, run: Run, document: Document) -> Any:
-        """Returns a document; None if the run has none of this name."""
-        try:
-            return await self.document(run, document)
-        except MissingError:
-            return None

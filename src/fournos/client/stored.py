@@ -40,7 +40,6 @@ class History:
     usage = blocking(AsyncHistory.usage)
     artifacts = blocking(AsyncHistory.artifacts)
     artifact = iterating(AsyncHistory.artifact)
-    export = blocking(AsyncHistory.export)
     push_results = blocking(AsyncHistory.push_results)
     push_artifact = blocking(AsyncHistory.push_artifact)
     benchmarks = blocking(AsyncHistory.benchmarks)

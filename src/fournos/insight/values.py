@@ -121,3 +121,10 @@ def one_line(text: object) -> str:
 
 def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def number(value: float | None) -> str:
+    """A measured value with five significant digits, or all of a larger number's before the point."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:.5g}"

@@ -88,7 +88,7 @@ def test_what_a_run_measured_outlives_it(hub: Hub, history: None, operator_image
     assert {kpi["kpi_id"]: kpi["unit"] for kpi in test["kpis"]} == {"duration": "ms", "throughput": "MB/s"}
     assert "throughput" in shown
     assert fournos(hub, "artifacts", "get", "measured", "checksum.txt").endswith("-\n")
-    assert "results.yaml" in fournos(hub, "export", "measured", "--html")
+    assert "results.yaml" in fournos(hub, "artifacts", "list", "measured")
 
 
 def test_the_log_of_a_run_outlives_it(hub: Hub, history: None) -> None:

@@ -21,7 +21,6 @@ from bench.published_operators import PUBLISHED
 from bench.scale import PARTS
 from bench.shape import Shape
 from bench.soak import Sample, Soak, growth, p99
-from bench.soak_page import page
 from bench.storage import DEADLINE, Absence, Absences, Departure, gone_early, held
 from bench.upstream import OURS, THEIRS, Beside, Pair, Turn, measure
 from bench.waiting import KINDS
@@ -230,13 +229,6 @@ def test_a_soak_compares_the_longest_leader_with_itself_and_the_history_over_the
     found = SOAK.ratios()
     assert (found["rss"], found["history.rss"]) == (1.05, 1105 / 1090)
     assert (found["failed"], found["doubles"]) == (1.0, 0.0)
-
-
-def test_the_report_has_a_plot_for_each_number_and_says_what_went_wrong() -> None:
-    html = page(SOAK, {"cores": 2})
-    assert html.count("<svg") == 8
-    assert "stream-7 is &lt;Failed&gt;" in html
-    assert "http" not in html.replace("http-equiv", "")
 
 
 # --- etcd and the clock -----------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 from fournos.cli.output import sparkline
 from fournos.history.api.trends import Trends
@@ -38,13 +37,19 @@ def compared(value: float) -> Api:
     return api
 
 
-def test_a_comparison_in_each_form(tmp_path: Path) -> None:
+def test_a_comparison_in_each_form() -> None:
     api = compared(50)
     assert "worse" in Program(api)("compare", "a", "b").stdout
-    assert json.loads(Program(api)("compare", "a", "b", "--format", "json").stdout)["runs"] == ["a", "b"]
-    report = tmp_path / "report.html"
-    assert Program(api)("compare", "a", "b", "--format", "html", "--to", str(report)).exit_code == 0
-    assert report.read_text().startswith("<!DOCTYPE html>")
+    assert json.loads(Program(api)("compare", "a", "b", "-o", "json").stdout)["runs"] == ["a", "b"]
+    assert "runs:\n- a\n- b" in Program(api)("compare", "a", "b", "-o", "yaml").stdout
+    assert "|KPI|unit|" in Program(api)("compare", "a", "b", "-o", "md").stdout
+    assert Program(api)("compare", "a", "b", "-o", "csv").stdout.startswith("run,kpi_id,")
+
+
+def test_other_commands_refuse_the_formats_of_a_comparison() -> None:
+    result = Program(Api())("list", "-o", "csv")
+    assert result.exit_code == 2
+    assert "compare alone" in result.stderr
 
 
 def test_a_regression_fails_only_if_asked() -> None:

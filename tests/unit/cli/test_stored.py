@@ -81,7 +81,6 @@ READS: dict[str, str] = {
     "artifacts list gone": "/gone/artifacts?",
     "compare gone other": "/gone/results/comparison?with=other&across=false&",
     "trend gone": "/gone/results/trends?kpi=&",
-    "export gone --html": "/gone?",
     "baseline list": "/baselines?",
 }
 

@@ -13,7 +13,6 @@ from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, RowKey, compare
 from fournos.history.compare.differences import ComparedRun
 from fournos.history.compare.left_out import LeftOut
-from fournos.history.compare.origins import ScheduleOrigin
 from fournos.history.fingerprint import fingerprint
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline
@@ -21,10 +20,8 @@ from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.web.errors import PageError
-from fournos.web.pages import compare as compare_page
-from fournos.web.pages import jobs as jobs_page
 from fournos.web.pages import trends as trends_page
-from fournos.web.runs.comparing import MOST, asked, curves, kpi_rows
+from fournos.web.runs.comparing import MOST, asked, kpi_rows
 from fournos.web.runs.trending import trend_rows
 from tests.history import a_run, at
 from tests.unit.client.world import NS, SPEC, Api
@@ -77,51 +74,6 @@ def test_kpis_that_changed_come_first_with_their_noise() -> None:
     assert [cell.verdict for cell in rows[0].cells] == ["reference", "worse"]
     assert (rows[0].cells[1].change, rows[0].better) == ("-40.0%", "higher is better")
     assert rows[0].noise.startswith("±") and rows[1].noise == ""
-
-
-def test_overlaid_curves_can_be_distinguished() -> None:
-    (plot,) = curves(compared(subject("one", 100), subject("one", 100, up=3)))
-    assert [line.name for line in plot.lines] == ["one (1)", "one (2)"]
-    assert list(plot.lines[1].points) == [(1, 3), (2, 6)]
-    assert (plot.x_title, plot.y_title) == ("req/s", "ms")
-
-
-async def test_the_comparison_page() -> None:
-    api = Api()
-    runs = [subject("one", 100), subject("<b>two</b>", 60, pipeline="other")]
-    origins = [ScheduleOrigin("nightly", "u", generation) for generation in ("3", "4")]
-    found = compared(*(replace(run, schedule=origin) for run, origin in zip(runs, origins, strict=True)))
-    found = replace(found, left_out=(LEFT_OUT,))
-    api.stored[f"{RUNS}/u1/results/comparison?with=u2&across=false"] = body(found, Comparison)
-    async with visit(api) as here:
-        html = await here.show(compare_page.PAGE, [("job", f"{NS}/u1"), ("job", f"{NS}/u2")])
-    assert html.index(">What differs<") < html.index(">KPIs<") < html.index(">Curves<")
-    assert html.index("schedule nightly was changed (generation 3 → 4)") < html.index(">pipeline<")
-    assert f'href="/jobs/{NS}/one?uid=u1"' in html
-    assert "<b>two" not in html
-    assert f"fournos compare -n {NS} u1 u2" in html
-    assert "Not recorded: " in html and str(LEFT_OUT) in html
-    assert "&amp;across=yes" in html, "runs of different fingerprints can be judged all the same"
-
-
-async def test_of_the_marks_of_the_list_the_oldest_run_is_the_reference() -> None:
-    api = Api()
-    found = compared(subject("old", 100), subject("new", 60))
-    api.stored[f"{RUNS}/u1/results/comparison?with=u2&across=false"] = body(found, Comparison)
-    marked = [("order", "newest"), ("job", f"{NS}/u2"), ("job", f"{NS}/u1")]
-    async with visit(api) as here:
-        html = await here.show(compare_page.PAGE, marked)
-        assert '<input type="hidden" name="order" value="newest">' in await here.show(jobs_page.PAGE)
-    assert ">old</a> (reference)" in html
-
-
-async def test_one_job_asks_for_another() -> None:
-    async with visit(Api()) as here:
-        html = await here.show(compare_page.PAGE, [("job", "u1")])
-    assert 'name="job" value="u1"' in html
-
-
-# --- trends ---------------------------------------------------------------------
 
 
 def trends(**fields: Any) -> Trends:

@@ -12,10 +12,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import NormalDist, median
+from statistics import NormalDist, fmean, median
 from typing import Final
 
-from fournos.history.compare.curves import common, heights_over, typical
 from fournos.history.compare.differences import ComparedRun, Difference, Section, differences, not_recorded
 from fournos.history.compare.left_out import LeftOut
 from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, noise, relative
@@ -56,7 +55,7 @@ class Cell:
     """The value of one run."""
 
     value: float | None
-    """A scalar, or the mean height of a curve over the common x; the median of repeats within the run."""
+    """A scalar, or the mean of a curve; the median of repeats within the run."""
     change: float | None
     """Relative to the reference; None from 0, or without a value."""
     verdict: KpiVerdict
@@ -72,8 +71,6 @@ class Row:
     """One for each run."""
     band: float | None
     """The limit of noise as a relative change; None without enough history."""
-    curves: tuple[tuple[tuple[float, float], ...], ...] = ()
-    """The curve of each run; empty for a scalar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +145,14 @@ def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged:
     first = next(repeats[0] for repeats in kpis if repeats)
     same = [_same(repeats, first) for repeats in kpis]
     earlier = [kpi for kpi in history.get(key, ()) if _alike(kpi, first)]
-    curves = _curves(same) if first.is_curve else ()
-    values, past, notes = _values(same, earlier, curves)
+    values = [median(_heights(repeats)) if repeats else None for repeats in same]
+    past = _heights(earlier)
     band = _band(past, [len(repeats) for repeats in same], count)
     reference = next((value for value in values if value is not None), None)
     cells = []
     for place, value in enumerate(values):
         if kpis[place] and not same[place]:
-            cells.append(
-                Cell(
-                    None, None, KpiVerdict.NOT_COMPARABLE, f"measured in {kpis[place][0].measured_in or '?'}"
-                )
-            )
+            cells.append(Cell(None, None, KpiVerdict.NOT_COMPARABLE, _unlike(kpis[place][0], first)))
         elif value is None or reference is None:
             cells.append(
                 Cell(None, None, KpiVerdict.MISSING if not kpis[place] else KpiVerdict.NOT_COMPARABLE)
@@ -174,7 +167,7 @@ def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged:
                 if judged
                 else KpiVerdict.NOT_COMPARABLE
             )
-            cells.append(Cell(value, relative(values[0], value), verdict, notes[place]))
+            cells.append(Cell(value, relative(values[0], value), verdict))
     size = abs(reference) if reference else 0.0
     return Row(
         key,
@@ -182,12 +175,19 @@ def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged:
         _direction(measured),
         tuple(cells),
         band / size if band is not None and size else None,
-        curves,
     )
 
 
 def _alike(one: Kpi, other: Kpi) -> bool:
-    return one.is_curve == other.is_curve and one.measured_in == other.measured_in
+    """Curves are compared only where they were measured at the same x."""
+    same_x = [x for x, _ in one.values] == [x for x, _ in other.values]
+    return one.is_curve == other.is_curve and one.measured_in == other.measured_in and same_x
+
+
+def _unlike(one: Kpi, other: Kpi) -> str:
+    if one.is_curve and one.measured_in == other.measured_in:
+        return "measured at other x"
+    return f"measured in {one.measured_in or '?'}"
 
 
 def _same(repeats: Iterable[Kpi], first: Kpi) -> tuple[Kpi, ...]:
@@ -200,34 +200,8 @@ def _direction(kpis: Iterable[Kpi]) -> bool | None:
     return stated.pop() if len(stated) == 1 else None
 
 
-def _curves(same: Sequence[tuple[Kpi, ...]]) -> tuple[tuple[tuple[float, float], ...], ...]:
-    return tuple(tuple(typical([one.values for one in repeats])) if repeats else () for repeats in same)
-
-
-def _values(
-    same: Sequence[tuple[Kpi, ...]],
-    earlier: Sequence[Kpi],
-    curves: Sequence[tuple[tuple[float, float], ...]],
-) -> tuple[list[float | None], list[float], list[str]]:
-    """Returns the value of each run, the values of the history, and a note for each run."""
-    if not curves:
-        scalars = [median(_scalars(repeats)) if repeats else None for repeats in same]
-        return scalars, _scalars(earlier), [""] * len(same)
-    there = [place for place, curve in enumerate(curves) if curve]
-    shared = common([curves[place] for place in there])
-    if shared is None:
-        return [None] * len(same), [], ["no common x"] * len(same)
-    heights = dict(zip(there, shared.heights, strict=True))
-    notes = [""] * len(same)
-    for position, place in enumerate(there[1:], start=1):
-        x, gap = shared.largest_gap(0, position)
-        notes[place] = f"largest at x = {x:g}" + (f": {gap:+.1%}" if gap is not None else "")
-    past = heights_over([kpi.values for kpi in earlier], shared.x[0], shared.x[-1])
-    return [heights.get(place) for place in range(len(same))], past, notes
-
-
-def _scalars(kpis: Iterable[Kpi]) -> list[float]:
-    return [kpi.value for kpi in kpis if kpi.value is not None]
+def _heights(kpis: Iterable[Kpi]) -> list[float]:
+    return [fmean(y for _, y in kpi.values) if kpi.value is None else kpi.value for kpi in kpis]
 
 
 def _band(past: Sequence[float], repeats: Sequence[int], count: int) -> float | None:

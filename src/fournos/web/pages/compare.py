@@ -1,4 +1,4 @@
-"""Runs compared: what differs first, then each KPI within its noise, then curves over each other."""
+"""Runs compared: what differs first, then each KPI within its noise."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from multidict import MultiMapping
 
-from fournos.history.compare.cells import headlines, no_differences, notes, summary
+from fournos.history.compare.formats import headlines, no_differences, notes, summary
 from fournos.web.recorded_namespaces import home
 from fournos.web.routes import Call, Page
-from fournos.web.runs.comparing import asked, curves, kpi_rows
+from fournos.web.runs.comparing import asked, kpi_rows
 from fournos.web.runs.subject import address
 
 
@@ -39,7 +39,6 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "notes": notes(comparison),
         "summary": summary(comparison),
         "rows": kpi_rows(comparison),
-        "curves": curves(comparison),
     }
 
 

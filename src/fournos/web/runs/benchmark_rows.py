@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from fournos.history.plots import number
 from fournos.history.regressions.benchmark import FAILING, Benchmark, BenchmarkKpi, BenchmarkState
 from fournos.history.regressions.series import labels_text
+from fournos.insight.values import number
 from fournos.web.charts.sparkline import sparkline
 from fournos.web.runs.subject import address, compare_address, trends_address
 

@@ -1,4 +1,4 @@
-"""A comparison of runs as tables and plots.  Pure."""
+"""A comparison of runs as tables.  Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from fournos.client.errors import FournosError
-from fournos.history.compare.cells import change
 from fournos.history.compare.comparison import Comparison, KpiVerdict, Row
-from fournos.history.plots import number
-from fournos.web.charts.plot import Plot, PlotLine
+from fournos.history.compare.formats import change
+from fournos.insight.values import number
 from fournos.web.runs.texts import direction
 
 MOST: Final = 12
@@ -90,24 +89,3 @@ def _kpi_row(row: Row) -> KpiRow:
             for place, cell in enumerate(row.cells)
         ],
     )
-
-
-def curves(comparison: Comparison) -> list[Plot]:
-    """One plot for each KPI that is a curve, with the curves of all runs."""
-    plots = []
-    for row in comparison.rows:
-        if not any(row.curves):
-            continue
-        y_unit, _, x_unit = row.unit.partition(" / ")
-        lines = [
-            PlotLine(name, curve) for name, curve in zip(_names(comparison.names), row.curves, strict=True)
-        ]
-        plots.append(Plot(str(row.key), lines, x_unit, y_unit))
-    return plots
-
-
-def _names(names: Sequence[str]) -> list[str]:
-    """The names, numbered where several runs have the same."""
-    return [
-        f"{name} ({place})" if names.count(name) > 1 else name for place, name in enumerate(names, start=1)
-    ]

@@ -9,11 +9,11 @@ from typing import Final
 from markupsafe import Markup
 
 from fournos.history.api.trends import Trends
-from fournos.history.plots import number
 from fournos.history.records import uid_in
 from fournos.history.regressions.robust import relative
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord, series_id
+from fournos.insight.values import number
 from fournos.web.charts.sparkline import sparkline
 from fournos.web.runs.subject import compare_address, trends_address
 

@@ -10,8 +10,8 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.history import AsyncHistory
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.resource import Resource
-from fournos.history.plots import number
 from fournos.history.results.values import RunValues
+from fournos.insight.values import number
 from fournos.web.runs.filters import Filters
 from fournos.web.runs.rows import ListRow
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from fournos.history.plots import number
 from fournos.history.results.models import is_version
 from fournos.history.results.values import RunValues
-from fournos.insight.values import count
+from fournos.insight.values import count, number
 from fournos.web.charts.plot import Plot, PlotLine
 from fournos.web.runs.subject import address, compare_address
 from fournos.web.runs.texts import direction

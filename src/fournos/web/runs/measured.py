@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.history.plots import number
 from fournos.history.results.models import Kpi, ResultRecord
+from fournos.insight.values import number
 from fournos.web.charts.plot import Plot, PlotLine
 from fournos.web.runs.courses import NOTHING, Courses, KpiCourse
 from fournos.web.runs.texts import direction

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from fournos.history.api.trends import Trends
-from fournos.history.plots import number
 from fournos.history.records import uid_in
 from fournos.history.regressions.acknowledge import Acknowledgement, is_open
 from fournos.history.regressions.group import size
 from fournos.history.regressions.robust import band
 from fournos.history.regressions.series import Finding, Kind, Point, Series, labels_text
-from fournos.insight.values import count
+from fournos.insight.values import count, number
 from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark, PlotRun
 from fournos.web.runs.subject import address, compare_address, groups_address
 from fournos.web.runs.texts import direction
