@@ -10,8 +10,7 @@ from fournos.cli.output import sparkline
 from fournos.history.api.trends import Trends
 from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, compare
-from fournos.history.compare.differences import ComparedRun
-from fournos.history.compare.left_out import LeftOut
+from fournos.history.compare.differences import ComparedRun, LeftOut
 from fournos.history.fingerprint import fingerprint
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Point, Series

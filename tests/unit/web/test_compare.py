@@ -11,8 +11,7 @@ from fournos.client.errors import FournosError
 from fournos.history.api.trends import Trends
 from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, RowKey, compare
-from fournos.history.compare.differences import ComparedRun
-from fournos.history.compare.left_out import LeftOut
+from fournos.history.compare.differences import ComparedRun, LeftOut
 from fournos.history.fingerprint import fingerprint
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline

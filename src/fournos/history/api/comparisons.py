@@ -14,8 +14,7 @@ from fournos.history.api.parameters import Scoped, Text, Texts
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import named
 from fournos.history.compare.comparison import Comparison, compare
-from fournos.history.compare.differences import ComparedRun
-from fournos.history.compare.origins import origin_of
+from fournos.history.compare.differences import ComparedRun, origin_of
 from fournos.history.records import Document, Run
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from fournos.history.compare.left_out import LeftOut, OtherRuns, left_out
+from fournos.history.compare.differences import LeftOut, OtherRuns, left_out
 from fournos.history.fingerprint import Fingerprint, fingerprint
 from fournos.history.records import PAGE_MAX, Document, Query, Run
 

@@ -13,7 +13,7 @@ from fournos.history.api.left_out import runs_left_out
 from fournos.history.api.parameters import Scoped, Text
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import found
-from fournos.history.compare.left_out import LeftOut
+from fournos.history.compare.differences import LeftOut
 from fournos.history.records import Identity, Run, uid_in
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline

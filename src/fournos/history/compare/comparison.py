@@ -15,8 +15,14 @@ from enum import StrEnum
 from statistics import NormalDist, fmean, median
 from typing import Final
 
-from fournos.history.compare.differences import ComparedRun, Difference, Section, differences, not_recorded
-from fournos.history.compare.left_out import LeftOut
+from fournos.history.compare.differences import (
+    ComparedRun,
+    Difference,
+    LeftOut,
+    Section,
+    differences,
+    not_recorded,
+)
 from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, noise, relative
 from fournos.history.regressions.series import with_labels
 from fournos.history.results.models import Kpi, series_labels

@@ -1,4 +1,7 @@
-"""What differs between runs apart from their results: fingerprint, spec, provenance, hardware.  Pure."""
+"""What differs between runs apart from their results: schedules, fingerprint, spec, provenance, hardware.
+
+And which runs of the same spec are left out of a comparison.  Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
-from fournos.history.compare.origins import ScheduleOrigin, changed_schedules
-from fournos.history.compare.texts import differing_lines, without_own_name
-from fournos.history.fingerprint import Fingerprint
+from fournos.engine.kube.resource import Obj
+from fournos.history.fingerprint import Fingerprint, differs, fingerprint
+from fournos.history.records import api_row
 from fournos.history.results.models import ResultRecord
+from fournos.insight.values import count
+from fournos.systems.schedules.names import GENERATION_ANNOTATION, SCHEDULE_LABEL, SCHEDULE_UID_LABEL
 
 _DEEPEST: Final = 16
 _LEFT_OUT: Final = frozenset({"shutdown", "suspend", "ttl", "displayName"})
@@ -199,3 +204,115 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOrigin:
+    """The FournosSchedule that created a run, as it was then."""
+
+    name: str
+    uid: str
+    generation: str
+
+
+def origin_of(job: Obj) -> ScheduleOrigin | None:
+    """Returns the schedule of a recorded job; None if it is not known, or somebody submitted the job."""
+    meta = job.get("metadata") or {}
+    labels, generation = meta.get("labels") or {}, (meta.get("annotations") or {}).get(GENERATION_ANNOTATION)
+    if not generation or SCHEDULE_UID_LABEL not in labels:
+        return None
+    return ScheduleOrigin(str(labels.get(SCHEDULE_LABEL)), str(labels[SCHEDULE_UID_LABEL]), str(generation))
+
+
+def changed_schedules(origins: Sequence[ScheduleOrigin | None]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields a sentence on each schedule that was changed between its runs, and its generation in each run.
+
+    The generation is "" in runs that the schedule did not create.
+    """
+    for uid in dict.fromkeys(origin.uid for origin in origins if origin):
+        own = [origin if origin and origin.uid == uid else None for origin in origins]
+        generations = list(dict.fromkeys(origin.generation for origin in own if origin))
+        if len(generations) > 1:
+            name = next(origin.name for origin in own if origin)
+            text = f"schedule {name} was changed (generation {' → '.join(generations)})"
+            yield text, tuple(origin.generation if origin else "" for origin in own)
+
+
+_NAMED: Final = frozenset({"gpu_type", "gpu_count", "cluster_class"})
+"""Parts whose values are named; those of the others may be of the spec, which not everybody may read."""
+
+
+@api_row
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The runs of another fingerprint whose spec measures the same."""
+
+    runs: int
+    newest: str
+    """The name of the newest of them."""
+    uid: str
+    """Its UID."""
+    parts: tuple[str, ...]
+    """The parts in which the fingerprints differ, such as "cluster class big, not small"."""
+
+    def __str__(self) -> str:
+        which = self.newest if self.runs == 1 else f"{self.newest} and {self.runs - 1} before"
+        return f"{count(self.runs, 'run')} of the same spec left out ({which}): {'; '.join(self.parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRuns:
+    """The runs of one fingerprint: what their newest one is."""
+
+    runs: int
+    name: str
+    uid: str
+    fingerprint: Fingerprint
+    spec: Mapping[str, Any]
+
+
+def left_out(mine: Fingerprint, spec: Mapping[str, Any], others: Iterable[OtherRuns]) -> tuple[LeftOut, ...]:
+    """Returns those of the others whose specs measure the same as `spec`, that of a run with `mine`.
+
+    Their fingerprints differ by values that are not in the spec: the GPUs and the cluster that a job got, or
+    the parameters that the Pipeline declared to count at that time.
+    """
+    chosen = fingerprint(spec)
+    return tuple(
+        LeftOut(other.runs, other.name, other.uid, _parts(mine, other.fingerprint))
+        for other in others
+        if other.fingerprint != mine and fingerprint(other.spec) == chosen
+    )
+
+
+def _parts(mine: Fingerprint, theirs: Fingerprint) -> tuple[str, ...]:
+    return tuple(
+        f"{name} {one.second or '-'}, not {one.first or '-'}" if one.part in _NAMED else name
+        for one in differs(mine, theirs)
+        for name in (one.part.replace("_", " "),)
+    )
+
+
+def without_own_name(text: str, name: str) -> str:
+    """Replaces a run's name: of one line as the value or its begin, as in the names of what is made for it.
+
+    In a text of several lines, such as a script in which Tekton has put parameters, it is replaced anywhere.
+    """
+    if not name:
+        return text
+    if "\n" in text:
+        return re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w.])", "<job>", text)
+    return f"<job>{text[len(name) :]}" if text == name or text.startswith(f"{name}-") else text
+
+
+def differing_lines(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the lines of texts of several lines in which they differ, without those before and after."""
+    if not any("\n" in value for value in values):
+        return values
+    texts = [value.splitlines() for value in values]
+    shortest, start, end = min(map(len, texts)), 0, 0
+    while start < shortest and len({lines[start] for lines in texts}) == 1:
+        start += 1
+    while end < shortest - start and len({lines[-1 - end] for lines in texts}) == 1:
+        end += 1
+    return tuple("\n".join(lines[start : len(lines) - end]) for lines in texts)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj, uid_of
-from fournos.history.compare.texts import without_own_name
+from fournos.history.compare.differences import without_own_name
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.context import ObservedObject
 from fournos.history.recorder.projections import event_of

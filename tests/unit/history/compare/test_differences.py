@@ -1,14 +1,79 @@
-"""What the tasks of runs were, from their TaskRuns to the differences and the causes of a verdict."""
+"""What differs between runs: changed schedules first, tasks, and runs of the same spec that are left out."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fournos.history.compare.differences import ComparedRun, causes, differences, not_recorded
-from fournos.history.compare.texts import differing_lines, without_own_name
-from fournos.history.fingerprint import Fingerprint
+import pytest
+
+from fournos.history.compare.comparison import compare
+from fournos.history.compare.differences import (
+    ComparedRun,
+    OtherRuns,
+    ScheduleOrigin,
+    Section,
+    causes,
+    differences,
+    differing_lines,
+    left_out,
+    not_recorded,
+    origin_of,
+    without_own_name,
+)
+from fournos.history.compare.formats import FORMATS
+from fournos.history.fingerprint import Fingerprint, fingerprint
 from fournos.history.recorder.documents import MAX_TEXT, MAX_VALUE, tasks_of
 from fournos.insight.children import TASK_LABEL
+from tests.unit.systems.schedules.test_children import made
+
+NIGHTLY = "uid-nightly"
+
+
+def scheduled(name: str, generation: str, uid: str = NIGHTLY, **more: Any) -> ComparedRun:
+    origin = ScheduleOrigin(uid.removeprefix("uid-"), uid, generation) if generation else None
+    return ComparedRun(name, Fingerprint(pipeline=name), schedule=origin, **more)
+
+
+def first(*runs: ComparedRun) -> str:
+    return str(differences(runs)[0])
+
+
+def test_a_changed_schedule_is_the_first_difference_in_every_format() -> None:
+    runs = [scheduled("a", "3", spec={"env": {"A": "1"}}), scheduled("b", "4", spec={"env": {"A": "2"}})]
+    found = differences(runs)
+    assert (found[0].section, found[0].values) == (Section.PROVENANCE, ("3", "4"))
+    assert found[1].section is Section.FINGERPRINT
+    for name in ("text", "json"):
+        text = FORMATS[name](compare(runs, {}))
+        assert text.index("schedule nightly was changed (generation 3 → 4)") < text.index("env.A"), name
+
+
+def test_of_several_runs_each_generation_is_named_once() -> None:
+    runs = [
+        scheduled("a", "3"),
+        scheduled("b", "3"),
+        scheduled("c", ""),
+        scheduled("d", "5"),
+        scheduled("e", "7", "uid-weekly"),
+    ]
+    assert first(*runs) == "schedule nightly was changed (generation 3 → 5): 3 | 3 | - | 5 | -"
+
+
+@pytest.mark.parametrize(
+    "others",
+    [[scheduled("b", "3")], [scheduled("b", "")], [scheduled("b", "4", "uid-again")]],
+    ids=["same generation", "submitted by somebody", "another schedule of that name"],
+)
+def test_nothing_is_said_of_a_schedule_that_was_not_changed(others: list[ComparedRun]) -> None:
+    assert first(scheduled("a", "3"), *others).startswith("pipeline: ")
+
+
+def test_the_origin_is_read_from_what_the_operator_writes() -> None:
+    (job,) = made()
+    assert origin_of(job) == ScheduleOrigin("nightly", "uid-1", "7")
+    del job["metadata"]["annotations"]
+    assert origin_of(job) is origin_of({"spec": {}}) is None
+
 
 SCRIPT = "#!/bin/sh\necho {}\nbench --batch={}\nexit 0"
 
@@ -94,3 +159,36 @@ def test_of_texts_of_several_lines_the_lines_that_differ_are_shown() -> None:
     assert differing_lines(("a\nb", "a\nb\nc", "a\nb")) == ("", "c", "")
     assert differing_lines(("one", "two")) == ("one", "two")
     assert differing_lines(("", "a\nb")) == ("", "a\nb")
+
+
+SPEC: dict[str, Any] = {"pipeline": "p", "hardware": {"gpuType": "a100", "gpuCount": 8}, "params": {"n": "1"}}
+
+
+def other(runs: int = 3, resolved: Any = None, cluster: str = "small", **spec: Any) -> OtherRuns:
+    changed = {**SPEC, **spec}
+    return OtherRuns(runs, "night-9", "uid-9", fingerprint(changed, resolved, cluster), changed)
+
+
+def lines(*others: OtherRuns) -> list[str]:
+    return [str(one) for one in left_out(fingerprint(SPEC, None, "big"), SPEC, others)]
+
+
+def test_the_part_that_differs_is_named() -> None:
+    assert lines(other()) == [
+        "3 runs of the same spec left out (night-9 and 2 before): cluster class small, not big"
+    ]
+    smaller = {"hardware": {"gpuType": "a100", "gpuCount": 4}}
+    assert lines(other(1, smaller, "big")) == [
+        "1 run of the same spec left out (night-9): gpu count 4, not 8"
+    ]
+
+
+def test_what_the_pipeline_declared_then_is_named_without_values() -> None:
+    assert lines(other(1, {"fingerprint": ""}, "big")) == [
+        "1 run of the same spec left out (night-9): params"
+    ]
+
+
+def test_another_spec_is_not_left_out() -> None:
+    assert lines(other(params={"n": "2"}), other(hardware={"gpuType": "a100", "gpuCount": 4})) == []
+    assert lines(other(cluster="big")) == [], "it is comparable"
