@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.find import KpiOption
 from fournos.cli.output import table
-from fournos.cli.plain_help import sub_app
 from fournos.cli.stored import RunArgument, history_of, selected
 
 if TYPE_CHECKING:
     from fournos.history.api.verdicts import Acknowledged
 
-app = sub_app()
+app = command_group(
+    "Acknowledge changes of KPIs that are as they should be: they are not regressions any more."
+)
 
 
 @verb(app, "add")

@@ -9,14 +9,13 @@ import typer
 from rich.text import Text
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.details import condition_table, created_fact, details, pod_table, workload_table
 from fournos.cli.explain import show_explanation
 from fournos.cli.find import find_of_kind, name_argument
 from fournos.cli.formatting import phase_text
 from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, show_list
 from fournos.cli.output import table
-from fournos.cli.plain_help import sub_app
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.appwrapper_components import components, kinds, resets, user_of
 from fournos.insight.appwrapper_facts import explained, members
@@ -24,7 +23,7 @@ from fournos.insight.appwrapper_reasons import WrapperMembers, why
 from fournos.insight.queued import priority_class, queue_name
 from fournos.insight.values import created, name_of, phase_of, since, spec_of
 
-app = sub_app()
+app = command_group("AppWrappers: resources that Kueue admits, and that end, as one.")
 
 NameArgument = Annotated[str, name_argument(APPWRAPPER)]
 

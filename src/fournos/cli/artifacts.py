@@ -9,15 +9,14 @@ from typing import Annotated
 
 import typer
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Fail
 from fournos.cli.options import AllClustersOption, ToOption
 from fournos.cli.output import table
-from fournos.cli.plain_help import sub_app
 from fournos.cli.results import JobOption
 from fournos.cli.stored import RunArgument, history_of, selected
 
-app = sub_app()
+app = command_group("Artifacts: the files that runs left behind.")
 
 
 @verb(app, "push")

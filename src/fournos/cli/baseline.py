@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.listing import EverywhereOption
 from fournos.cli.options import AllClustersOption
 from fournos.cli.output import table
-from fournos.cli.plain_help import sub_app
 from fournos.cli.stored import RunArgument, api_data, history_of
 
-app = sub_app()
+app = command_group("Baselines: the runs that later ones are compared with.")
 
 
 @verb(app, "pin")

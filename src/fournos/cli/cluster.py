@@ -13,13 +13,12 @@ import typer
 from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.cli.command import Cli, CliSession, verb
+from fournos.cli.command import Cli, CliSession, command_group, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import completion
 from fournos.cli.options import Format
 from fournos.cli.output import table
-from fournos.cli.plain_help import sub_app
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.errors import NotFoundError
@@ -43,7 +42,10 @@ from fournos.insight.values import created, name_of, since, spec_of, status_of
 _POLL: Final = 0.5
 _PATIENCE: Final = 60.0
 
-app = sub_app()
+app = command_group(
+    "Clusters that jobs run on: what they have, who holds them. They are in the namespace of -n, "
+    "HEARTH_NAMESPACE or hearth."
+)
 
 ClusterArgument = Annotated[
     str,

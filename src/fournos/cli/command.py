@@ -26,7 +26,6 @@ from fournos.cli.errors import Fail, from_insight, from_kube
 from fournos.cli.exits import Exit
 from fournos.cli.options import CommonOptions, Format, Root
 from fournos.cli.output import Output
-from fournos.cli.plain_help import PlainCommand
 from fournos.engine.kube.errors import KubeError
 from fournos.insight import environment
 from fournos.insight.errors import FournosError
@@ -63,12 +62,17 @@ _TABLES: Final = ("compare",)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def command_group(text: str) -> typer.Typer:
+    """Returns an empty group of commands; `text` is its help."""
+    return typer.Typer(help=text, no_args_is_help=True, add_completion=False)
+
+
 def verb(app: typer.Typer, *names: str, panel: str = "Commands") -> Callable[[Function], Function]:
     """Registers a command under its first name, and as hidden aliases under the other names."""
 
     def register(function: Function) -> Function:
         for index, name in enumerate(names):
-            app.command(name, cls=PlainCommand, rich_help_panel=panel, hidden=index > 0)(_entry(function))
+            app.command(name, rich_help_panel=panel, hidden=index > 0)(_entry(function))
         return function
 
     return register

@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.exits import Exit
 from fournos.cli.options import Format
 from fournos.cli.output import table
-from fournos.cli.plain_help import sub_app
 from fournos.engine.kube.resource import Obj
 from fournos.insight.dispatch import (
     DispatchCheck,
@@ -33,7 +32,9 @@ from fournos.insight.queued import WORKLOAD
 from fournos.insight.values import created, since
 from fournos.insight.workers import ManagerCluster, state_there
 
-app = sub_app()
+app = command_group(
+    "Jobs that run on other clusters: where they are, why they wait, and whether the workers are ready."
+)
 
 KueueNamespace = Annotated[
     str,

@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.explain import show_explanation
 from fournos.cli.output import table
-from fournos.cli.plain_help import sub_app
 from fournos.insight.frameworks_facts import gather
 from fournos.insight.frameworks_find import find_object
 from fournos.insight.frameworks_kinds import kinds_of, row_of
 from fournos.insight.frameworks_reasons import explain, phase
 
-app = sub_app()
+app = command_group("Kinds that are queued by configuration.")
 
 
 @verb(app, "list", "ls")

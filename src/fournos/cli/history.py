@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.output import table
-from fournos.cli.plain_help import sub_app
 from fournos.engine.api.durations import parse_ttl
 from fournos.extras import remedy
 from fournos.history.blobs import FREE, BlobsUsageError, S3Location, copy_blobs, open_blobs
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from fournos.history.blobs import Blobs
     from fournos.history.store import HistoryStore
 
-app = sub_app()
-webhook = sub_app()
-app.add_typer(webhook, name="webhook", help="The webhook of messages about results.")
+app = command_group("Upkeep of the history's database, where that can be reached: backup, marks, deletion.")
+webhook = command_group("The webhook of messages about results.")
+app.add_typer(webhook, name="webhook")
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="File of the backup.")]
 UidOption = Annotated[str, typer.Option("--uid", metavar="UID", help="The one with this UID, of several.")]

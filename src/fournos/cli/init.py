@@ -9,11 +9,10 @@ from typing import Annotated, Final
 
 import typer
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Fail
-from fournos.cli.plain_help import sub_app
 
-app = sub_app()
+app = command_group("Write files to start from.")
 
 _PLACEHOLDER: Final = "BENCHMARK"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")

@@ -9,17 +9,16 @@ import typer
 import yaml
 
 from fournos.api.kinds import MINICLUSTER
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import read
 from fournos.cli.minicluster_live import install
-from fournos.cli.plain_help import sub_app
 from fournos.engine.api.text import escaped
 from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import documents
 from fournos.insight.miniclusters import accepted, entrypoint_file, objects_of
 
-app = sub_app()
+app = command_group("MiniClusters: Flux clusters in the pods of a Job.")
 install(app)
 
 

@@ -18,7 +18,6 @@ import typer
 
 from fournos.cli.app import EXAMPLES, build
 from fournos.cli.exits import MEANINGS
-from fournos.cli.lazy import loaded
 from fournos.cli.options import PANEL
 
 PAGE: Final = "docs/reference/cli.md"
@@ -52,7 +51,7 @@ def page() -> str:
 
 def _commands(group: Any, path: str) -> Iterator[str]:
     aliases: dict[Any, list[str]] = {}
-    commands = {name: loaded(command) for name, command in group.commands.items()}
+    commands = group.commands
     for name, command in commands.items():
         if command.hidden:
             aliases.setdefault(command.help, []).append(name)

@@ -7,16 +7,15 @@ from typing import Annotated
 
 import typer
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.options import AllClustersOption
-from fournos.cli.plain_help import sub_app
 from fournos.cli.stored import RunArgument, history_of, result_table, selected
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
 
-app = sub_app()
+app = command_group("Results: what benchmarks measured, also of jobs that are gone.")
 
 FilesArgument = Annotated[
     list[Path], typer.Argument(metavar="FILE…", show_default=False, help="Files of results.")

@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_SCHEDULE
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.details import condition_table, created_fact, details, steps_table
 from fournos.cli.errors import Fail
 from fournos.cli.find import completion
@@ -21,7 +21,6 @@ from fournos.cli.formatting import phase_text
 from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, show_list
 from fournos.cli.manifest import read
 from fournos.cli.output import table
-from fournos.cli.plain_help import sub_app
 from fournos.cli.schedule_change import NameArgument, find_schedule
 from fournos.cli.schedule_change import install as install_change
 from fournos.cli.schedule_create import create
@@ -38,7 +37,7 @@ from fournos.insight.values import created, moment, name_of, phase_of, short, si
 
 _TIMES_SHOWN: Final = 3
 
-app = sub_app()
+app = command_group("Schedules: jobs at certain times, such as every night.")
 verb(app, "create")(create)
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from fournos.engine.kube.resource import Obj
-from fournos.insight.values import name_of, spec_of
+from fournos.insight.values import spec_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +19,6 @@ class SpecDifference:
     first: Any
     """The value in the first object; None if the field is absent."""
     second: Any
-
-    def as_data(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def differences(first: Obj, second: Obj) -> list[SpecDifference]:
@@ -45,11 +39,3 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     for name, inner in value.items():
         step = str(name).replace(".", "\\.")
         yield from leaves(inner, f"{path}.{step}" if path else step)
-
-
-def unified(first: Obj, second: Obj) -> list[str]:
-    """Returns a unified diff of the two specs, as YAML with sorted fields."""
-    old, new = (
-        yaml.safe_dump(dict(spec_of(one)), allow_unicode=True).splitlines() for one in (first, second)
-    )
-    return list(difflib.unified_diff(old, new, name_of(first), name_of(second), lineterm=""))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
@@ -95,9 +95,6 @@ class Overview:
     """The number of further jobs that wait."""
     held: int = 0
     """How many of all that wait are held by their owners."""
-
-    def as_data(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name not in ("left_out", "held")}
 
 
 async def read(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -121,30 +120,3 @@ def test_a_refusal_of_the_server_keeps_its_exit_code(file: str) -> None:
     result = Program(api)("matrix", "-f", file, "--axis", "env.MODEL=a")
     assert result.exit_code == 6
     assert "not allowed: may not create" in result.stderr
-
-
-def test_diff() -> None:
-    api = Api(job("one"), job("two", spec={"hardware": {"gpuType": "a100", "gpuCount": 4}}), job("three"))
-    result = Program(api)("diff", "one", "two")
-    assert result.exit_code == 1
-    assert "-  gpuCount: 2\n+  gpuCount: 4\n" in result.stdout
-    same = Program(api)("diff", "one", "three")
-    assert (same.exit_code, same.stdout) == (0, "")
-
-
-def test_open_prints_the_address_where_no_one_sits_before_it() -> None:
-    api = Api(job("one", status={"dashboardURL": "https://tekton/one"}), job("two", "Pending"))
-    assert Program(api)("open", "one").stdout == "https://tekton/one\n"
-    refused = Program(api)("open", "two")
-    assert refused.exit_code == 5
-    assert "two has no page: it is Pending" in refused.stderr
-    hostile = Api(job("one", status={"dashboardURL": "file:///etc/passwd"}))
-    assert Program(hostile)("open", "one").exit_code == 5
-
-
-def test_diff_for_scripts() -> None:
-    first, second = job("one"), job("two", spec={"cluster": "cluster-2"})
-    result = Program(Api(first, second))("diff", "one", "two", "-o", "json")
-    assert json.loads(result.stdout) == [{"path": "cluster", "first": "cluster-1", "second": "cluster-2"}]
-    assert result.exit_code == 1
-    assert Program(Api(first))("diff", "one", "one", "-o", "json").exit_code == 0

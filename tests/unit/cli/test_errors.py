@@ -194,17 +194,6 @@ def test_kpis_of_the_newest_runs_are_completed() -> None:
     assert complete_kpi(context, "") == []
 
 
-def test_version() -> None:
-    told = Program(Api())("version").stdout
-    assert told.startswith("fournos 0.")
-    assert Program(Api())("--version").stdout == told
-    assert "api: fournos.dev/v1" in Program(Api())("version", "-o", "yaml").stdout
-
-
-def test_the_completion_script_is_typers() -> None:
-    assert "_FOURNOS_COMPLETE" in Program(Api())("completion", "bash").stdout
-
-
 def test_without_the_packages_of_the_page_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fournos.web.local", None)
     result = Program(Api())("web", "--no-browser")

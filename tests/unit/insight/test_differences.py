@@ -1,4 +1,4 @@
-"""How two specs differ: by field, and as text."""
+"""How two specs differ."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.insight.differences import SpecDifference, differences, unified
+from fournos.insight.differences import SpecDifference, differences
 
 
 def with_spec(spec: Any, name: str = "one") -> dict[str, Any]:
@@ -29,9 +29,3 @@ def with_spec(spec: Any, name: str = "one") -> dict[str, Any]:
 )
 def test_fields(first: Any, second: Any, expected: list[Any]) -> None:
     assert differences(with_spec(first), with_spec(second)) == [SpecDifference(*one) for one in expected]
-
-
-def test_text() -> None:
-    assert unified(with_spec({"b": 1, "a": "ä"}), with_spec({"b": 2, "a": "ä"}, "two")) == [
-        *("--- one", "+++ two", "@@ -1,2 +1,2 @@", " a: ä", "-b: 1", "+b: 2")
-    ]

@@ -35,7 +35,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         },
         "jobs_namespace": site.jobs_namespace,
         # Hearth's commands know FournosClusters alone.
-        "command": f"fournos cluster get -n {where} {shlex.quote(name)}" if cluster else "fournos top",
+        "command": "fournos cluster " + (f"get -n {where} {shlex.quote(name)}" if cluster else "list"),
         "owner": call.viewer.client.owner,
     }
 

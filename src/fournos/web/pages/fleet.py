@@ -45,5 +45,5 @@ PAGE: Final = Page(
     path="/",
     gather=gather,
     watched=fleet.KINDS,
-    command="fournos top{jobs}",
+    command="fournos list --phase active{jobs}",
 )

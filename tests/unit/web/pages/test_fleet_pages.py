@@ -66,7 +66,7 @@ async def test_a_cluster_of_the_quota_alone_has_a_page_without_actions() -> None
     html = await shown(cluster.PAGE, call(world(lock), path={"name": "cluster-2"}))
     assert "<form" not in html and "Only Kueue's quota names this cluster" in text(html)
     assert "Held by ann" in text(html) and 'href="/jobs/' in html
-    assert 'data-copy="fournos top"' in html, "Hearth's commands do not know it"
+    assert 'data-copy="fournos cluster list"' in html, "Hearth's commands do not know it"
 
 
 async def test_markup_in_names_and_owners_is_text() -> None:
