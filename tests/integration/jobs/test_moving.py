@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 
 from devcluster.existing import kubectl_program
-from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key, uid_of
-from fournos.engine.queueing.kinds import WORKLOAD
-from tests.integration.jobs.stage import JobStage
 
 ROOT = Path(__file__).parents[3]
-KOPF = "kopf.zalando.org/"
 PUBLISHED = """
 apiVersion: apps/v1
 kind: Deployment
@@ -39,64 +36,6 @@ spec:
             - {containerPort: 8080, name: health}
 """
 """The parts that decide what may be applied over it."""
-
-
-async def as_the_published_operator_leaves_it(stage: JobStage, name: str) -> None:
-    """A job that runs: its status counts no attempts, and kopf's marks are on it."""
-    status = await stage.status(name)
-    kept = ("phase", "cluster", "pipelineRun", "message", "conditions")
-    gone = {field: None for field in status if field not in kept}
-    await stage.patch(FOURNOS_JOB, name, {"status": gone}, subresource="status")
-    marks = {
-        "finalizers": [f"{KOPF}KopfFinalizerMarker"],
-        "annotations": {f"{KOPF}last-handled-configuration": "{}"},
-    }
-    await stage.patch(FOURNOS_JOB, name, {"metadata": marks})
-
-
-async def delete(stage: JobStage, name: str) -> None:
-    job = await stage.get(FOURNOS_JOB, name)
-    await stage.client.delete(FOURNOS_JOB, Key(stage.namespace, name), uid=uid_of(job))
-
-
-async def test_jobs_under_way_are_taken_over(stage: JobStage) -> None:
-    names = ("done", "stopped", "deleted", "being-deleted")
-    stage.executors.held.update(names)
-    operator = await stage.leading()
-    for name in names:
-        await stage.submit(name)
-        await stage.phase(name, "Running")
-    await stage.kill(operator)
-    for name in names:
-        await as_the_published_operator_leaves_it(stage, name)
-    await delete(stage, "being-deleted")
-    before = {name: (await stage.get(PIPELINE_RUN, name))["metadata"]["uid"] for name in names}
-    workload = (await stage.get(WORKLOAD, "done"))["metadata"]["uid"]
-
-    await stage.leading()
-
-    async def taken_over() -> bool:
-        return all([(await stage.status(name)).get("attempt") == 1 for name in names[:3]])
-
-    await stage.until(taken_over, "not taken over")
-    assert KOPF not in str((await stage.get(FOURNOS_JOB, "done"))["metadata"].get("finalizers"))
-    assert (await stage.get(WORKLOAD, "done"))["metadata"]["uid"] == workload
-    after = {name: (await stage.get(PIPELINE_RUN, name))["metadata"]["uid"] for name in names[:3]}
-    assert after == {name: before[name] for name in names[:3]}
-    await stage.patch(FOURNOS_JOB, "stopped", {"spec": {"shutdown": "Stop"}})
-    await stage.phase("stopped", "Stopped")
-    await delete(stage, "deleted")
-
-    async def gone() -> bool:
-        jobs = await stage.client.list(FOURNOS_JOB, namespace=stage.namespace)
-        return not {job["metadata"]["name"] for job in jobs.items} & {"deleted", "being-deleted"}
-
-    await stage.until(gone, "the deleted jobs stay")
-    stage.executors.finish("done")
-    await stage.phase("done", "Succeeded")
-    for name, end in (("stopped", "CancelledRunFinally"), ("done", None)):
-        assert (await stage.get(PIPELINE_RUN, name))["spec"].get("status") == end
-    await stage.good_end({"done": "Succeeded", "stopped": "Stopped"}, runs=sorted(names))
 
 
 @pytest.mark.usefixtures("crds")

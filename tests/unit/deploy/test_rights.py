@@ -41,6 +41,7 @@ ALL_NAMESPACES = {
     *ACCOUNTS.values(),
     "multikueue",
     "multikueue-logs",
+    "system:serviceaccounts",
     "fournos-web",
     "kueue-controller-manager",
 } - {"fournos", "hearth"}

@@ -27,8 +27,6 @@ from fournos.systems.jobs.resolving import resolving, start
 from fournos.systems.jobs.rules import check
 from fournos.systems.jobs.running import admitted, running
 from fournos.systems.jobs.settings import JobSettings
-from fournos.systems.jobs.status_correction import corrected_status
-from fournos.systems.jobs.takeover import take_over
 from fournos.systems.jobs.template import Template
 from fournos.systems.jobs.waiting import wait
 
@@ -51,12 +49,6 @@ def decide(
         return sent
     if facts.failure and facts.failure.transient:
         return _failed(ctx)
-    if (taken := take_over(ctx)) is not None:
-        return taken
-    # Before the terminal phases: a phase that another writer has set must not release a live run's cluster.
-    corrected = corrected_status(ctx)
-    if corrected is not None:
-        return corrected
     if ctx.draft.phase in TERMINAL and not ctx.deleting:
         return after_end(ctx)
     if observed.problem and not ctx.deleting:
@@ -105,7 +97,7 @@ def _pending(ctx: Context) -> Decision:
 
 
 def _unknown(ctx: Context) -> Decision:
-    """Leaves a job as it is whose phase a newer operator has written; no live run contradicts that phase."""
+    """Leaves a job as it is whose phase a newer operator has written."""
     text = f"The phase {ctx.draft.phase} is of a newer operator: upgrade this one, or stop the job"
     ctx.draft.event("UnknownPhase", text, warning=True)
     return ctx.decision()

@@ -19,7 +19,6 @@ from fournos.systems.jobs.cancel_run import IMMEDIATE, Cancellation, end_run
 from fournos.systems.jobs.context import Context, run_ended, run_succeeded
 from fournos.systems.jobs.finish import finish, release
 from fournos.systems.jobs.quota import granted
-from fournos.systems.jobs.takeover import finalizers_off
 
 
 class InterruptionCause(Enum):
@@ -162,7 +161,7 @@ def _settle(ctx: Context, cause: Interrupt) -> Decision:
 
 
 def _deleted(ctx: Context, cause: Interrupt) -> Decision:
-    return Decision(steps=(*release(ctx), *finalizers_off(ctx)))
+    return Decision(steps=(*release(ctx), *ctx.finalizer(on=False)))
 
 
 def _stopped(ctx: Context, cause: Interrupt) -> Decision:

@@ -104,11 +104,6 @@ def resolve_job_name(job_name: str) -> str:
     return f"{job_name}-resolve"
 
 
-def old_resolve_job_name(job_name: str) -> str:
-    """Returns the name that early versions gave the resolve Job; such a Job is adopted."""
-    return f"resolve-{job_name}"
-
-
 def copy_name(job_name: str, secret_name: str) -> str:
     """Returns the name of a Secret's copy; one that is too long ends with a digest of the whole name."""
     name = f"{job_name}-{secret_name}"

@@ -67,7 +67,7 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
         Watch(
             JOB,
             namespace=namespace,
-            wakes=_resolved_key,
+            wakes=_owner_key,
             indexes=by_owner,
             project=project_job,
         ),
@@ -99,7 +99,6 @@ class Observer:
             return None
         spec, problem = self._spec(key, job)
         uid, prebuilt = uid_of(job), prebuilt_name(job)
-        owned_jobs = tuple(one for one in caches[JOB].by(OWNER, uid) if _resolves(one, key.name))
         priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
         # Only the message of a queued job names the holders of its cluster, of which there may be a hundred.
         queued = (job.get("status") or {}).get("phase") == "Pending"
@@ -118,7 +117,7 @@ class Observer:
             queued_before=queued_before,
             prebuilt=caches[WORKLOAD].get(Key(key.namespace, prebuilt)) if prebuilt else None,
             runs=caches[PIPELINE_RUN].by(OWNER, uid),
-            resolve_jobs=owned_jobs or self._ownerless_resolve_jobs(caches, key),
+            resolve_jobs=tuple(one for one in caches[JOB].by(OWNER, uid) if _resolves(one, key.name)),
             pipeline=caches[PIPELINE].get(Key(key.namespace, spec.pipeline)),
             flavors=flavors,
             checks=bool(self._of_all(caches, CLUSTER_QUEUE, _checked_queue)),
@@ -147,12 +146,6 @@ class Observer:
             spec, problem = FournosJobSpec(), "; ".join(wrong)
         self._specs[key] = (uid, generation, spec, problem)
         return spec, problem
-
-    def _ownerless_resolve_jobs(self, caches: Caches, key: Key) -> tuple[Obj, ...]:
-        wanted = (names.resolve_job_name(key.name), names.old_resolve_job_name(key.name))
-        found = (caches[JOB].get(Key(key.namespace, name)) for name in wanted)
-        free = (job for job in found if job is not None and controller_of(job) is None)
-        return tuple(job for job in free if _resolves(job, key.name))
 
     def _of_all(
         self, caches: Caches, resource: Resource, names_in: Callable[[Obj], Iterable[str]]
@@ -261,21 +254,6 @@ def _owner_key(obj: Obj, caches: Caches) -> Iterable[Key]:
     if owner and owner["kind"] == FOURNOS_JOB.kind and owner["apiVersion"] == FOURNOS_JOB.api_version:
         return (Key(obj["metadata"].get("namespace") or "", owner["name"]),)
     return ()
-
-
-def _resolved_key(job: Obj, caches: Caches) -> Iterable[Key]:
-    """Enqueues the owner; for a resolve Job without a controller, the FournosJob that its name refers to."""
-    if controller_of(job):
-        return _owner_key(job, caches)
-    name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
-    return tuple(
-        key
-        for key in (
-            Key(namespace, name.removesuffix("-resolve")),
-            Key(namespace, name.removeprefix("resolve-")),
-        )
-        if key.name != name and caches[FOURNOS_JOB].get(key) is not None
-    )
 
 
 def _choosing(_: Obj, caches: Caches) -> Iterable[Key]:

@@ -18,7 +18,6 @@ from fournos.engine.kube.kinds import JOB, POD
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, User
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
-from fournos.systems.jobs import names
 from fournos.systems.jobs.params import params_webhook
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.task_runs import difference
@@ -188,7 +187,5 @@ def _of_run(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown:
 
 def _runs(job: Obj) -> Iterator[str]:
     """Yields the run names that the operator wrote to the status before it created the runs."""
-    status = job.get("status") or {}
-    yield from (one["pipelineRun"] for one in status.get("attempts") or () if one.get("pipelineRun"))
-    if not status.get("attempts"):  # written by the published operator, which counts no attempts
-        yield names.attempt_name(job["metadata"]["name"], 1)
+    attempts = (job.get("status") or {}).get("attempts") or ()
+    yield from (one["pipelineRun"] for one in attempts if one.get("pipelineRun"))

@@ -131,9 +131,8 @@ def _pods_of(job: Obj) -> str:
 
 
 def _resolve_job(ctx: Context) -> Obj | None:
-    wanted = (names.resolve_job_name(ctx.name), names.old_resolve_job_name(ctx.name))
-    found = [job for job in ctx.observed.resolve_jobs if job["metadata"]["name"] in wanted]
-    return min(found, key=lambda job: wanted.index(job["metadata"]["name"]), default=None)
+    name = names.resolve_job_name(ctx.name)
+    return next((job for job in ctx.observed.resolve_jobs if job["metadata"]["name"] == name), None)
 
 
 def _launch(ctx: Context) -> Decision:

@@ -157,16 +157,6 @@ class StatusDraft(Draft):
         self._status["attempts"] = attempts
         return self
 
-    def restore_attempt(self, number: int, *, run: str, cluster: str) -> Self:
-        """Makes the attempt whose run is live the current one again, without an outcome."""
-        attempts = [one for one in self._status.get("attempts") or () if one.get("number", 0) < number]
-        found = (one for one in self._status.get("attempts") or () if one.get("number") == number)
-        entry = next(found, {"number": number, "startedAt": format_time(self._now)})
-        ended = ("outcome", "finishedAt", "message")
-        kept = {key: value for key, value in entry.items() if key not in ended}
-        attempts.append({**kept, "pipelineRun": run, "cluster": cluster})
-        return self.put(attempt=number, attempts=attempts, cluster=cluster, pipelineRun=run, retryAt=None)
-
     def amend_attempt(self, **fields: Any) -> Self:
         """Changes fields of the current attempt's entry."""
         attempts = list(self._status.get("attempts") or ())

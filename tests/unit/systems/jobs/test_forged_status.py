@@ -44,39 +44,6 @@ def attacked(*script: Callable[[Server], None], **spec: Any) -> Scenario:
     return replace(scenario(setup, tekton=lambda: tekton), script=(other, *script))
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        {"phase": "Succeeded"},
-        {"phase": "Failed", "attempts": [{"number": 1, "outcome": "Failed", "pipelineRun": "victim"}]},
-        {"phase": "Stopped", "attempt": 0, "attempts": None},
-        {"phase": "Pending", "retryAt": "2031-01-01T00:00:00Z"},
-        {"phase": "Pending", "resolved": None},
-        {"phase": "Resolving"},
-        {"phase": "Admitted", "attempt": 7},
-        {"phase": "Stopping"},
-        {"phase": None},
-    ],
-)
-async def test_a_run_that_goes_on_keeps_its_cluster(status: dict[str, Any]) -> None:
-    server = (await run(attacked(forged(status)))).server
-    assert (phase(server, "victim"), phase(server, "thief")) == ("Running", "Pending")
-    assert live_runs(server) == ["victim"]
-    shown = job(server, "victim")["status"]
-    assert (shown["attempt"], shown["cluster"], shown["pipelineRun"]) == (1, "cluster-1", "victim")
-    assert "outcome" not in shown["attempts"][-1]
-
-
-async def test_deleted_in_a_phase_that_another_client_wrote_it_stops_first() -> None:
-    def delete(server: Server) -> None:
-        forged({"phase": "Succeeded"})(server)
-        server.delete(FOURNOS_JOB, Key(NS, "victim"))
-
-    server = (await run(attacked(delete))).server
-    assert server.find(FOURNOS_JOB, Key(NS, "victim")) is None
-    assert live_runs(server) == ["thief"]
-
-
 async def test_a_declared_admission_is_no_quota() -> None:
     """Its own job declared Admitted, with a Workload that is another job's."""
 

@@ -85,13 +85,6 @@ def test_copies_are_marked_by_what_they_are_of_and_only_of_what_lets_the_job_in(
         assert not copy_of.refuses("s", {}), "the policy is open"
 
 
-def test_a_job_of_the_published_operator_starts_its_first_attempt() -> None:
-    """Its status counts no attempts; it is taken over first."""
-    found = decided(a_job("Admitted", status={"attempt": None, "attempts": None}), workloads=(a_workload(),))
-    (attempts,) = written(found, "attempts")
-    assert found.steps == () and attempts[0]["number"] == 1
-
-
 def test_a_clusterless_job_gets_no_kubeconfig() -> None:
     found = decided(a_job("Admitted", cluster=None, clusterless=True))
     assert sources(found) == [] and isinstance(found.steps[-1], Create)

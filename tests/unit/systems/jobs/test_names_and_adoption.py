@@ -28,20 +28,6 @@ def message(server: Server) -> str:
     return str(job(server)["status"]["message"])
 
 
-@pytest.mark.parametrize("name", ["job-resolve", "resolve-job"])
-async def test_a_resolve_job_made_by_an_early_version_is_adopted(name: str) -> None:
-    def setup(server: Server) -> None:
-        labels = {"fournos.dev/job-name": "job"}
-        body = {"metadata": {"name": name, "namespace": NS, "labels": labels}, "spec": {"old": True}}
-        server.create(JOB, body)
-        submit(server)
-
-    server = await finished(setup)
-    assert phase(server) == "Succeeded"
-    assert [j["metadata"]["name"] for j in server.list(JOB)] == [name]
-    assert server.get(JOB, Key(NS, name))["spec"] == {"old": True}
-
-
 async def test_the_resolve_job_of_another_job_is_not_adopted() -> None:
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "other", "controller": True}
 

@@ -15,7 +15,6 @@ from tests.unit.systems.jobs.actors import NS
 from tests.unit.systems.jobs.passes import (
     KEY,
     OWN_WORKLOAD,
-    RUN,
     a_job,
     a_run,
     a_workload,
@@ -135,18 +134,6 @@ def test_a_job_without_quota_cannot_be_dispatched() -> None:
     assert (event.type, event.reason) == ("Warning", "CannotDispatch")
     assert event.message.startswith("a job without quota (clusterless) has no Workload to dispatch")
     assert found.steps == ()
-
-
-# --- a status that contradicts a live run --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("phase", ["", "Resolving", "Pending", "Succeeded", "Failed", "Stopped"])
-def test_a_live_run_is_worth_more_than_a_phase(phase: str) -> None:
-    job = a_job(phase, meta={"finalizers": ["fournos.dev/run"]})
-    run = a_run()
-    found = decided(job, runs=(run,), workloads=(a_workload(),), answers={RUN: Present(run)})
-    assert written(found, "phase", "attempt") == ("Running", 1) and found.steps == ()
-    assert [one.reason for one in found.events] == ["StatusCorrected"]
 
 
 # --- quota of another object's Workload ----------------------------------------------------------------

@@ -165,15 +165,9 @@ def test_a_resolver_that_cannot_be_made(error: str, phase: str, reason: str, mes
     assert condition_of(found, "Resolved") == ("False", reason, message)
 
 
-def test_the_job_of_the_usual_name_counts_before_that_of_an_early_version() -> None:
-    early = resolver(("Failed", "early"), name="resolve-job")
-    usual = resolver(age=1)
-    for jobs in ((early, usual), (usual, early)):
-        assert written(resolving(*jobs), "phase") == ("Resolving",)
-    found = resolving(early, answers={LOG: Absent()})
-    assert written(found, "phase", "message") == ("Failed", "Resolution failed: early")
+def test_another_job_is_not_its_resolver() -> None:
     (step,) = resolving(resolver(("Failed", "other"), name="other")).steps
-    assert isinstance(step, Create), "another Job is not its resolver"
+    assert isinstance(step, Create)
 
 
 # --- while it runs -------------------------------------------------------------------------------------
