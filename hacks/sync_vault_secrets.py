@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 try:
-    from fournos.systems.vault.command import main
+    from fournos.systems.vault.sync import main
 except ModuleNotFoundError as error:
     sys.exit(
         f"error: {error}. Activate the environment (source .venv/bin/activate),"

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings
 from fournos.app.parts import PARTS
 from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.engine.runtime.webhook.settings import WebhookSettings
-from fournos.systems.vault.settings import VaultSettings
+from fournos.systems.vault.sync import VaultSettings
 
 SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
     *((part.title, part.settings) for part in PARTS.values()),

@@ -18,7 +18,7 @@ from fournos.systems.frameworks.settings import FrameworkSettings
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from fournos.systems.multikueue.settings import MultiKueueSettings
-from fournos.systems.vault.settings import VaultSettings
+from fournos.systems.vault.sync import VaultSettings
 from fournos.web.settings import WebSettings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,10 +47,11 @@ WRAPPERS, MINICLUSTERS, ADMISSION = (
     )
 )
 FRAMEWORKS, WORKERS = (f"tests/unit/systems/{name}/test_settings.py" for name in ("frameworks", "multikueue"))
-WEBHOOK, METRICS, VAULT = (
+WEBHOOK, METRICS = (
     f"tests/unit/{name}/test_settings.py"
-    for name in ("engine/runtime/webhook", "engine/runtime/metrics_server", "systems/vault")
+    for name in ("engine/runtime/webhook", "engine/runtime/metrics_server")
 )
+VAULT = "tests/unit/systems/vault/test_sync.py"
 ARCHIVE, HISTORY = "tests/unit/systems/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
 CONFIRM = "tests/unit/systems/jobs/test_confirm.py"
 WEB = "tests/unit/web/test_settings.py"
@@ -277,7 +278,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "kv_version": (VAULT, "test_the_kv_version"),
         "vault_namespace": (VAULT, "test_the_vault_namespace"),
         "ca_cert": (VAULT, "test_the_ca_cert"),
-        "timeout_sec": (VAULT, "test_the_timeout"),
         "namespace": SECRET_NAMES,
         "secret_pattern": SECRET_NAMES,
     },

@@ -1,292 +1,412 @@
-"""Plans a sync from the content of Vault and of the cluster.  Pure: it reads and writes nothing.
+"""The command `hacks/sync_vault_secrets.py`: Vault entries to Secrets, one after the other.
 
-Vault is the source.  Only a Secret with our managed-by label is changed.
+Vault is the source.  An entry that cannot be synced stops none of the others.  Values appear in no output.
 """
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import base64
 import json
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit, urlunsplit
 
+import hvac
+import requests
+from hvac import exceptions
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+from fournos.engine.api.text import escaped
+from fournos.engine.kube import errors
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.client import Client
+from fournos.engine.kube.credentials import load
 from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.patches import merge_patch
-from fournos.engine.kube.resource import Obj
-from fournos.systems.vault.settings import VaultSettings
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.settings_types import with_placeholder
 
-MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
-MANAGED_BY = "fournos-vault-sync"
-ENTRY_LABEL = "fournos.dev/vault-entry"
-ADDR_ANNOTATION = "fournos.dev/vault-addr"
-PATH_ANNOTATION = "fournos.dev/vault-path"
-SKIP_KEY = "fournos_skip_sync"
+DONE, FAILED, USAGE = 0, 1, 2
+"""Exit codes: success; something was not synced; wrong arguments or settings, and nothing was attempted."""
+
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+LABELS: Final = {MANAGED_BY_LABEL: "fournos-vault-sync", "fournos.dev/vault-entry": "true"}
+SKIP_KEY: Final = "fournos_skip_sync"
 """An entry with this key, whatever its value, is skipped (the published sync script)."""
-FOREIGN_KEY_PREFIX = "secretsync/"
+FOREIGN_KEY_PREFIX: Final = "secretsync/"
 """The prefix of keys that another tool writes into the same Vault; they are never part of a Secret."""
 
-MAX_NAME = 253
-MAX_BYTES = 1024 * 1024
+MAX_NAME: Final = 253
+MAX_BYTES: Final = 1024 * 1024
 """The maximum size of a Secret's data that Kubernetes accepts, in bytes."""
+RETRIES: Final = 3
+"""How often a failed request to Vault is repeated, and a write to a Secret that others change meanwhile."""
+TIMEOUT: Final = 10.0
+"""Seconds for one request to Vault."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
-
-@dataclass(frozen=True, slots=True)
-class VaultEntry:
-    """A Vault entry as read."""
-
-    name: str
-    data: Mapping[str, Any] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A listed entry that could not be read.
-
-    `gone` is True if Vault reports its latest version as deleted.
-    """
-
-    name: str
-    reason: str
-    gone: bool = False
+_EXAMPLES = {
+    "VAULT_ADDR": "https://vault.example.com",
+    "VAULT_TOKEN": "s.xxxxx",
+    "VAULT_SECRET_PATH": "path/to/secrets",
+    "FOURNOS_VAULT_SECRET_PATTERN": "vault-{entry}",
+}
 
 
-Read: TypeAlias = VaultEntry | Unreadable
+class VaultSettings(BaseSettings):
+    """Which directory of which Vault becomes the Secrets of which namespace (the Fournos README)."""
 
+    # Not populated by field names: these would be variables, too, and NAMESPACE means something else.
+    model_config = SettingsConfigDict(extra="ignore")
 
-@dataclass(frozen=True, slots=True)
-class Desired:
-    """A Secret as Vault defines it; values by key."""
-
-    name: str
-    entry: str
-    values: Mapping[str, bytes] = field(repr=False)
-
-    def key_line(self, key: str) -> str:
-        """Returns the line of a report about a key, with the length of its value."""
-        # Characters, not bytes, because a person would count characters.
-        return f"          {key}: <{len(self.values[key].decode())} chars>"
-
-
-class Effect(StrEnum):
-    """What a change does to a Secret, as the summary of a sync counts it."""
-
-    CREATED = "created"
-    UPDATED = "updated"
-    UNCHANGED = "unchanged"
-    DELETED = "deleted"
-
-
-@dataclass(frozen=True, slots=True)
-class SecretChange:
-    """What a sync does with one Secret."""
-
-    effect: Effect
-    name: str
-    report: str
-    """Key names and lengths, never a value."""
-    body: Obj | None = field(default=None, repr=False)
-    """The Secret to create, or the merge patch of one to update."""
-    secret: Desired | None = None
-    """None for a deletion."""
-    uid: str = ""
-    """The precondition of a deletion."""
-
-
-@dataclass(slots=True)
-class Sync:
-    """One sync: what Vault defines, and the problems and counts up to now."""
-
-    desired: list[Desired] = field(default_factory=list)
-    listed: set[str] = field(default_factory=set)
-    """The names of all Secrets whose entry Vault lists, whether or not the entry could be used."""
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    partial: bool = False
-    """True if something was not read or written: then the expected Secrets are not fully known."""
-    counts: Counter[Effect] = field(default_factory=Counter)
-
-    def fail(self, problem: str) -> None:
-        """Adds a problem that makes the sync a partial one."""
-        self.problems.append(problem)
-        self.partial = True
-
-
-def is_managed(secret: Obj) -> bool:
-    """Returns True if the Secret has our managed-by label."""
-    return (secret["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGED_BY
-
-
-def take_in(reads: Iterable[Read], settings: VaultSettings) -> Sync:
-    """Classifies the entries that were read into desired Secrets, problems and notes."""
-    sync = Sync()
-    for read in reads:
-        if read.name.endswith("/"):
-            sync.notes.append(
-                f"{read.name}: a directory, not synced (only entries directly below the path are)"
-            )
-            continue
-        sync.listed.add(settings.secret_name(read.name))
-        if isinstance(read, VaultEntry):
-            _take_entry(read, sync, settings)
-        elif read.gone:
-            sync.notes.append(f"{read.name}: {read.reason}; its Secret, if any, is kept")
-        else:
-            sync.fail(f"{read.name}: {read.reason}")
-    return sync
-
-
-def _take_entry(entry: VaultEntry, sync: Sync, settings: VaultSettings) -> None:
-    if SKIP_KEY in entry.data:
-        sync.notes.append(f"{entry.name}: skipped, it has the key {SKIP_KEY}")
-        return
-    name = settings.secret_name(entry.name)
-    if len(name) > MAX_NAME or not _SUBDOMAIN.fullmatch(name) or not _SUBDOMAIN.fullmatch(entry.name):
-        text = (
-            f"{entry.name}: skipped, {name!r} cannot name a Secret; rename the entry in Vault (lower-case"
-            f" letters, digits, '-' and '.', at most {MAX_NAME} characters with the prefix),"
-            f" or give it the key {SKIP_KEY}"
-        )
-        sync.problems.append(text)
-        return
-    values: dict[str, bytes] = {}
-    for key, value in entry.data.items():
-        if key.startswith(FOREIGN_KEY_PREFIX):
-            continue
-        if len(key) > MAX_NAME or key.startswith("..") or key == "." or not _KEY.fullmatch(key):
-            text = (
-                f"{entry.name}: key {key!r} skipped, it cannot be a key of a Secret; rename it in Vault"
-                " (letters, digits, '-', '_' and '.')"
-            )
-            sync.problems.append(text)
-            continue
-        values[key] = _bytes(value)
-    size = sum(map(len, values.values()))
-    if not values:
-        sync.notes.append(f"{entry.name}: nothing to sync in it; its Secret, if any, is kept")
-    elif size > MAX_BYTES:
-        text = f"{entry.name}: skipped, {size} bytes are more than the {MAX_BYTES} that a Secret may hold"
-        sync.problems.append(f"{text}; split the entry in Vault")
-    else:
-        sync.desired.append(Desired(name, entry.name, values))
-
-
-def _bytes(value: object) -> bytes:
-    """Returns strings unchanged, and all other JSON values as JSON text."""
-    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return text.encode()
-
-
-def plan(
-    sync: Sync, existing: Mapping[str, Obj], settings: VaultSettings, *, adopt: bool = False
-) -> tuple[list[SecretChange], list[str]]:
-    """Returns the changes that make the namespace match Vault, and why a Secret cannot be changed.
-
-    `existing` contains, by name, every Secret with our labels and every other one of a desired name.  With
-    `adopt`, a Secret of a desired name without a managing tool and without an owner is taken over.  Deletions
-    come last; the caller omits them if an earlier change failed.
-    """
-    changes: list[SecretChange] = []
-    refusals: list[str] = []
-    for secret in sync.desired:
-        present = existing.get(secret.name)
-        if present is None:
-            changes.append(_create(secret, settings))
-        elif not is_managed(present) and not (adopt and not _manager(present)):
-            refusals.append(f"{secret.entry}: {_not_ours(secret, present, settings)}")
-        else:
-            changes.append(_update(secret, present, settings))
-    return changes + _deletes(sync, existing, settings), refusals
-
-
-def _manager(secret: Obj) -> str:
-    """Returns the manager or owner of a Secret that is not ours, or ""."""
-    meta = secret["metadata"]
-    owner = next(iter(meta.get("ownerReferences") or ()), None)
-    if owner is not None:
-        return f"{owner['kind']} {owner['name']}"
-    return str((meta.get("labels") or {}).get(MANAGED_BY_LABEL) or "")
-
-
-def _not_ours(secret: Desired, present: Obj, settings: VaultSettings) -> str:
-    manager = _manager(present)
-    if not manager:
-        return (
-            f"Secret {secret.name} exists without the label {MANAGED_BY_LABEL}={MANAGED_BY}, left as it is;"
-            " run again with --adopt to give it Vault's content and the label (--dry-run --adopt shows the"
-            " difference), or delete it"
-        )
-    return (
-        f"Secret {secret.name} exists and belongs to {manager}, left as it is; delete it, or hand it over:"
-        f" kubectl label secret {secret.name} -n {settings.namespace}"
-        f" {MANAGED_BY_LABEL}={MANAGED_BY} --overwrite"
+    addr: str = Field(min_length=1, validation_alias="VAULT_ADDR", description="Vault server URL (required)")
+    token: SecretStr = Field(
+        min_length=1,
+        validation_alias="VAULT_TOKEN",
+        description="A token that may list and read the directory (required)",
+    )
+    secret_path: str = Field(
+        min_length=1,
+        validation_alias="VAULT_SECRET_PATH",
+        description="Directory path within the KV engine (required)",
+    )
+    kv_mount: str = Field(
+        "kv", min_length=1, validation_alias="VAULT_KV_MOUNT", description="Mount point of the KV engine"
+    )
+    kv_version: Literal["1", "2"] = Field(
+        "2", validation_alias="VAULT_KV_VERSION", description="Version of the KV engine"
+    )
+    vault_namespace: str = Field(
+        "", validation_alias="VAULT_NAMESPACE", description="Vault Enterprise namespace"
+    )
+    ca_cert: str = Field(
+        "",
+        validation_alias="VAULT_CACERT",
+        description="File with the authority of Vault's certificate, when the system does not know it",
+    )
+    namespace: str = Field(
+        "psap-secrets",
+        min_length=1,
+        validation_alias="FOURNOS_SECRETS_NAMESPACE",
+        description="Namespace of the Secrets",
+    )
+    secret_pattern: str = Field(
+        "vault-{entry}",
+        validation_alias="FOURNOS_VAULT_SECRET_PATTERN",
+        description="Pattern for naming vault-synced Secrets",
     )
 
+    @field_validator("addr")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("must be a URL like https://vault.example.com")
+        # Error messages name the address, where a password in it would be readable.
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
-def _marks(secret: Desired, settings: VaultSettings) -> Obj:
-    """Returns the labels and annotations that show the source of a Secret."""
-    source = {ADDR_ANNOTATION: settings.addr, PATH_ANNOTATION: f"{settings.source_path}/{secret.entry}"}
-    return {"labels": {ENTRY_LABEL: "true", MANAGED_BY_LABEL: MANAGED_BY}, "annotations": source}
+    @field_validator("secret_path", "kv_mount")
+    @classmethod
+    def _without_outer_slashes(cls, value: str) -> str:
+        stripped = value.strip("/")
+        if not stripped:
+            raise ValueError("must name a path, not only slashes")
+        return stripped
 
-
-def _encoded(secret: Desired) -> dict[str, str]:
-    """Returns the values as a Secret's `data` contains them (base64)."""
-    return {key: base64.b64encode(value).decode() for key, value in secret.values.items()}
-
-
-def _create(secret: Desired, settings: VaultSettings) -> SecretChange:
-    body = {
-        "apiVersion": SECRET.api_version,
-        "kind": SECRET.kind,
-        "metadata": {"name": secret.name, "namespace": settings.namespace, **_marks(secret, settings)},
-        "type": "Opaque",
-        "data": _encoded(secret),
-    }
-    report = "\n".join([f"create  {secret.name}", *map(secret.key_line, secret.values)])
-    return SecretChange(Effect.CREATED, secret.name, report, body, secret)
-
-
-def _update(secret: Desired, present: Obj, settings: VaultSettings) -> SecretChange:
-    """Returns a merge patch: other labels and annotations stay, keys that are no longer in Vault are removed.
-
-    resourceVersion is a precondition, so that the patch applies to the Secret that was compared.
-    """
-    data = merge_patch(present.get("data") or {}, _encoded(secret))
-    meta, marks = present["metadata"], _marks(secret, settings)
-    marked = all(wanted.items() <= (meta.get(name) or {}).items() for name, wanted in marks.items())
-    if not data and marked:
-        return SecretChange(Effect.UNCHANGED, secret.name, f"same    {secret.name}", secret=secret)
-    changed = [secret.key_line(key) for key in secret.values if key in data]
-    removed = [f"          {key}: removed" for key, value in data.items() if value is None]
-    report = "\n".join([f"update  {secret.name}", *changed, *removed])
-    body = {"metadata": {"resourceVersion": str(meta["resourceVersion"]), **marks}, "data": data}
-    return SecretChange(Effect.UPDATED, secret.name, report, body, secret)
+    @field_validator("secret_pattern")
+    @classmethod
+    def _names_entry(cls, value: str) -> str:
+        return with_placeholder(value, "entry", example="vault")
 
 
-def _deletes(sync: Sync, existing: Mapping[str, Obj], settings: VaultSettings) -> list[SecretChange]:
-    """Returns the deletions of Secrets from this directory whose entry is not in Vault's list.
+class SyncError(Exception):
+    """Why something is not synced.  The message says what to change and never contains a value."""
 
-    An empty list deletes nothing, because a wrong path is far more likely than an emptied Vault.
-    """
-    if not sync.listed:
-        return []
-    deletes = []
-    for name, secret in sorted(existing.items()):
-        meta = secret["metadata"]
-        notes: Mapping[str, str] = meta.get("annotations") or {}
-        same_source = (
-            notes.get(ADDR_ANNOTATION) == settings.addr
-            and notes.get(PATH_ANNOTATION, "").rpartition("/")[0] == settings.source_path
+
+# --- Vault ---------------------------------------------------------------------------------------------
+
+
+class Vault:
+    """Reads one directory of a KV engine."""
+
+    def __init__(self, settings: VaultSettings, *, backoff_factor: float = 0.5) -> None:
+        self._settings = settings
+        session = requests.Session()
+        # hvac prefers the verify value of a given session to its own reading of VAULT_CACERT.
+        session.verify = settings.ca_cert or True
+        retry = Retry(
+            total=RETRIES,
+            backoff_factor=backoff_factor,
+            # 412: an eventually consistent node; 472, 473: a standby that cannot answer (Vault's HTTP API).
+            status_forcelist=(412, 429, 472, 473, 500, 502, 503, 504),
+            allowed_methods=("GET", "LIST"),
+            raise_on_status=False,
         )
-        entry_label = (meta.get("labels") or {}).get(ENTRY_LABEL)
-        if name not in sync.listed and is_managed(secret) and entry_label == "true" and same_source:
-            report = f"delete  {name} (its entry is no longer in Vault at {settings.source_path})"
-            deletes.append(SecretChange(Effect.DELETED, name, report, uid=str(meta["uid"])))
-    return deletes
+        for scheme in ("https://", "http://"):
+            session.mount(scheme, HTTPAdapter(max_retries=retry))
+        client = hvac.Client(
+            url=settings.addr,
+            token=settings.token.get_secret_value(),
+            namespace=settings.vault_namespace or None,
+            timeout=TIMEOUT,
+            session=session,
+            allow_redirects=False,  # a redirect would take the token to another server
+        )
+        self._engine = getattr(client.secrets.kv, f"v{settings.kv_version}")
+
+    def entries(self) -> list[str]:
+        """Returns the names below the path; those of directories end with a slash.  Raises SyncError."""
+        settings = self._settings
+        try:
+            answer = self._engine.list_secrets(path=settings.secret_path, mount_point=settings.kv_mount)
+        except exceptions.InvalidPath:
+            raise SyncError(
+                f"Vault holds nothing at {settings.kv_mount}/{settings.secret_path}: check VAULT_SECRET_PATH,"
+                f" VAULT_KV_MOUNT ({settings.kv_mount}) and VAULT_KV_VERSION ({settings.kv_version})"
+            ) from None
+        except (exceptions.VaultError, requests.RequestException) as error:
+            raise SyncError(self._explain(error, f"list {settings.secret_path}")) from None
+        names = (answer.get("data") or {}).get("keys") if isinstance(answer, dict) else None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise SyncError(f"{settings.addr} gave no list of entries: is it the Vault server itself?")
+        return sorted(names)
+
+    def read(self, name: str) -> Mapping[str, Any]:
+        """Returns the keys and values of an entry.  Raises SyncError."""
+        settings, path = self._settings, f"{self._settings.secret_path}/{name}"
+        try:
+            if settings.kv_version == "1":
+                data = self._engine.read_secret(path=path, mount_point=settings.kv_mount)["data"]
+            else:
+                answer = self._engine.read_secret_version(
+                    path=path, mount_point=settings.kv_mount, raise_on_deleted_version=True
+                )
+                data = answer["data"]["data"]
+        except exceptions.InvalidPath:
+            raise SyncError("its latest version is deleted in Vault; its Secret, if any, is kept") from None
+        except (exceptions.VaultError, requests.RequestException) as error:
+            raise SyncError(self._explain(error, f"read {path}")) from None
+        except (KeyError, TypeError):
+            data = None
+        if not isinstance(data, dict):
+            raise SyncError(f"Vault's answer for {path} has no keys and values")
+        return data
+
+    def _explain(self, error: Exception, doing: str) -> str:
+        addr = self._settings.addr
+        match error:
+            case exceptions.Forbidden() | exceptions.Unauthorized():
+                return (
+                    f"Vault refused to {doing}: VAULT_TOKEN has expired or its policy lacks list and read"
+                    " there. Get a new token (vault login) or ask for the policy."
+                )
+            case exceptions.VaultDown():
+                return f"Vault at {addr} is sealed or down for maintenance (could not {doing})"
+            case requests.exceptions.SSLError():
+                return (
+                    f"The certificate of {addr} is not trusted (could not {doing}). Name its authority:"
+                    " VAULT_CACERT=/path/to/ca.pem"
+                )
+            case requests.RequestException():
+                return f"Vault cannot be reached at {addr} (could not {doing}): check VAULT_ADDR"
+            case _:
+                return f"Vault failed to {doing}: {type(error).__name__}"
+
+
+# --- an entry as a Secret ------------------------------------------------------------------------------
+
+
+def secret_name(entry: str, settings: VaultSettings) -> str:
+    """Returns the name of an entry's Secret.  Raises SyncError if it cannot be one."""
+    name = settings.secret_pattern.replace("{entry}", entry)
+    if len(name) > MAX_NAME or not _SUBDOMAIN.fullmatch(name) or not _SUBDOMAIN.fullmatch(entry):
+        raise SyncError(
+            f"skipped, {name!r} cannot name a Secret; rename the entry in Vault (lower-case letters, digits,"
+            f" '-' and '.', at most {MAX_NAME} characters with the prefix), or give it the key {SKIP_KEY}"
+        )
+    return name
+
+
+def usable_key(key: str) -> bool:
+    """True if a Secret may have this key."""
+    return len(key) <= MAX_NAME and not key.startswith("..") and key != "." and bool(_KEY.fullmatch(key))
+
+
+def values_of(entry: Mapping[str, Any]) -> dict[str, bytes]:
+    """Returns the values by key, without keys that a Secret cannot have.  Raises SyncError.
+
+    Strings are stored as they are, all other values as JSON.
+    """
+    values = {
+        key: (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
+        for key, value in entry.items()
+        if usable_key(key)
+    }
+    if (size := sum(map(len, values.values()))) > MAX_BYTES:
+        raise SyncError(f"skipped, {size} bytes are more than the {MAX_BYTES} of a Secret; split it in Vault")
+    return values
+
+
+async def write(api: Api, name: str, values: Mapping[str, bytes], namespace: str) -> str:
+    """Creates or patches a Secret; returns `created`, `updated` or `unchanged`.  Raises SyncError, KubeError.
+
+    Labels, annotations and the type of an existing Secret stay; keys that left Vault go.
+    """
+    data = {key: base64.b64encode(value).decode() for key, value in values.items()}
+    for attempt in range(RETRIES):
+        try:
+            try:
+                live = await api.get(SECRET, Key(namespace, name))
+            except errors.NotFoundError:
+                meta = {"name": name, "namespace": namespace, "labels": LABELS}
+                body = {
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "type": "Opaque",
+                    "metadata": meta,
+                    "data": data,
+                }
+                await api.create(SECRET, body)
+                return "created"
+            labels = live["metadata"].get("labels") or {}
+            if labels.get(MANAGED_BY_LABEL) != LABELS[MANAGED_BY_LABEL]:
+                raise SyncError(
+                    f"Secret {name} was not made by the sync, left as it is; delete it, or hand it over:"
+                    f" kubectl label --overwrite secret {name} -n {namespace}"
+                    f" {MANAGED_BY_LABEL}={LABELS[MANAGED_BY_LABEL]}"
+                )
+            change = merge_patch(live.get("data") or {}, data)
+            if not change and LABELS.items() <= labels.items():
+                return "unchanged"
+            version = live["metadata"]["resourceVersion"]  # the patch is for the Secret that was compared
+            patch = {"metadata": {"resourceVersion": version, "labels": LABELS}, "data": change}
+            await api.patch(SECRET, Key(namespace, name), patch)
+            return "updated"
+        except (errors.ConflictError, errors.AlreadyExistsError):
+            if attempt == RETRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _kube_problem(error: errors.KubeError, namespace: str) -> str:
+    match error:
+        case errors.NotFoundError():
+            return f"namespace {namespace} does not exist: kubectl create namespace {namespace}"
+        case errors.ForbiddenError():
+            return f"the sync needs get, create and patch on secrets in namespace {namespace}"
+        case errors.InvalidError():
+            # The API server's message for a refused Secret may quote its content.
+            return "the API server refused the Secret (is it marked immutable? then delete it first)"
+        case _:
+            return f"{type(error).__name__}: {error.message}"
+
+
+# --- the command ---------------------------------------------------------------------------------------
+
+
+async def sync(vault: Vault, settings: VaultSettings, api: Api | None) -> bool:
+    """Syncs every entry, or without an API server prints what there is; returns whether all went well."""
+    counts: Counter[str] = Counter()
+
+    def problem(name: str, text: str) -> None:
+        counts["errors"] += 1
+        print(escaped(f"error: {name}: {text}"), file=sys.stderr)
+
+    for name in vault.entries():
+        if name.endswith("/"):
+            print(
+                escaped(f"note    {name}: a directory, not synced (only entries directly below the path are)")
+            )
+            continue
+        try:
+            secret, entry = secret_name(name, settings), vault.read(name)
+            if SKIP_KEY in entry:
+                print(escaped(f"note    {name}: skipped, it has the key {SKIP_KEY}"))
+                continue
+            entry = {key: entry[key] for key in entry if not key.startswith(FOREIGN_KEY_PREFIX)}
+            for key in entry:
+                if not usable_key(key):
+                    problem(
+                        name, f"key {key!r} skipped, a Secret has letters, digits, '-', '_' and '.' in keys"
+                    )
+            values = values_of(entry)
+            if not values:
+                print(escaped(f"note    {name}: nothing to sync in it; its Secret, if any, is kept"))
+                continue
+            effect = "secret" if api is None else await write(api, secret, values, settings.namespace)
+        except SyncError as error:
+            problem(name, str(error))
+        except errors.KubeError as error:
+            problem(name, _kube_problem(error, settings.namespace))
+        else:
+            counts[effect] += 1
+            lengths = [f"          {key}: <{len(value.decode())} chars>" for key, value in values.items()]
+            print(escaped("\n".join([f"{effect:9} {secret}", *lengths])))
+    if api is None:
+        print(f"Dry run, nothing was changed: {counts['secret']} in Vault, {counts['errors']} errors.")
+    else:
+        kinds = ("created", "updated", "unchanged", "errors")
+        print(", ".join(f"{counts[kind]} {kind}" for kind in kinds) + ".")
+    return not counts["errors"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="sync_vault_secrets.py",
+        description="Make one Secret of each entry below VAULT_SECRET_PATH, and update those that exist.",
+        epilog="Environment: VAULT_ADDR, VAULT_TOKEN and VAULT_SECRET_PATH are required; VAULT_KV_MOUNT is kv"
+        " unless set. Exit codes: 0 all well, 1 something was not synced, 2 wrong arguments or settings.",
+    )
+    parser.add_argument("-n", "--namespace", help="namespace of the Secrets (default psap-secrets)")
+    parser.add_argument("--dry-run", action="store_true", help="show what Vault has; asks no cluster")
+    parsed = parser.parse_args(arguments)
+    try:
+        settings = VaultSettings(
+            **({"FOURNOS_SECRETS_NAMESPACE": parsed.namespace} if parsed.namespace else {})
+        )
+    except ValidationError as error:
+        print(_settings_errors(error), file=sys.stderr)
+        return USAGE
+    if settings.addr.startswith("http://") and urlsplit(settings.addr).hostname not in (
+        "localhost",
+        "127.0.0.1",
+    ):
+        print(
+            f"warning: {settings.addr} is not https, the token and all values travel readable",
+            file=sys.stderr,
+        )
+    try:
+        return DONE if asyncio.run(_run(settings, dry_run=parsed.dry_run)) else FAILED
+    except (SyncError, errors.KubeError) as error:
+        print(escaped(f"error: {error}"), file=sys.stderr)
+        return FAILED
+
+
+async def _run(settings: VaultSettings, *, dry_run: bool) -> bool:
+    vault = Vault(settings)
+    if dry_run:
+        return await sync(vault, settings, None)
+    async with Client(load()) as api:
+        return await sync(vault, settings, api)
+
+
+def _settings_errors(error: ValidationError) -> str:
+    lines = []
+    for detail in error.errors(include_input=False, include_url=False):
+        name = str(detail["loc"][0]) if detail["loc"] else ""
+        missing = detail["type"] in ("missing", "string_too_short", "too_short")
+        message = "is not set" if missing else detail["msg"].removeprefix("Value error, ")
+        lines.append(f'error: {name} {message}. For example: export {name}="{_EXAMPLES.get(name, "…")}"')
+    return "\n".join(lines)
