@@ -15,22 +15,18 @@ from typing import Any
 from rich.console import Console
 
 from bench import (
-    appwrappers,
     check,
-    client,
     comparison,
     dispatch,
     history,
-    idle,
     lifecycle,
-    miniclusters,
     report,
     scale,
     web,
 )
 from devcluster import DevclusterError
 
-EVERYTHING = ("lifecycle", "idle", "appwrappers", "miniclusters", "dispatch", "client", "history", "web")
+EVERYTHING = ("lifecycle", "dispatch", "history", "web")
 _PARTS = (*EVERYTHING, *scale.PARTS, "check")
 _RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -68,35 +64,16 @@ def _arguments() -> argparse.ArgumentParser:
         "--durable", action="store_true", help="etcd waits for the disk; Kueue and the API server as shipped"
     )
     life.add_argument("--turns", type=int, default=2, metavar="2", help="how many turns each takes (2)")
-    wrapped = parts.add_parser("appwrappers", parents=[common], help="AppWrappers of one Pod to Succeeded")
-    wrapped.add_argument("--jobs", type=_sizes, default=[1, 200], metavar="1,200", help="sizes of the rounds")
-    wrapped.add_argument(
-        "--workloads", choices=("own", "kueue"), default="own", help="who makes the Workloads (own)"
-    )
-    flux = parts.add_parser(
-        "miniclusters", parents=[common], help="MiniClusters of four pods until all is made"
-    )
-    flux.add_argument("--jobs", type=_sizes, default=[1, 100], metavar="1,100", help="sizes of the rounds")
-    rest = parts.add_parser("idle", parents=[common], help="many live jobs that have nothing to do")
-    rest.add_argument("--jobs", type=int, default=10_000, metavar="10000")
-    rest.add_argument("--schedules", type=int, default=0, metavar="0", help="schedules beside them (none)")
-    rest.add_argument("--seconds", type=float, default=idle.SECONDS, help="how long to look (60)")
     away = parts.add_parser(
         "dispatch", parents=[common], help="jobs to two workers, by our adapter and Kueue's"
     )
     away.add_argument("--jobs", type=_sizes, default=[1, 100], metavar="1,100", help="sizes of the rounds")
-    library = parts.add_parser("client", parents=[common], help="the client library beside plain requests")
-    library.add_argument("--jobs", type=int, default=1000, metavar="1000", help="combinations of the matrix")
-    library.add_argument("--turns", type=int, default=3, metavar="3", help="how many turns each takes (3)")
     past = parts.add_parser("history", parents=[common], help="pages of a history with many jobs; no cluster")
     past.add_argument("--jobs", type=int, default=history.JOBS, metavar="200000")
     past.add_argument("--durable", action="store_true", help="PostgreSQL waits for the disk")
     page = parts.add_parser("web", parents=[common], help="the page with many live jobs and open tabs")
     page.add_argument("--jobs", type=int, default=web.JOBS, metavar="10000")
     page.add_argument("--reads", type=int, default=web.READS, metavar="20", help="reads of each page (20)")
-    page.add_argument(
-        "--loads", type=int, default=web.LOADS, metavar="10", help="loads of each page in Chromium (10)"
-    )
     page.add_argument("--tabs", type=int, default=web.TABS, metavar="200", help="open tabs (200)")
     page.add_argument("--seconds", type=float, default=web.SECONDS, help="how long jobs change (10)")
     for name, part in scale.PARTS.items():
@@ -153,15 +130,6 @@ def _measure(options: argparse.Namespace) -> None:
         )
         report.show_rounds(rounds, console)
         numbers = {"lifecycle": [each.to_json() for each in rounds]}
-    elif options.part == "appwrappers":
-        own = options.workloads == "own"
-        rounds = asyncio.run(appwrappers.measure(options.cluster, options.jobs, own=own, **common))
-        report.show_wrappers(rounds, console)
-        numbers = {"appwrappers": [each.to_json() for each in rounds], "workloads": options.workloads}
-    elif options.part == "miniclusters":
-        rounds = asyncio.run(miniclusters.measure(options.cluster, options.jobs, **common))
-        report.show_miniclusters(rounds, console)
-        numbers = {"miniclusters": [each.to_json() for each in rounds]}
     elif options.part in scale.PARTS:
         numbers = {options.part: scale.PARTS[options.part].run(options, directory, console)}
     elif options.part == "history":
@@ -172,13 +140,12 @@ def _measure(options: argparse.Namespace) -> None:
         taken = asyncio.run(dispatch.measure(options.cluster, options.jobs, keep=options.keep))
         report.show_dispatch(taken, console)
         numbers = {"dispatch": [asdict(each) for each in taken]}
-    elif options.part == "web":
+    else:
         page = asyncio.run(
             web.measure(
                 options.cluster,
                 options.jobs,
                 reads=options.reads,
-                loads=options.loads,
                 tabs=options.tabs,
                 seconds=options.seconds,
                 keep=options.keep,
@@ -186,24 +153,6 @@ def _measure(options: argparse.Namespace) -> None:
         )
         report.show_web(page, console)
         numbers = {"web": page.to_json()}
-    elif options.part == "client":
-        library = asyncio.run(
-            client.measure(options.cluster, options.jobs, turns=options.turns, keep=options.keep)
-        )
-        report.show_client(library, console)
-        numbers = {"client": asdict(library)}
-    else:
-        rest = asyncio.run(
-            idle.measure(
-                options.cluster,
-                options.jobs,
-                schedules=options.schedules,
-                seconds=options.seconds,
-                **common,
-            )
-        )
-        report.show_idle(rest, console)
-        numbers = {"idle": rest.to_json()}
     path = options.json or _RESULTS / f"{options.part}.json"
     report.write(path, {"surroundings": surroundings, **numbers})
     console.print(f"Numbers: {path}")

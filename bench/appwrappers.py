@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from bench.executors import TERMINAL, Onlooker
-from bench.lifecycle import QUOTAS, Round, Subject, measured
-from bench.operator import operator
-from bench.rig import NAMESPACE, QUEUE, new_rig
-from dev import resources
+from bench.lifecycle import Subject
+from bench.rig import NAMESPACE, QUEUE
 from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import SLOT_RESOURCE
 from fournos.engine.api.conditions import condition, is_true
@@ -108,26 +104,3 @@ def wrapper(name: str) -> dict[str, Any]:
 
 
 SUBJECT = Subject(APPWRAPPER, wrapper, HOPS)
-
-
-async def measure(
-    name: str, sizes: Sequence[int], *, own: bool, directory: Path, profile: Path | None, keep: bool
-) -> list[Round]:
-    """Measures one round for each size on a new cluster `name`.
-
-    With `own` the operator creates the Workloads, otherwise Kueue's AppWrapper integration does.
-    """
-    config = OWN_KUEUE if own else {}
-    extra = await asyncio.to_thread(resources.load, "deploy/crd/appwrappers.yaml")
-    async with (
-        new_rig(name, quotas=QUOTAS, keep=keep, kueue_config=config, extra=extra) as rig,
-        operator(
-            rig.cluster.kubeconfig_path,
-            directory / "operator.log",
-            enable="appwrappers",
-            settings=settings(own=own),
-            profile=profile,
-        ) as running,
-        Node(rig.client).watching() as node,
-    ):
-        return await measured(rig, running, node, SUBJECT, sizes)

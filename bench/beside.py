@@ -10,7 +10,7 @@ from typing import Final
 from bench.operator import operator
 from bench.rig import NAMESPACE
 from bench.tasks import background
-from bench.web import Site, live_stream, server
+from bench.web import Site, open_tab, server
 
 JOBS_SETTINGS: Final = {"FOURNOS_HISTORY_ENABLED": "true"}
 """Of the operator of the jobs: after its ttl a job stays until its end is recorded."""
@@ -27,16 +27,7 @@ async def history_and_page(kubeconfig: Path, directory: Path) -> AsyncIterator[d
     log = directory / "history.log"
     async with (
         operator(kubeconfig, log, enable="history", settings=settings) as history,
-        server("page", kubeconfig) as (address, page),
-        background(_tab(await Site.of(address))),
+        server(kubeconfig) as (address, page),
+        background(open_tab(await Site.of(address))),
     ):
         yield {"history": history.pid, "page": page}
-
-
-async def _tab(site: Site) -> None:
-    """Reads the changes of the first page as a browser does: a stream that ends is opened again."""
-    async with site.session() as session:
-        while True:
-            async with session.get(await live_stream(session)) as answer:
-                async for _ in answer.content.iter_any():
-                    pass

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from bench.executors import TERMINAL, Onlooker
-from bench.lifecycle import Round, Subject, measured
-from bench.operator import operator
-from bench.rig import NAMESPACE, new_rig
-from dev import resources
+from bench.lifecycle import Subject
+from bench.rig import NAMESPACE
 from fournos.api.kinds import MINICLUSTER
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.kinds import CONFIG_MAP, JOB
@@ -64,25 +60,3 @@ def minicluster(name: str) -> dict[str, Any]:
 
 
 SUBJECT = Subject(MINICLUSTER, minicluster, HOPS)
-
-
-async def measure(
-    name: str, sizes: Sequence[int], *, directory: Path, profile: Path | None, keep: bool
-) -> list[Round]:
-    """Measures one round for each size on a new cluster `name`, whose Job controller is off."""
-    extra = [
-        *await asyncio.to_thread(resources.load, "deploy/crd/miniclusters.yaml"),
-        *await asyncio.to_thread(resources.load, "deploy/minicluster/kueue.yaml"),
-    ]
-    async with (
-        new_rig(name, quotas={"bench-1": 1}, keep=keep, extra=extra) as rig,
-        operator(
-            rig.cluster.kubeconfig_path,
-            directory / "operator.log",
-            enable="miniclusters",
-            settings=SETTINGS,
-            profile=profile,
-        ) as running,
-        Onlookers(rig.client).watching() as onlookers,
-    ):
-        return await measured(rig, running, onlookers, SUBJECT, sizes)

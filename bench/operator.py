@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -15,12 +13,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.inside import DIRECTORY, caches_file
 from bench.machine import cpu, memory
 from bench.rig import NAMESPACE, SECRETS_NAMESPACE
 
@@ -54,15 +50,12 @@ class Usage:
 class Operator:
     """A running operator process; see `operator`."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], port: int, log: Path, inside: Path | None = None
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         self.ready_after = 0.0
         """Seconds from the start of the process to the first successful /readyz."""
         self._process = process
         self._url = f"http://127.0.0.1:{port}"
         self._log = log
-        self._inside = inside
 
     @property
     def pid(self) -> int:
@@ -101,19 +94,6 @@ class Operator:
         return any(
             value for name, _, value in samples if name in ("fournos_queue_ready", "fournos_queue_processing")
         )
-
-    async def caches(self) -> list[dict[str, Any]]:
-        """Returns what the caches have, as `bench.inside` writes it.  Raises TimeoutError."""
-        if self._inside is None:
-            raise ValueError("only an operator of `bench.inside` shows its caches")
-        file = caches_file(self._inside, self.pid)
-        file.unlink(missing_ok=True)
-        os.kill(self.pid, signal.SIGUSR1)
-        async with asyncio.timeout(_ANSWERS_WITHIN):
-            while not file.exists():  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-        found: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
-        return found
 
     @property
     def ended(self) -> bool:
@@ -180,12 +160,8 @@ async def launch(
     settings: Mapping[str, str] | None = None,
     profile: Path | None = None,
     checkout: Path = ROOT,
-    inside: Path | None = None,
 ) -> Operator:
-    """Starts the process of `operator` and returns at once.  The caller stops it.
-
-    `inside` is the directory of `bench.inside`, which then starts the operator.
-    """
+    """Starts the process of `operator` and returns at once.  The caller stops it."""
     port = free_port()
     environment = {
         **os.environ,
@@ -195,7 +171,6 @@ async def launch(
         "FOURNOS_SECRETS_NAMESPACE": SECRETS_NAMESPACE,
         "FOURNOS_METRICS_PLAIN": "true",
         "FOURNOS_RESOLVE_JOB_TEMPLATE": str(checkout / "dev/mock-resolve/resolve_job.yaml"),
-        **({DIRECTORY: str(inside)} if inside else {}),
         **(settings or {}),
     }
     profiled = ["-m", "cProfile", "-o", str(profile)] if profile else []
@@ -203,7 +178,7 @@ async def launch(
         sys.executable,
         *profiled,
         "-m",
-        "bench.inside" if inside else "fournos",
+        "fournos",
         "run",
         "--enable",
         enable,
@@ -211,7 +186,7 @@ async def launch(
         str(port),
     ]
     process = await asyncio.to_thread(start, command, environment, log, checkout)
-    return Operator(process, port, log, inside)
+    return Operator(process, port, log)
 
 
 def samples(text: str) -> list[tuple[str, dict[str, str], float]]:

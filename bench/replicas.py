@@ -11,7 +11,6 @@ from pathlib import Path
 
 import aiohttp
 
-from bench import inside
 from bench.operator import Operator, Usage, launch
 from bench.tasks import background
 
@@ -24,7 +23,6 @@ class Program:
 
     enable: str = "jobs"
     settings: Mapping[str, str] = field(default_factory=dict)
-    inside: Path | None = None
 
 
 class Replicas:
@@ -71,7 +69,6 @@ class Replicas:
                     log,
                     enable=self._program.enable,
                     settings=self._program.settings,
-                    inside=self._program.inside,
                 )
             )
 
@@ -85,12 +82,6 @@ class Replicas:
         while True:
             await self.fill()
             await asyncio.sleep(_LOOK)
-
-    def set_clock(self, seconds: float) -> None:
-        """Lets the wall clock of all replicas, which are of `bench.inside`, be off by so many seconds."""
-        if self._program.inside is None:
-            raise ValueError("only the clock of replicas of `bench.inside` can be set")
-        inside.replace(self._program.inside / inside.CLOCK, str(seconds))
 
     async def usages(self) -> dict[int, Usage]:
         """Returns PID → usage of the replicas that answer: one that has just started or ended does not."""

@@ -14,16 +14,12 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.appwrappers import REACTION
-from bench.client import Measured
 from bench.comparison import Compared
 from bench.dispatch import Dispatched
 from bench.history import Filled
-from bench.idle import Idle
 from bench.lifecycle import Round
 from bench.tables import MB, table
 from bench.web import Page, p95_of
-from bench.web_paint import Look, Painted
 from fournos import __version__
 
 
@@ -43,30 +39,17 @@ THIRTY = Target("30 jobs together, p50", "s", 1.6)
 MANY = Target("500 jobs together", "jobs/s", 12, at_least=True)
 REQUESTS = Target("API requests a job, all but the benchmark's", "", 18)
 CPU = Target("operator CPU a job", "ms", 15)
-CALLS = Target("requests in the idle time, but lease and watches", "", 0)
-IDLE_CPU = Target("operator CPU when idle", "% of a core", 2)
-MEMORY = Target("operator memory", "MB", 500)
-WARM = Target("start → caches complete", "s", 10)
 
-WRAPPER_REACTION = Target("component event → phase, p50", "s", 0.2)
-WRAPPERS = Target("200 AppWrappers together", "a second", 8, at_least=True)
 
-CLUSTER = Target("one MiniCluster at a time until all objects are there, p50", "s", 0.15)
-CLUSTERS = Target("100 MiniClusters of 4 pods together", "a second", 8, at_least=True)
 MIRROR = Target("admitted on a worker → copy made, p50", "ms", 150)
 STATUS = Target("status on a worker → status here, p50", "ms", 150)
 
-MATRIX = Target("jobs by a matrix, times as long as plain creates", "", 1.2)
-ENDS = Target("status write → end of wait, p50", "ms", 100)
 LIST = Target("any list page, warm, p95", "ms", 20)
 FILTER = Target("any filter, cold, p95", "ms", 100)
 JOB = Target("a job's page, p95", "ms", 20)
 
 SERVED = Target("any page, p95", "ms", 50)
 WEIGHT = Target("any page with all that it loads, compressed", "kB", 150)
-PAINT = Target("first contentful paint of any page, cold cache, p95", "ms", 500)
-SHIFT = Target("cumulative layout shift of any page", "", 0.05)
-DELAY = Target("status write → open tab, p95", "ms", 500)
 LIVE_CPU = Target("server CPU at ten changes a second", "% of a core", 20)
 PAGE_MEMORY = Target("server memory", "MB", 300)
 
@@ -83,22 +66,6 @@ def show_comparison(compared: Sequence[Compared], console: Console) -> None:
     for each in compared:
         shown.add_row(each.size, each.what, f"{each.other:.3f}", f"{each.this:.3f}", f"{each.ratio:.3f}")
     console.print(shown)
-
-
-def show_wrappers(rounds: Sequence[Round], console: Console) -> None:
-    _show(rounds, console, "Life of an AppWrapper of one Pod that ends at once")
-    reaction = [
-        (WRAPPER_REACTION, p50)
-        for each in rounds
-        for words, (p50, _) in each.hops.items()
-        if words.startswith(REACTION)
-    ]
-    _targets(console, [*reaction, *((WRAPPERS, each.rate) for each in rounds if each.together)])
-
-
-def show_miniclusters(rounds: Sequence[Round], console: Console) -> None:
-    _show(rounds, console, "A MiniCluster of 4 pods until all its objects are there")
-    _targets(console, [(CLUSTERS, each.rate) if each.together else (CLUSTER, each.p50) for each in rounds])
 
 
 def _show(rounds: Sequence[Round], console: Console, title: str) -> None:
@@ -128,27 +95,6 @@ def _show(rounds: Sequence[Round], console: Console, title: str) -> None:
         if each.together:
             console.print(f"Without them about {each.rate_alone:.1f} a second.")
         console.print()
-
-
-def show_idle(idle: Idle, console: Console) -> None:
-    title = f"{idle.jobs} live jobs ({idle.running} Running) and {idle.schedules} schedules at rest"
-    shown = table(title, "", "", left=1)
-    shown.add_row("start → caches complete", f"{idle.ready_after:.1f} s")
-    shown.add_row("start → every job looked at, nothing left to do", f"{idle.quiet_after:.1f} s")
-    shown.add_row("requests until then, but lists and watches", f"{idle.requests_to_quiet}")
-    shown.add_row(f"requests in {idle.seconds:.0f} s, but lease and watches", f"{idle.requests}")
-    shown.add_row("CPU", f"{idle.cpu_percent:.2f} % of a core")
-    shown.add_row("memory", f"{idle.rss / MB:.0f} MB (at most {idle.peak / MB:.0f} MB)")
-    console.print(shown)
-    _targets(
-        console,
-        [
-            (CALLS, idle.requests),
-            (IDLE_CPU, idle.cpu_percent),
-            (MEMORY, idle.rss / MB),
-            (WARM, idle.ready_after),
-        ],
-    )
 
 
 def _lifecycle_targets(rounds: Sequence[Round]) -> list[tuple[Target, float]]:
@@ -181,14 +127,6 @@ def show_dispatch(rounds: Sequence[Dispatched], console: Console) -> None:
     _targets(console, [*waits, (beside, rates["ours"] / rates["Kueue's"])])
 
 
-def show_client(measured: Measured, console: Console) -> None:
-    shown = table(f"{measured.jobs} jobs, in turns", "", "fastest", "median", "slowest")
-    for name, seconds in (("plain creates", measured.plain), ("matrix", measured.matrix)):
-        shown.add_row(name, *(f"{value:.2f} s" for value in (min(seconds), median(seconds), max(seconds))))
-    console.print(shown)
-    _targets(console, [(MATRIX, measured.ratio), (ENDS, median(measured.waits) * 1000)])
-
-
 def show_history(filled: Sequence[Filled], console: Console) -> None:
     for each in filled:
         title = (
@@ -215,51 +153,25 @@ def show_web(page: Page, console: Console) -> None:
         times = (f"{value * 1000:.0f} ms" for value in taken)
         shown.add_row(one.path, str(one.status), *times, f"{one.bytes / 1000:.1f}", f"{one.whole / 1000:.1f}")
     console.print(shown)
-    _show_painted(page.painted, console)
-    live = ("open", "delay, p50", "p95", "kB/s to each", "CPU", "CPU of each")
-    shown = table("Ten status changes a second", "", *live)
-    for name, one_live in (("the page", page.live), ("all objects after a change", page.snapshots)):
+    shown = table("Open tabs", "", "open", "asked", "304", "answer, p50", "p95", "CPU", left=1)
+    for name, tabs in (("ten status changes a second", page.changing), ("nothing changes", page.idle)):
         shown.add_row(
             name,
-            str(one_live.tabs),
-            f"{median(one_live.delays) * 1000:.0f} ms",
-            f"{p95_of(one_live.delays) * 1000:.0f} ms",
-            f"{one_live.bytes / one_live.tabs / one_live.seconds / 1000:.1f}",
-            f"{one_live.cpu_percent:.1f} %",
-            f"{one_live.cpu_percent / one_live.tabs:.2f} %",
+            *(str(tabs.tabs), str(tabs.asked), str(tabs.unchanged)),
+            *(f"{median(tabs.times) * 1000:.0f} ms", f"{p95_of(tabs.times) * 1000:.0f} ms"),
+            f"{tabs.cpu_percent:.1f} %",
         )
     console.print(shown)
-    console.print(
-        f"{page.live.tabs} idle tabs take {page.idle_cpu_percent:.2f} % of a core; "
-        f"the server has {page.rss / MB:.0f} MB (at most {page.peak / MB:.0f} MB)."
-    )
+    console.print(f"The server has {page.rss / MB:.0f} MB (at most {page.peak / MB:.0f} MB).")
     _targets(
         console,
         [
             (SERVED, max(p95_of(one.changed) for one in page.pages) * 1000),
             (WEIGHT, max(one.whole for one in page.pages) / 1000),
-            (PAINT, max(p95_of(_paints(one.cold)) for one in page.painted)),
-            (SHIFT, max(one.shift for one in page.painted)),
-            (DELAY, p95_of(page.live.delays) * 1000),
-            (LIVE_CPU, page.live.cpu_percent),
+            (LIVE_CPU, page.changing.cpu_percent),
             (PAGE_MEMORY, page.rss / MB),
         ],
     )
-
-
-def _paints(looks: Sequence[Look]) -> tuple[float, ...]:
-    return tuple(look.paint for look in looks)
-
-
-def _show_painted(painted: Sequence[Painted], console: Console) -> None:
-    headings = ("page", "answer, p50", "cold cache, p50", "p95", "warm, p50", "p95", "layout shift")
-    shown = table("First contentful paint in Chromium", *headings, left=1)
-    for page in painted:
-        answers = tuple(look.answer for look in page.cold)
-        cold, warm = _paints(page.cold), _paints(page.warm)
-        taken = (median(answers), median(cold), p95_of(cold), median(warm), p95_of(warm))
-        shown.add_row(page.path, *(f"{value:.0f} ms" for value in taken), f"{page.shift:.3f}")
-    console.print(shown)
 
 
 def _targets(console: Console, measured: Sequence[tuple[Target, float]]) -> None:

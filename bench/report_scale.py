@@ -7,23 +7,12 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 
 from bench.ceiling import Ceiling
-from bench.clock import Clock
-from bench.etcd import Etcd
 from bench.failover import Failover
 from bench.outage import Outage, Outages
 from bench.soak import Sample, Soak
 from bench.start import Started
-from bench.storage import Absences
 from bench.tables import MB, table
 from bench.upstream import Beside
-from bench.workers import Dispatches, percentiles
-
-_DISPATCH = {
-    "reserved": "created → quota on the manager (Kueue)",
-    "admitted": "→ admitted on a worker (adapter, its Kueue)",
-    "copied": "→ copy of the job there (adapter)",
-    "whole": "created → copy of the job",
-}
 
 
 def show_ceiling(measured: Ceiling, console: Console) -> None:
@@ -68,45 +57,6 @@ def show_start(measured: Started, console: Console) -> None:
     console.print(shown)
 
 
-def show_etcd(measured: Etcd, console: Console) -> None:
-    _show_faults("etcd", [each.outage for each in measured.faults], console)
-    shown = table(
-        f"The operator's caches beside {measured.live} jobs",
-        *("", "lists of a watch", "objects", "equal after", "memory"),
-    )
-    for each in measured.faults:
-        shown.add_row(
-            each.outage.how,
-            f"{min(each.relists, default=0)} to {max(each.relists, default=0)}",
-            str(each.objects),
-            f"{each.equal:.1f} s" if not each.different else "not equal",
-            f"{each.rss / MB:.0f} to {each.peak / MB:.0f} MB ({each.peak / each.rss:.2f} ×)",
-        )
-    console.print(shown)
-    _show_wrong(measured.wrong(), console)
-
-
-def show_clock(measured: Clock, console: Console) -> None:
-    shown = table(
-        "The operator's clock jumps and comes back",
-        *("", "over", "after the jump", "after its time", "fires of a schedule", "new leaders"),
-    )
-    for jump in measured.jumps:
-        for kind in {each.kind: None for each in jump.over}:
-            ends = [each for each in jump.over if each.kind == kind]
-            shown.add_row(
-                f"{jump.seconds:+d} s",
-                kind,
-                ", ".join(f"{each.after_jump:.1f} s" for each in ends),
-                ", ".join(f"{each.after_due:+.1f} s" for each in ends),
-                str(jump.fires),
-                str(jump.leaders),
-            )
-    console.print(shown)
-    console.print(f"{measured.ends} runs ended meanwhile.")
-    _show_wrong(measured.wrong(), console)
-
-
 def show_outages(measured: Outages, console: Console) -> None:
     _show_faults("The API server away", measured.outages, console)
     _show_wrong(measured.wrong(), console)
@@ -129,38 +79,6 @@ def _show_faults(title: str, outages: Sequence[Outage], console: Console) -> Non
             str(each.restarts),
         )
     console.print(shown)
-
-
-def show_absences(measured: Absences, console: Console) -> None:
-    shown = table(
-        "The history's store full or away",
-        *("", "for", "end → next admitted before", "meanwhile", "jobs gone", "unrecorded", "records again"),
-    )
-    for each in measured.absences:
-        shown.add_row(
-            each.how,
-            f"{each.seconds:g} s",
-            f"{each.wait_before:.2f} s",
-            f"{each.wait_meanwhile:.2f} s",
-            str(each.gone),
-            str(each.unrecorded),
-            f"{each.again:.1f} s",
-        )
-    console.print(shown)
-    for each in measured.absences:
-        _show_wrong(each.cases(), console)
-    _show_wrong({"doubles": measured.doubles, "failed": measured.failed}, console)
-
-
-def show_dispatches(measured: Dispatches, console: Console) -> None:
-    title = f"{measured.jobs} jobs to {measured.workers} workers, {measured.rate:g} a second: p50, p99"
-    shown = table(title, "", "all answer", "one hangs, one flaps")
-    quiet, faulty = percentiles(measured.quiet), percentiles(measured.faulty)
-    for what, words in _DISPATCH.items():
-        halves = [f"{half[what]['p50']:.2f}, {half[what]['p99']:.2f} s" for half in (quiet, faulty)]
-        shown.add_row(words, *halves)
-    console.print(shown)
-    _show_wrong(measured.wrong(), console)
 
 
 def show_beside(measured: Beside, console: Console) -> None:

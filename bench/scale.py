@@ -14,20 +14,15 @@ from rich.console import Console
 
 from bench import (
     ceiling,
-    clock,
-    etcd,
     failover,
     outage,
     report_scale,
     soak,
     start,
-    storage,
     upstream,
-    workers,
 )
 from bench.published_operators import PUBLISHED
 from bench.shape import CLASSES, Shape
-from fournos.systems.multikueue.names import MAX_WORKERS
 
 Values: TypeAlias = dict[str, Any]
 """Parameter of a part's `measure` → its value."""
@@ -136,38 +131,6 @@ def _outage_values(options: argparse.Namespace) -> Values:
     return {**values, "seconds": {**dict.fromkeys(outage.HOWS, options.seconds), "webhook": webhook}}
 
 
-def _etcd_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=8.0, metavar="8", help="how long each lasts (8)")
-    _how_options(parser, etcd.HOWS)
-    parser.add_argument("--turns", type=int, default=1, metavar="1", help="how often each happens (1)")
-    _live_options(parser)
-    _window_options(parser)
-    _load_options(parser)
-
-
-def _clock_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--jumps", type=int, nargs="+", default=clock.JUMPS, metavar="SECONDS", help="default: ±1 h, ±1 d"
-    )
-    parser.add_argument(
-        "--hold", type=float, default=70.0, metavar="70", help="seconds for which the clock is wrong (70)"
-    )
-    _load_options(parser)
-
-
-def _storage_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=40.0, metavar="40", help="how long each lasts (40)")
-    _how_options(parser, storage.HOWS)
-    _load_options(parser)
-
-
-def _workers_options(parser: argparse.ArgumentParser) -> None:
-    most = MAX_WORKERS
-    parser.add_argument("--workers", type=int, default=most, choices=range(3, most + 1), help="workers (20)")
-    parser.add_argument("--jobs", type=int, default=200, metavar="200", help="jobs of each half (200)")
-    parser.add_argument("--rate", type=float, default=0.5, metavar="0.5", help="jobs a second (0.5)")
-
-
 def _upstream_options(parser: argparse.ArgumentParser) -> None:
     for option, published in PUBLISHED.items():
         kind = published.subject.resource.kind
@@ -233,24 +196,6 @@ PARTS: Final = {
         outage.measure,
         report_scale.show_outages,
         _outage_values,
-    ),
-    "etcd": Part(
-        "etcd is compacted, paused or full, under load", _etcd_options, etcd.measure, report_scale.show_etcd
-    ),
-    "clock": Part(
-        "the operator's clock jumps, under load", _clock_options, clock.measure, report_scale.show_clock
-    ),
-    "storage": Part(
-        "the history's volume full, or PostgreSQL away, under load",
-        _storage_options,
-        storage.measure,
-        report_scale.show_absences,
-    ),
-    "workers": Part(
-        "many MultiKueue workers, one hangs and one flaps",
-        _workers_options,
-        workers.measure,
-        report_scale.show_dispatches,
     ),
     "upstream": Part(
         "published operators, of checkouts of yours",

@@ -1,7 +1,4 @@
-"""Measures the page: its server, its weight, its first paint, and how fast a change is on open tabs.
-
-Beside it, in the same run, a server that sends all objects to each open socket after a change.
-"""
+"""Measures the page: its server, its weight, and what open tabs cost that ask again every few seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
@@ -23,13 +20,11 @@ from typing import Any, Final
 import aiohttp
 from yarl import URL
 
-from bench.machine import memory
+from bench.machine import cpu, memory
 from bench.operator import ROOT
 from bench.result import Result
 from bench.rig import GPU, NAMESPACE, job, new_rig
 from bench.tasks import background, limited
-from bench.web_live import ARRIVES, Arrived, Changes, Live, measure_live, share
-from bench.web_paint import Painted, measure_paint
 from bench.web_servers import PERSON
 from dev import resources
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
@@ -39,15 +34,16 @@ from fournos.web.assets import PREFIX
 from fournos.web.pages.all_pages import PAGES
 
 JOBS: Final = 10_000
-TABS: Final = 200
-SECONDS: Final = 10.0
-SNAPSHOT_SOCKETS: Final = 2
-"""More would need more than this machine has; what counts is the cost of each."""
+TABS: Final = 20
+SECONDS: Final = 20.0
 READS: Final = 20
-LOADS: Final = 10
-"""Loads of each page in a browser with an empty cache; each is followed by one with a full cache."""
+RATE: Final = 10
+"""Status changes per second."""
+ASKS_EVERY: Final = 5.0
+"""Seconds between two requests of an open tab."""
 _TABS_EACH: Final = 20
-"""Tabs of one person, as many as the server allows."""
+"""Tabs of one person."""
+_ANSWERS_WITHIN: Final = 60.0
 _CLUSTERS: Final = 20
 _RUNNING_SHARE: Final = 10
 _AT_ONCE: Final = 24
@@ -70,40 +66,69 @@ class PageRead:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenTabs:
+    """What open tabs cost the server; CPU in percent of a core, bytes compressed."""
+
+    tabs: int
+    asked: int
+    unchanged: int
+    """Answers 304."""
+    times: tuple[float, ...]
+    """Seconds of each answer."""
+    bytes: int
+    cpu_percent: float
+
+
+@dataclass(frozen=True, slots=True)
 class Page(Result):
     jobs: int
     pages: tuple[PageRead, ...]
-    painted: tuple[Painted, ...]
-    live: Live
-    idle_cpu_percent: float
+    changing: OpenTabs
+    """Beside RATE changes a second."""
+    idle: OpenTabs
     rss: int
     peak: int
-    snapshots: Live
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Writes statuses of jobs that the page shows."""
+
+    client: Client
+    names: tuple[str, ...]
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    async def write(self) -> None:
+        number = next(self.numbers)
+        key = Key(NAMESPACE, self.names[number % len(self.names)])
+        body = {"status": {"message": f"change-{number}"}}
+        await self.client.patch(FOURNOS_JOB, key, body, subresource="status")
+
+    async def forever(self) -> None:
+        """Writes RATE changes a second until cancelled."""
+        while True:
+            await self.write()
+            await asyncio.sleep(1 / RATE)
 
 
 def p95_of(values: tuple[float, ...]) -> float:
     return quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
 
 
-async def measure(
-    cluster: str, jobs: int, *, reads: int, loads: int, tabs: int, seconds: float, keep: bool
-) -> Page:
-    """Measures both servers on one control plane without an operator."""
+async def measure(cluster: str, jobs: int, *, reads: int, tabs: int, seconds: float, keep: bool) -> Page:
+    """Measures the server on a control plane without an operator."""
     crd = resources.load("deploy/crd/fournosclusters.yaml")
     async with new_rig(cluster, quotas={"cluster-0": 100}, keep=keep, extra=crd) as rig:
         await _fill(rig.client, jobs)
-        kubeconfig = rig.cluster.kubeconfig_path
-        async with server("page", kubeconfig) as (address, pid):
+        async with server(rig.cluster.kubeconfig_path) as (address, pid):
             site = await Site.of(address)
-            shown = await site.waiting()
-            changes = Changes(rig.client, shown)
+            changes = Changes(rig.client, await site.waiting())
             pages = [await _read(site, changes, path, reads) for path in _paths()]
-            painted = await measure_paint(str(site.root), site.persons(loads), _paths(), loads)
-            live, idle = await _page_live(site, changes, pid, tabs, seconds)
+            async with background(changes.forever()):
+                changing = await _tabs(site, pid, tabs, seconds)
+            idle = await _tabs(site, pid, tabs, seconds)
             rss, peak = memory(pid)
-        async with server("snapshots", kubeconfig) as (address, pid):
-            snapshots = await _snapshots_live(address, changes, pid, seconds)
-    return Page(jobs, tuple(pages), tuple(painted), live, idle, rss, peak, snapshots)
+    return Page(jobs, tuple(pages), changing, idle, rss, peak)
 
 
 def _paths() -> list[str]:
@@ -139,16 +164,16 @@ async def _fill_in_job(client: Client, number: int) -> None:
 
 
 @asynccontextmanager
-async def server(what: str, kubeconfig: Path) -> AsyncIterator[tuple[str, int]]:
-    """Starts one of the servers; yields its address and PID."""
-    words = (sys.executable, "-m", "bench.web_servers", what, str(kubeconfig))
+async def server(kubeconfig: Path) -> AsyncIterator[tuple[str, int]]:
+    """Starts the page's server; yields its address and PID."""
+    words = (sys.executable, "-m", "bench.web_servers", str(kubeconfig))
     process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(_READY_WITHIN):
             address = (await process.stdout.readline()).decode().strip()
         if not address:
-            raise RuntimeError(f"the server of {what} ended by itself")
+            raise RuntimeError("the server of the page ended by itself")
         yield address, process.pid
     finally:
         if process.returncode is None:
@@ -178,16 +203,12 @@ class Site:
             cookies=self.of_person(name),
             cookie_jar=aiohttp.CookieJar(unsafe=True),
             connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=ARRIVES),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_ANSWERS_WITHIN),
             auto_decompress=False,
         )
 
     def of_person(self, name: str) -> dict[str, str]:
         return {**self.cookies, PERSON: name}
-
-    def persons(self, number: int) -> list[dict[str, str]]:
-        """Returns the cookies of so many new persons."""
-        return [self.of_person(f"p{next(_PEOPLE)}") for _ in range(number)]
 
     async def text(self, path: str) -> str:
         async with self.session() as session:
@@ -237,37 +258,45 @@ def _assets(text: str) -> set[str]:
     return {html.unescape(one) for one in re.findall(rf'({re.escape(PREFIX)}[^"\')\s]+)', text)}
 
 
-async def _page_live(site: Site, changes: Changes, pid: int, tabs: int, seconds: float) -> tuple[Live, float]:
-    """Returns what changes cost with all tabs open, and the CPU of the server while nothing changes."""
-    arrived = Arrived(changes)
+async def _tabs(site: Site, pid: int, tabs: int, seconds: float) -> OpenTabs:
+    """Lets so many tabs of the first page ask for it again, as a browser does, for `seconds`."""
+    answers: list[tuple[int, float, int]] = []
     async with AsyncExitStack() as stack:
         for number in range(tabs):
             if number % _TABS_EACH == 0:
                 session = await stack.enter_async_context(site.session(10_000 + number // _TABS_EACH))
-                stream = await live_stream(session)
-            answer = await stack.enter_async_context(session.get(stream))
-            answer.raise_for_status()
-            await stack.enter_async_context(background(arrived.chunks(number, answer)))
-        await asyncio.sleep(2.0)  # the tabs are connected and the first renderings are done
-        idle = await share(pid, lambda: asyncio.sleep(seconds))
-        live = await measure_live(changes, arrived, pid, tabs, seconds)
-    return live, idle
+            delay = ASKS_EVERY * number / tabs
+            await stack.enter_async_context(background(_tab(session, delay, answers)))
+        await asyncio.sleep(ASKS_EVERY)  # each has asked once
+        answers.clear()
+        before, began = cpu(pid), time.perf_counter()
+        await asyncio.sleep(seconds)
+        used = (cpu(pid) - before) / (time.perf_counter() - began) * 100
+    return OpenTabs(
+        tabs=tabs,
+        asked=len(answers),
+        unchanged=sum(status == 304 for status, _, _ in answers),
+        times=tuple(took for _, took, _ in answers),
+        bytes=sum(size for _, _, size in answers),
+        cpu_percent=used,
+    )
 
 
-async def live_stream(session: aiohttp.ClientSession) -> URL:
-    """Returns the stream of changes that the first page opens."""
-    text = (await _get(session, "/", "identity"))[1].decode()
-    found = re.search(r'"(/live\?[^"]+)"', text)
-    assert found, "the page has live updates"
-    return URL(html.unescape(found[1]), encoded=True)
+async def open_tab(site: Site) -> None:
+    """Asks for the first page again and again, as one open tab does, until cancelled."""
+    async with site.session() as session:
+        await _tab(session, 0, [])
 
 
-async def _snapshots_live(address: str, changes: Changes, pid: int, seconds: float) -> Live:
-    arrived = Arrived(changes)
-    async with AsyncExitStack() as stack:
-        session = await stack.enter_async_context(aiohttp.ClientSession())
-        for number in range(SNAPSHOT_SOCKETS):
-            socket = await stack.enter_async_context(session.ws_connect(address, max_msg_size=0))
-            await socket.receive_bytes()
-            await stack.enter_async_context(background(arrived.messages(number, socket)))
-        return await measure_live(changes, arrived, pid, SNAPSHOT_SOCKETS, seconds)
+async def _tab(session: aiohttp.ClientSession, delay: float, answers: list[tuple[int, float, int]]) -> None:
+    """Asks for the first page every ASKS_EVERY seconds; adds status, time and bytes of each answer."""
+    await asyncio.sleep(delay)
+    etag = ""
+    while True:
+        headers = {"Accept-Encoding": "gzip", **({"If-None-Match": etag} if etag else {})}
+        began = time.perf_counter()
+        async with session.get("/", headers=headers) as answer:
+            body = await answer.read()
+            etag = answer.headers.get("ETag", "")
+        answers.append((answer.status, time.perf_counter() - began, len(body)))
+        await asyncio.sleep(ASKS_EVERY)

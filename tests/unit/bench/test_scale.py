@@ -11,9 +11,6 @@ import pytest
 
 from bench.__main__ import _arguments
 from bench.ceiling import Cost, ratios
-from bench.clock import Clock, Jump, Wait, early
-from bench.doors import inward
-from bench.etcd import Etcd, Faulted, differing, relists
 from bench.failover import Failover, Handover, gap
 from bench.operator import Usage
 from bench.outage import Outage, Outages, calls_between, settled
@@ -21,10 +18,7 @@ from bench.published_operators import PUBLISHED
 from bench.scale import PARTS
 from bench.shape import Shape
 from bench.soak import Sample, Soak, growth, p99
-from bench.storage import DEADLINE, Absence, Absences, Departure, gone_early, held
 from bench.upstream import OURS, THEIRS, Beside, Pair, Turn, measure
-from bench.waiting import KINDS
-from bench.workers import Dispatch, Dispatches
 from devcluster import DevclusterError
 
 
@@ -108,66 +102,6 @@ def test_requests_after_an_outage_count_beside_those_before() -> None:
     }
 
 
-def departure(name: str, kept: float, *, recorded: bool) -> Departure:
-    return Departure(name, f"uid-{name}", "Succeeded", kept, recorded)
-
-
-def test_a_job_that_nobody_recorded_goes_at_the_deadline_and_not_before() -> None:
-    seen = [
-        departure("recorded", 0.5, recorded=True),
-        departure("at-the-deadline", DEADLINE + 1, recorded=False),
-        departure("before-it", DEADLINE - 5, recorded=False),
-        departure("long-after-it", DEADLINE + 11, recorded=False),
-        departure("recorded-late", DEADLINE + 12, recorded=True),
-    ]
-    assert gone_early(seen) == ["before-it"]
-    assert held(seen) == ["long-after-it 26 s", "recorded-late 27 s"]
-
-
-def test_waits_while_a_store_is_away_count_beside_those_before() -> None:
-    absences = [
-        Absence("full", 40, 0.5, 0.75, 180, 73, [], ["job-1 24 s"], [], [], 1.4),
-        Absence("postgresql", 40, 1.0, 0.5, 120, 54, [], ["job-2 21 s"], ["job-3"], [], 1.0),
-    ]
-    assert Absences(absences, [], []).ratios() == {
-        "full.wait": 1.5,
-        "postgresql.wait": 0.5,
-        "early": 0.0,
-        "held": 2.0,
-        "unsaid": 1.0,
-        "wrong": 0.0,
-        "doubles": 0.0,
-        "failed": 0.0,
-    }
-
-
-def test_dispatches_with_faults_count_beside_those_without() -> None:
-    quiet, faulty = [Dispatch(0.1, 0.2, 0.1)] * 4, [Dispatch(0.1, 0.4, 0.1)] * 4
-    found = Dispatches(4, 4, 2.0, quiet, faulty, ["job-1"], [], ["job-2", "job-3"])
-    assert {name: round(value, 6) for name, value in found.ratios().items()} == {
-        "p50": 1.5,
-        "p99": 1.5,
-        "evicted": 1.0,
-        "moved": 0.0,
-        "lost": 2.0,
-    }
-
-
-@pytest.mark.parametrize(
-    ("path", "there"),
-    [
-        ("/apis/kueue.x-k8s.io/v1beta2/workloads", "/apis/kueue.x-k8s.io/v1beta2/namespaces/w07/workloads"),
-        ("/apis/example.com/v1/namespaces/mine/foos/a", "/apis/example.com/v1/namespaces/w07/foos/a"),
-        ("/apis/example.com/v1/namespaces/other/foos", "/apis/example.com/v1/namespaces/other/foos"),
-        ("/api/v1/namespaces/mine", "/api/v1/namespaces/w07"),
-        ("/apis/example.com/v1", "/apis/example.com/v1"),
-        ("/readyz", "/readyz"),
-    ],
-)
-def test_a_door_leads_into_one_namespace(path: str, there: str) -> None:
-    assert inward(path, outside="mine", inside="w07") == there
-
-
 def test_this_operator_counts_beside_a_published_one() -> None:
     turns = [
         Turn(cost(OURS, 4, 100), 2.0),
@@ -242,74 +176,4 @@ def cache(relists: int, **objects: str) -> dict[str, Any]:
         "selector": "",
         "relists": relists,
         "objects": objects,
-    }
-
-
-def test_a_cache_differs_by_what_it_lacks_has_too_much_or_has_too_old() -> None:
-    assert differing(cache(1, a="1", b="2"), {"a": "1", "b": "2"}) == []
-    assert differing(cache(1, gone="1", old="2"), {"old": "3", "new": "4"}) == [
-        "fournosjobs gone: 1 in the cache, None in the API",
-        "fournosjobs new: None in the cache, 4 in the API",
-        "fournosjobs old: 2 in the cache, 3 in the API",
-    ]
-
-
-def test_lists_are_counted_of_processes_that_live_through_a_fault() -> None:
-    assert relists({1: [cache(1)], 2: [cache(1), cache(2)]}, {2: [cache(2), cache(5)], 3: [cache(1)]}) == [
-        1,
-        3,
-    ]
-
-
-def faulted(how: str, relisted: list[int], peak: int) -> Faulted:
-    return Faulted(Outage(how, 8, 200, 0.0, 300, 1.0, 5.0, 0), [], 60, 0.5, relisted, 100, peak)
-
-
-def test_a_watch_that_did_not_list_again_after_a_compaction_shows() -> None:
-    faults = [faulted("compacted", [1, 1], 104), faulted("compacted", [0, 1], 120), faulted("full", [0], 100)]
-    assert Etcd(30, faults, [], []).ratios() == {
-        "compacted.memory": 1.2,
-        "full.memory": 1.0,
-        "compacted.relists": 0.0,
-        "different": 0.0,
-        "doubles": 0.0,
-        "failed": 0.0,
-    }
-
-
-@pytest.mark.parametrize(
-    ("jump", "over", "count"),
-    [
-        (3600, 102.0, 0),  # by no more than the jump
-        (-3600, 102.0, 1),
-        (-3600, 160.0, 0),
-        (3600, 140.0, 1),  # the clock was right again
-    ],
-)
-def test_a_wait_may_be_over_early_by_a_jump_forward_and_only_while_it_lasts(
-    jump: int, over: float, count: int
-) -> None:
-    wait = Wait("ttl", "soon", 60, since=100.0, over=over)
-    assert len(early([wait], jump, returned=120.0)) == count
-
-
-def test_what_lies_beyond_the_jump_must_not_be_over() -> None:
-    wait = Wait("ttl", "beyond", 7200, since=100.0, over=110.0)
-    assert early([wait], 3600, returned=120.0) == ["beyond was over 7190 s early"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_of_a_kind_waits_before_the_operator_has_seen_it(kind: str) -> None:
-    waiting = KINDS[kind]
-    assert not waiting.waits(waiting.body("job", 60))
-
-
-def test_a_time_of_a_schedule_with_two_jobs_is_a_double() -> None:
-    jump = Jump(3600, [], ["a was over 90 s early"], [], 3, ["2 jobs of 202611281200"], 1)
-    assert Clock([jump, jump], 100, ["a job has a second PipelineRun"], [], []).ratios() == {
-        "early": 2.0,
-        "never": 0.0,
-        "leaders": 2.0,
-        "doubles": 3.0,
-        "failed": 0.0,
     }
