@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from devcluster import manifests
-from fournos.insight.doctor.needs import NEEDS
+from fournos.insight.doctor_access import NEEDS
 from tests.unit.test_docs import ROOT
 
 PAGE = ROOT / "docs" / "for-a-team.md"

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from fournos.cli.exits import Exit
-from fournos.engine.kube.client import Client
-from fournos.engine.kube.credentials import load
 from tests.integration.cli.test_program import Program, fournos
 from tests.integration.conftest import Server
 
@@ -25,7 +21,6 @@ async def test_the_crds_are_of_this_version_and_the_missing_queue_is_a_fault(
     crds = {what: one["level"] for (area, what), one in found.items() if area == "CRDs"}
     assert crds["fournosjobs.fournos.dev"] == crds["fournosclusters.fournos.dev"] == "ok"
     assert found["Versions", "Kubernetes"]["level"] == "ok"
-    assert found["Clocks", "local clock"]["level"] == "ok"
     assert {one["level"] for (area, _), one in found.items() if area == "Rights"} == {"ok"}
     assert found["Queues", "LocalQueue fournos-queue"]["level"] == "fault"
     assert before.code == Exit.FAILED
@@ -42,10 +37,3 @@ async def test_the_crds_are_of_this_version_and_the_missing_queue_is_a_fault(
     faults = {one["what"]: one["text"] for one in json.loads(after.out) if one["level"] == "fault"}
     assert faults["ClusterQueue nowhere"] == "it does not exist"
     assert after.code == Exit.FAILED
-
-
-async def test_the_clock_of_the_api_server(kubeconfig: Path) -> None:
-    async with Client(load(kubeconfig)) as client:
-        told = await client.server_time()
-    assert told is not None
-    assert abs(datetime.now(UTC) - told) < timedelta(seconds=10)

@@ -132,9 +132,6 @@ class Cluster(Connection):
     async def server_version(self) -> str:
         return "v1.35.0"
 
-    async def server_time(self) -> datetime:
-        return NOW
-
     def rules(self, names: set[str], namespace: str) -> Obj:
         """The answer to a SelfSubjectRulesReview of someone with these names: of the user and the groups."""
         resources = {resource.plural: resource.group for resource in WATCHED}

@@ -1,10 +1,8 @@
-"""Requests to a path of an API server, whatever it serves there, and its clock."""
+"""Requests to a path of an API server, whatever it serves there."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import BinaryIO
 
 from fournos.engine.kube.bodies import pieces
@@ -50,12 +48,3 @@ class Paths:
     async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """Returns the body at a path in pieces, after an await, which raises the errors of `get`."""
         return pieces(await self._transport.stream(ApiRequest("get", "", "GET", path)))
-
-    async def server_time(self) -> datetime | None:
-        """Returns the API server's clock, in whole seconds; None without a readable Date header."""
-        request = ApiRequest("get", "", "GET", "/version")
-        async with await self._transport.stream(request) as response:
-            try:
-                return parsedate_to_datetime(response.headers.get("Date", ""))
-            except ValueError:
-                return None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, cast
 
-from fournos.insight.doctor.examine import examine
-from fournos.insight.doctor.facts import DoctorFacts, DoctorServer, ExaminedNamespaces
-from fournos.insight.doctor.facts import gather as gather_facts
-from fournos.insight.doctor.finding import Level, faults
+from fournos.insight.doctor import examine
+from fournos.insight.doctor_access import (
+    DoctorFinding,
+    DoctorServer,
+    ExaminedNamespaces,
+    Level,
+    faults,
+)
 from fournos.web.routes import Call, Page
 
 _FRESH: Final = 15.0
@@ -22,12 +25,10 @@ async def gather(call: Call) -> Mapping[str, Any]:
         call.site.jobs_namespace or client.namespace, call.site.clusters_namespace, client.queue_name
     )
 
-    async def examined() -> DoctorFacts:
-        # Clocks are compared with this machine's own.
-        return await gather_facts(cast(DoctorServer, client.api), place, now=lambda: datetime.now(UTC))
+    async def examined() -> list[DoctorFinding]:
+        return await examine(cast(DoctorServer, client.api), place, call.now)
 
-    facts = await call.site.memo.get(("health", call.viewer.csrf), _FRESH, examined)
-    findings = examine(facts, call.now)
+    findings = await call.site.memo.get(("health", call.viewer.csrf), _FRESH, examined)
     worst = [finding for finding in findings if finding.level in (Level.FAULT, Level.WARNING)]
     return {
         "faults": faults(findings),

@@ -160,10 +160,7 @@ async def test_faults_stand_first_with_their_fix() -> None:
             raise NoSuchResourceError("404 page not found", status=404)
         return b'{"gitVersion": "v1.34.0"}' if path == "/version" else b'{"groups": []}'
 
-    async def server_time() -> None:
-        return None
-
-    api.raw_get, api.server_time = raw_get, server_time
+    api.raw_get = raw_get
     html = await shown(health.PAGE, call(api))
     worst = text(html.split("All other checks")[0])
     assert "fournosjobs.fournos.dev fault it is not installed Fix: apply its CRDs" in worst
@@ -177,10 +174,7 @@ async def test_an_examination_is_shared_for_some_seconds() -> None:
         requests.append(path)
         return b"{}"
 
-    async def server_time() -> None:
-        return None
-
-    api.raw_get, api.server_time = raw_get, server_time
+    api.raw_get = raw_get
     asked = call(api)
     first = await shown(health.PAGE, asked)
     assert await shown(health.PAGE, asked) == first and requests.count("/version") == 1
