@@ -32,7 +32,7 @@ UNIT_TESTS = $(PYTHON) -m pytest tests/unit --numprocesses=auto $(PYTEST_ARGS)
 # What a change of the product needs, and what only a change of the set-up needs: tests with that mark.
 PRODUCT_ARGS = -m "not setup" $(PYTEST_ARGS)
 LANES = integration=tests/integration jobs=tests/e2e/jobs,tests/e2e/web \
-  systems=tests/e2e/appwrappers,tests/e2e/clusters,tests/e2e/frameworks,tests/e2e/miniclusters,tests/e2e/multikueue,tests/e2e/chart,tests/e2e/upgrades
+  systems=tests/e2e/appwrappers,tests/e2e/clusters,tests/e2e/frameworks,tests/e2e/miniclusters,tests/e2e/multikueue,tests/e2e/chart
 SETUP_LANES = bare=tests/e2e/bare devcluster=tests/e2e/devcluster \
   kueue=tests/integration/multikueue
 

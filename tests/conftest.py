@@ -9,8 +9,6 @@ from hypothesis import HealthCheck, settings
 
 from fournos.engine.runtime.memory import collect_seldom
 
-pytest_plugins = ["tests.times"]
-
 # A busy machine is not a fault, and a test says the same every time: take `derandomize` out to look for more.
 settings.register_profile(
     "fournos", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

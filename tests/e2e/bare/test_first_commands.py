@@ -18,19 +18,11 @@ from fournos.web.local import HOST
 from tests.e2e.bare.conftest import TEARDOWN
 from tests.e2e.bare.machine import HOME, Machine
 from tests.e2e.devcluster.traces import network_traces
-from tests.programs import BASE
 
 pytestmark = pytest.mark.timeout(900)
 
 STATE = f"{HOME}/.local/state/fournos/clusters"
 NOTHING = r"executable file not found|command not found|not found in .?PATH|not installed|: not found"
-
-
-def test_the_base_has_what_the_table_lists(machine: Machine) -> None:
-    found = machine.run(
-        "sh", "-c", "for p; do command -v $p >/dev/null || echo $p; done", "sh", *BASE, limit=120
-    )
-    assert found.stdout == ""
 
 
 def test_a_control_plane_alone_comes_up_and_ends(machine: Machine) -> None:

@@ -1,1 +1,0 @@
-"""From the release before to this one and back, with work under way."""
