@@ -10,7 +10,6 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.history.api.all_routes import ROUTES
-from fournos.history.api.authentication import Authenticator
 from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
@@ -18,7 +17,7 @@ from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.estimates.estimator import Estimator
 from fournos.history.store import HistoryStore
-from tests.unit.history.api.service import Reviews
+from tests.unit.history.api.service import Reviews, Tokens
 
 
 @asynccontextmanager
@@ -51,9 +50,8 @@ async def served(
         ROUTES,
         service,
         api,
-        Authenticator(api, monotonic=lambda: 0.0),
+        Tokens(),
         HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=lambda: 0.0),
-        version="1",
     )
     async with TestClient(TestServer(server.app())) as client:
         yield client

@@ -24,7 +24,7 @@ from tests.store.s3_server import S3Server
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews
 
-RUN = "/api/v1/namespaces/perf/runs/job-1/artifacts"
+RUN = "/apis/history.fournos.dev/v1/namespaces/perf/runs/job-1/artifacts"
 
 
 @dataclass
@@ -142,7 +142,7 @@ async def test_a_file_that_is_too_large_is_refused_before_any_of_it_is_sent(stag
 async def test_they_go_with_their_run(stage: Stage) -> None:
     await stage.send("log.txt", b"one")
     async with stage.client.delete(
-        "/api/v1/namespaces/perf/runs/job-1", headers={"Authorization": "Bearer t-ann"}
+        "/apis/history.fournos.dev/v1/namespaces/perf/runs/job-1", headers={"Authorization": "Bearer t-ann"}
     ) as response:
         assert response.status == 204
     assert not await stage.files()

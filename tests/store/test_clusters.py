@@ -114,7 +114,7 @@ class Stage:
         query |= {"name": "r.yaml"} if route.name == "putResults" else {}
         query |= {"since": "2026-01-01"} if "usage" in route.path else {}
         async with self.client.request(
-            route.method, f"/api/v1{path}", params=query, data=given, headers=headers
+            route.method, f"/apis/history.fournos.dev/v1{path}", params=query, data=given, headers=headers
         ) as response:
             return response.status, await response.text()
 

@@ -38,7 +38,7 @@ from tests.unit.history.logs.kubelet import Kubelet, container, until
 from tests.unit.history.logs.kubelet import ended as over
 from tests.waiting import LIMIT
 
-RUN = "/api/v1/namespaces/perf/runs/job-1/logs"
+RUN = "/apis/history.fournos.dev/v1/namespaces/perf/runs/job-1/logs"
 IDENTITY = Identity("here", "perf", "00000000-0000-0000-0000-000000000001")
 
 

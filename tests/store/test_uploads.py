@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from fournos.history.api.bodies import Bodies
 from fournos.history.artifacts import archive
 from fournos.history.artifacts.archive import AT_ONCE, Artifacts
 from fournos.history.artifacts.rules import ArtifactLimits
@@ -25,7 +24,7 @@ from tests.store.served import served
 from tests.unit.history.api.service import Reviews
 from tests.waiting import until
 
-PATH = "/api/v1/namespaces/perf/runs/job-1/artifacts"
+PATH = "/apis/history.fournos.dev/v1/namespaces/perf/runs/job-1/artifacts"
 
 
 class Volume(DirectoryBlobs):
@@ -110,22 +109,6 @@ async def test_one_namespace_does_not_take_the_volume_of_all(client: TestClient[
     assert refused and "the share of the namespace" in refused[0]
     status, message = await put(client, "d", b"d" * 501)
     assert (status, message.partition(",")[0]) == (422, "the file has 501 bytes"), "it will never fit"
-
-
-async def test_two_runs_of_one_account_are_received_side_by_side(
-    client: TestClient[Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is bounded is each run: the caller's name and the run of the path reach the bounds."""
-    seen: list[tuple[str, str]] = []
-    receiving = Bodies.receiving
-
-    def noted(self: Bodies, request: Any, caller: str, *, held: int, run: str = "") -> Any:
-        seen.append((caller, run))
-        return receiving(self, request, caller, held=held, run=run)
-
-    monkeypatch.setattr(Bodies, "receiving", noted)
-    assert (await put(client, "a", b"a"))[0] == 200
-    assert seen == [("ann", "perf/job-1")]
 
 
 async def test_what_has_come_of_a_file_counts_once(

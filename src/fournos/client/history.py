@@ -19,13 +19,13 @@ from fournos.insight.source import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
     from fournos.client.frames import MeasuredResults
-    from fournos.history.api.models import RunDetail
     from fournos.history.api.trends import Trends
     from fournos.history.artifacts.rules import Artifact
     from fournos.history.compare.comparison import Comparison
     from fournos.history.compare.selectors import Selector
     from fournos.history.estimates.models import Estimates, JobEstimate
     from fournos.history.estimates.simulate import WouldStart
+    from fournos.history.records import Detail
     from fournos.history.usage import Usage
 
 
@@ -42,15 +42,15 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         return AsyncHistory(self._api, self.namespace, patience=self._patience, all_clusters=True)
 
     @typed
-    async def run(self, name: str, *, kind: str = "", namespace: str | None = None) -> RunDetail:
+    async def run(self, name: str, *, kind: str = "", namespace: str | None = None) -> Detail:
         """Returns a run by its UID, or the newest of its name, with its waiting ledger.
 
         Raises MissingError.
         """
-        from fournos.history.api.models import RunDetail
+        from fournos.history.records import Detail
 
         suffix = f"?{urlencode({'kind': kind})}" if kind else ""
-        return await self._get(self._path(name, namespace) + suffix, RunDetail)
+        return await self._get(self._path(name, namespace) + suffix, Detail)
 
     @typed
     async def document(self, run: Run, document: Document) -> Any:

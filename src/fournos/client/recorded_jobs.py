@@ -12,7 +12,7 @@ from fournos.systems.jobs.names import ARCHIVED
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
     from fournos.engine.kube.resource import Obj
-    from fournos.history.api.models import RunDetail
+    from fournos.history.records import Detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class RecordedJob:
     """A job as it was last seen, and its run with the waiting ledger."""
 
     job: Obj
-    run: RunDetail
+    run: Detail
 
 
 async def read_recorded_job(history: AsyncHistory, name: str, *, namespace: str | None = None) -> RecordedJob:

@@ -17,10 +17,8 @@ from fournos.insight.causes import Cause
 if TYPE_CHECKING:
     from fournos.history.results.models import ResultRecord
 
-api_row: Final = with_config(
-    ConfigDict(alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True)
-)
-"""Decorates a row that is written as JSON in the history's API, and described in its OpenAPI document."""
+api_row: Final = with_config(ConfigDict(alias_generator=to_camel, populate_by_name=True))
+"""Decorates a row that is written as JSON in the history's API."""
 
 
 @api_row
@@ -216,6 +214,7 @@ class KeepMark:
     reason: str = ""
 
 
+@api_row
 @dataclass(frozen=True, slots=True)
 class Detail:
     """One run with what belongs to it."""

@@ -8,9 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
-from fournos.history.records import Ending, Identity, Interval, Page, Run
+from fournos.history.records import Detail, Ending, Identity, Interval, Page, Run
 from fournos.insight.causes import Cause
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS, job
@@ -40,7 +39,7 @@ def stored() -> Api:
     waits = (Interval(BEGAN, BEGAN + timedelta(minutes=5), Cause.LOCK, "held by nightly"),)
     api = Api(job("other"))
     api.stored = {
-        f"{RUNS}/gone?kind=FournosJob": body(RunDetail(run(), waits), RunDetail),
+        f"{RUNS}/gone?kind=FournosJob": body(Detail(run(), waits), Detail),
         f"{RUNS}/uid-gone/documents/object": json.dumps(job("gone", "Failed")).encode(),
     }
     return api

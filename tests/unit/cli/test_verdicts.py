@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fournos.history.api.models import RunDetail
 from fournos.history.api.verdicts import Acknowledged, Withdrawn
 from fournos.history.api.wire import body
-from fournos.history.records import Page
+from fournos.history.records import Detail, Page
 from fournos.history.regressions.baseline import Baseline
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS
@@ -25,8 +24,8 @@ def served() -> Api:
     api = Api()
     first, second = run("a", fingerprint="f"), run("b", fingerprint="f")
     api.stored = {
-        f"{RUNS}/a": body(RunDetail(first), RunDetail),
-        f"{RUNS}/b": body(RunDetail(second), RunDetail),
+        f"{RUNS}/a": body(Detail(first), Detail),
+        f"{RUNS}/b": body(Detail(second), Detail),
         LAST: body(Page((second,)), Page),
         LABELLED: body(Page((second,)), Page),
         f"{PREFIX}/baselines": body([Baseline(first, BEGAN, "ann", "release 1")], list[Baseline]),

@@ -13,10 +13,9 @@ from fournos.client import AsyncClient, Client, DeletedError, JobFailed, KeyConf
 from fournos.client.errors import NoHistoryError
 from fournos.client.recorded_jobs import read_recorded_job, recorded_job
 from fournos.engine.kube.resource import key_of
-from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
 from fournos.history.logs.models import FailingLine, LogPage, LogPart, StoredLine
-from fournos.history.records import Ending
+from fournos.history.records import Detail, Ending
 from tests.history import a_run, at, ended
 from tests.unit.client.world import NS, SPEC, Api
 
@@ -29,7 +28,7 @@ def keep(api: Api, job: Any, *, open_: bool = False) -> None:
     run = ended(a_run(1, name=name))
     identity = replace(run.identity, namespace=NS, uid=uid)
     run = replace(run, identity=identity, ending=Ending.OPEN if open_ else Ending.OBSERVED)
-    api.stored[f"{RUNS}/{name}?kind=FournosJob"] = body(RunDetail(run), RunDetail)
+    api.stored[f"{RUNS}/{name}?kind=FournosJob"] = body(Detail(run), Detail)
     api.stored[f"{RUNS}/{uid}/documents/object"] = json.dumps(job).encode()
 
 

@@ -129,9 +129,9 @@ class Verdicts(Api):
         super().__init__()
         self.written: list[tuple[str, str, Any]] = []
         self.stored[f"{RUNS}/u39/results/trends?kpi="] = body(found, Trends)
-        from fournos.history.api.models import RunDetail
+        from fournos.history.records import Detail
 
-        self.stored[f"{RUNS}/u39"] = body(RunDetail(found.run), RunDetail)
+        self.stored[f"{RUNS}/u39"] = body(Detail(found.run), Detail)
 
     async def raw(self, method: str, path: str, *given: Any, **more: Any) -> bytes:
         if method != "GET":

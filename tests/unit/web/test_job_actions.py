@@ -12,9 +12,8 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key
-from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
-from fournos.history.records import KeepMark
+from fournos.history.records import Detail, KeepMark
 from fournos.web.errors import PageError
 from fournos.web.pages import job
 from fournos.web.pages import job_actions as actions
@@ -122,7 +121,7 @@ class Recording(Api):
         self.keep(None)
 
     def keep(self, mark: KeepMark | None) -> None:
-        detail = body(RunDetail(self.run, kept=mark), RunDetail)
+        detail = body(Detail(self.run, kept=mark), Detail)
         for asked in ("uid-gone", "uid-gone?kind=FournosJob", "one?kind=FournosJob"):
             self.stored[f"{RUNS}/{asked}"] = detail
 

@@ -1,1 +1,1 @@
-"""The HTTP API of the history, /api/v1: what programs, the command line and the page read."""
+"""The API of the history, history.fournos.dev/v1, which the Kubernetes API server forwards to."""

@@ -12,7 +12,7 @@ from fournos.history.api.authorization import Access
 from fournos.history.api.errors import BadRequestError, InvalidError, NotFoundError, TooManyRequestsError
 from fournos.history.api.routes import ApiCall, Route, streamed
 from fournos.history.api.runs import Which, found, written_run
-from fournos.history.artifacts.archive import CHUNK, NoRunError, UploadBusyError
+from fournos.history.artifacts.archive import NoRunError, UploadBusyError
 from fournos.history.artifacts.rules import Artifact, ArtifactError
 
 if TYPE_CHECKING:
@@ -83,18 +83,40 @@ async def download(service: HistoryService, call: ApiCall) -> web.StreamResponse
     return await streamed(request, web.StreamResponse(headers=headers), chunks)
 
 
-_HELD: Final = 2 * CHUNK
-"""Memory of an upload: a chunk that comes, and the one before it that is being written."""
 _RUN: Final = "/namespaces/{namespace}/runs/{run}/artifacts"
 
 ROUTES: Final = (
-    Route("GET", _RUN, "listArtifacts", "The artifacts of a run", Access("get", "runs/artifacts"),
-          list_artifacts, list[Artifact], Which, tag="artifacts"),
-    Route("GET", _RUN + "/{path}", "getArtifact", "The content of an artifact",
-          Access("get", "runs/artifacts"), download, Any, Which, tag="artifacts", stream=True),
-    Route("PUT", _RUN + "/{path}", "putArtifact", "Store an artifact of a run",
-          Access("update", "runs/artifacts"), put, Artifact, Which, tag="artifacts", stream=True, held=_HELD),
-    Route("PUT", "/own/run/artifacts/{path}", "putOwnArtifact", "Store an artifact of the run that calls",
-          Access("update", "own/artifacts"), put, Artifact, tag="artifacts", own=True, stream=True,
-          held=_HELD),
-)  # fmt: skip
+    Route(
+        "GET", _RUN, "listArtifacts", Access("get", "runs/artifacts"), list_artifacts, list[Artifact], Which
+    ),
+    Route(
+        "GET",
+        _RUN + "/{path}",
+        "getArtifact",
+        Access("get", "runs/artifacts"),
+        download,
+        Any,
+        Which,
+        stream=True,
+    ),
+    Route(
+        "PUT",
+        _RUN + "/{path}",
+        "putArtifact",
+        Access("update", "runs/artifacts"),
+        put,
+        Artifact,
+        Which,
+        stream=True,
+    ),
+    Route(
+        "PUT",
+        "/own/run/artifacts/{path}",
+        "putOwnArtifact",
+        Access("update", "own/artifacts"),
+        put,
+        Artifact,
+        own=True,
+        stream=True,
+    ),
+)

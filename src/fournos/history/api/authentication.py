@@ -1,10 +1,7 @@
-"""Finds out who calls: from a bearer token, or from the API server that forwards the request."""
+"""Finds out who calls, from the headers of the API server that forwards the request."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
@@ -12,33 +9,17 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.kinds import TOKEN_REVIEW
 from fournos.engine.kube.resource import Obj
-from fournos.engine.runtime.client_limits import REVIEWS, RateLimit, network
 from fournos.engine.runtime.decision import Facts, Unknown, User
 from fournos.engine.runtime.fetch_facts import answered
-from fournos.engine.runtime.reviews import bearer, token_review, user_of
-from fournos.engine.runtime.ttl_cache import TtlCache
-from fournos.history.api.errors import (
-    ForbiddenError,
-    TooManyRequestsError,
-    UnauthorizedError,
-    UnavailableError,
-)
+from fournos.history.api.errors import ForbiddenError, UnauthorizedError, UnavailableError
 from fournos.systems.jobs.own_job import job_of_pod
 
-KEPT: Final = 1024
-"""Maximum number of tokens whose result is cached."""
-KNOWN: Final = 60.0
-"""Seconds for which a token is known; a deleted ServiceAccount can read for that time."""
-UNKNOWN: Final = 5.0
-AT_ONCE: Final = 8
-"""Maximum number of concurrent reviews: a flood of unknown tokens must not reach the API server."""
-AUDIENCE: Final = "history.fournos.dev"
-"""The audience of a token that can do nothing else than send results and artifacts of its own job."""
 _SECONDS: Final = 10.0
 _ROUNDS: Final = 6
+_FORWARDED: Final = (
+    "the history answers to the Kubernetes API server alone: ask at /apis/history.fournos.dev/v1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +37,15 @@ class FrontProxy:
     group_headers: tuple[str, ...] = ("X-Remote-Group",)
     extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
 
-    def user(self, request: web.Request) -> User | None:
-        """Returns the caller; None if the request does not come from the API server."""
+    def user(self, request: web.Request) -> User:
+        """Returns the caller.  Raises UnauthorizedError if the request does not come from the API server."""
         caller = _common_name(request)
         if caller is None or (self.names and caller not in self.names):
-            return None
+            raise UnauthorizedError(_FORWARDED)
         headers = request.headers
         user = next((headers[header] for header in self.user_headers if headers.get(header)), "")
         if not user:
-            return None
+            raise UnauthorizedError(_FORWARDED)
         extra: dict[str, tuple[str, ...]] = {}
         for header in headers:
             for prefix in self.extra_prefixes:
@@ -91,53 +72,6 @@ def _common_name(request: web.Request) -> str | None:
             if name == "commonName":
                 return str(value)
     return ""
-
-
-class Authenticator:
-    """Finds the user of a request.  Caches only digests of tokens, never tokens."""
-
-    def __init__(
-        self, api: Api, *, monotonic: Callable[[], float], front_proxy: FrontProxy | None = None
-    ) -> None:
-        self._api = api
-        self._front_proxy = front_proxy
-        self._reviewed: TtlCache[bytes, User | str] = TtlCache(KEPT, monotonic=monotonic)
-        self._reviews = RateLimit(*REVIEWS, monotonic=monotonic)
-        self._room = asyncio.Semaphore(AT_ONCE)
-
-    async def user(self, request: web.Request, *, audience: str = "") -> User:
-        """`audience`: for whom the token must be; empty: for the API server.
-
-        Raises UnauthorizedError, TooManyRequestsError, UnavailableError.
-        """
-        if self._front_proxy is not None and (user := self._front_proxy.user(request)) is not None:
-            return user
-        token = bearer(request.headers.get("Authorization", ""))
-        if not token:
-            raise UnauthorizedError("a bearer token of this cluster is needed")
-        digest = hashlib.sha256(f"{audience} {token}".encode()).digest()
-        reviewed = self._reviewed.get(digest)
-        if reviewed is None:
-            if wait := self._reviews.take(network(request.remote or "")):
-                raise TooManyRequestsError("too many unknown tokens come from here", retry_after=wait)
-            if self._room.locked():
-                raise TooManyRequestsError("too many tokens are being reviewed", retry_after=1)
-            async with self._room:
-                reviewed = await self._review(digest, token, audience)
-        if isinstance(reviewed, str):
-            raise UnauthorizedError(reviewed)
-        return reviewed
-
-    async def _review(self, digest: bytes, token: str, audience: str) -> User | str:
-        review = token_review(token, audiences=(audience,) if audience else ())
-        try:
-            user = user_of(await self._api.create(TOKEN_REVIEW, review))
-        except KubeError as error:
-            raise UnavailableError("the API server cannot review the token now", retry_after=2) from error
-        if user is None:
-            where = f"for {audience}" if audience else "in this cluster"
-            return self._reviewed.put(digest, f"the token is not valid {where}", UNKNOWN)
-        return self._reviewed.put(digest, user, KNOWN)
 
 
 async def own_job(user: User, api: Api) -> Obj:

@@ -51,10 +51,22 @@ async def _benchmark(service: HistoryService, run: Run) -> Benchmark:
 
 
 ROUTES: Final = (
-    Route("GET", "/benchmarks", "listBenchmarks",
-          "How the benchmarks of all namespaces that the caller may read stand",
-          Access("list", "benchmarks"), list_benchmarks, list[Benchmark], BenchmarkFilter, tag="results"),
-    Route("GET", "/namespaces/{namespace}/benchmarks", "listNamespacedBenchmarks",
-          "How the benchmarks of a namespace stand, what asks for somebody first",
-          Access("list", "benchmarks"), list_benchmarks, list[Benchmark], BenchmarkFilter, tag="results"),
-)  # fmt: skip
+    Route(
+        "GET",
+        "/benchmarks",
+        "listBenchmarks",
+        Access("list", "benchmarks"),
+        list_benchmarks,
+        list[Benchmark],
+        BenchmarkFilter,
+    ),
+    Route(
+        "GET",
+        "/namespaces/{namespace}/benchmarks",
+        "listNamespacedBenchmarks",
+        Access("list", "benchmarks"),
+        list_benchmarks,
+        list[Benchmark],
+        BenchmarkFilter,
+    ),
+)

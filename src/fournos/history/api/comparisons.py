@@ -70,8 +70,14 @@ async def _subject(service: HistoryService, run: Run) -> ComparedRun:
 
 
 ROUTES: Final = (
-    Route("GET", "/namespaces/{namespace}/runs/{run}/results/comparison", "compareRuns",
-          "A run compared with others of its namespace: what differs, then each KPI within its noise",
-          Access("get", "runs/results"), compare_runs, Comparison, With, tag="results",
-          details=Access("get", "runs/documents")),
-)  # fmt: skip
+    Route(
+        "GET",
+        "/namespaces/{namespace}/runs/{run}/results/comparison",
+        "compareRuns",
+        Access("get", "runs/results"),
+        compare_runs,
+        Comparison,
+        With,
+        details=Access("get", "runs/documents"),
+    ),
+)

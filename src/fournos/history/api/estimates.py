@@ -70,10 +70,7 @@ async def _accuracy(service: HistoryService, call: ApiCall) -> tuple[Accuracy, .
 _ALL: Final = "/namespaces/{namespace}/estimates"
 
 ROUTES: Final = (
-    Route("GET", _ALL, "listEstimates", "When the waiting jobs of a namespace start and end",
-          Access("list", "estimates"), list_estimates, Estimates, tag="estimates"),
-    Route("GET", _ALL + "/{run}", "getEstimate", "When a waiting or running job starts and ends",
-          Access("get", "estimates"), get_estimate, Estimates, tag="estimates"),
-    Route("POST", _ALL, "wouldStart", "Whether a job that is not submitted yet would start now",
-          Access("create", "estimates"), would_start, WouldStart, body=NewJob, tag="estimates"),
-)  # fmt: skip
+    Route("GET", _ALL, "listEstimates", Access("list", "estimates"), list_estimates, Estimates),
+    Route("GET", _ALL + "/{run}", "getEstimate", Access("get", "estimates"), get_estimate, Estimates),
+    Route("POST", _ALL, "wouldStart", Access("create", "estimates"), would_start, WouldStart, body=NewJob),
+)

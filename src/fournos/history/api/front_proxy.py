@@ -23,15 +23,15 @@ _CONFIG_MAP: Final = Resource("", "v1", "ConfigMap", "configmaps")
 _AUTHENTICATION: Final = Key("kube-system", "extension-apiserver-authentication")
 
 
-def front_proxy(config_map: Obj) -> tuple[bytes, FrontProxy] | None:
+def front_proxy(config_map: Obj) -> tuple[bytes, FrontProxy]:
     """Returns the authority of the API server's client certificates and its headers.
 
-    None: this API server forwards no requests.  Raises ValueError for a ConfigMap that cannot be read.
+    Raises ValueError for a ConfigMap that cannot be read, or of an API server that forwards no requests.
     """
     data = config_map.get("data") or {}
     authority = str(data.get("requestheader-client-ca-file") or "").encode()
     if not authority:
-        return None
+        raise ValueError("the API server forwards no requests: it has no --requestheader-client-ca-file")
 
     def names(key: str) -> tuple[str, ...]:
         listed = orjson.loads(data.get(key) or "[]")
@@ -49,12 +49,9 @@ def front_proxy(config_map: Obj) -> tuple[bytes, FrontProxy] | None:
     )
 
 
-async def read_front_proxy(api: Api) -> tuple[bytes, FrontProxy] | None:
+async def read_front_proxy(api: Api) -> tuple[bytes, FrontProxy]:
     """Reads the ConfigMap in which an API server describes itself.  Raises KubeErrors and ValueError."""
-    try:
-        return front_proxy(await api.get(_CONFIG_MAP, _AUTHENTICATION))
-    except NotFoundError:
-        return None
+    return front_proxy(await api.get(_CONFIG_MAP, _AUTHENTICATION))
 
 
 async def publish(api: Api, certificates: Kept, *, namespace: str) -> None:

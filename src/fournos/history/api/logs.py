@@ -96,7 +96,13 @@ async def _pieces(reader: LogReader, first: int, *, timestamps: bool) -> AsyncGe
 
 
 ROUTES: Final = (
-    Route("GET", "/namespaces/{namespace}/runs/{run}/logs", "getLogs",
-          "The log of a run, live or stored, by line numbers, with the first line that shows a failure",
-          Access("get", "runs/logs"), get_logs, LogPage, LogFilter, tag="logs", text=True),
-)  # fmt: skip
+    Route(
+        "GET",
+        "/namespaces/{namespace}/runs/{run}/logs",
+        "getLogs",
+        Access("get", "runs/logs"),
+        get_logs,
+        LogPage,
+        LogFilter,
+    ),
+)

@@ -53,7 +53,13 @@ async def count_messages(service: HistoryService, call: ApiCall) -> list[Receive
 
 
 ROUTES: Final = (
-    Route("GET", "/namespaces/{namespace}/messages", "countMessages",
-          "How many messages about results of a namespace reached their receivers",
-          Access("list", "messages"), count_messages, list[ReceiverMessages], MessageFilter, tag="results"),
-)  # fmt: skip
+    Route(
+        "GET",
+        "/namespaces/{namespace}/messages",
+        "countMessages",
+        Access("list", "messages"),
+        count_messages,
+        list[ReceiverMessages],
+        MessageFilter,
+    ),
+)

@@ -125,11 +125,19 @@ async def get(service: HistoryService, call: ApiCall) -> tuple[ResultRecord, ...
 _RUN: Final = "/namespaces/{namespace}/runs/{run}/results"
 
 ROUTES: Final = (
-    Route("GET", _RUN, "listResults", "The results of a run: its tests with their KPIs",
-          Access("get", "runs/results"), get, tuple[ResultRecord, ...], Which, tag="results"),
-    Route("POST", _RUN, "putResults", "Store a file of results of a run",
-          Access("create", "runs/results"), put, Received, NamedFile, tag="results", stream=True),
-    Route("POST", "/own/run/results", "putOwnResults", "Store a file of results of the run that calls",
-          Access("create", "own/results"), put, Received, FileName, tag="results", own=True,
-          stream=True),
-)  # fmt: skip
+    Route("GET", _RUN, "listResults", Access("get", "runs/results"), get, tuple[ResultRecord, ...], Which),
+    Route(
+        "POST", _RUN, "putResults", Access("create", "runs/results"), put, Received, NamedFile, stream=True
+    ),
+    Route(
+        "POST",
+        "/own/run/results",
+        "putOwnResults",
+        Access("create", "own/results"),
+        put,
+        Received,
+        FileName,
+        own=True,
+        stream=True,
+    ),
+)

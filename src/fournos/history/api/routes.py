@@ -1,4 +1,4 @@
-"""The routes of the API as data: the server serves them, and the OpenAPI document describes them."""
+"""The routes of the API as data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fournos.history.api.parameters import NoParameters, Parameters
 
 log = logging.getLogger(__name__)
 
-LARGEST: Final = 16 * 2**20
+LARGEST: Final = 8 * 2**20
 """Maximum bytes of a request whose body is read as a whole."""
 SLOW: Final = 60.0
 """Seconds for which a reader may take nothing of an answer."""
@@ -57,10 +57,9 @@ class Route:
 
     method: str
     path: str
-    """Below the prefix /api/v1, with variables in braces.  `{namespace}` is the one that is authorized."""
+    """Below the prefix of the group, with variables in braces; `{namespace}` is authorized."""
     name: str
-    """The operationId."""
-    summary: str
+    """What the log of writes calls it."""
     access: Access
     handler: Handler
     response: Any
@@ -68,17 +67,12 @@ class Route:
     parameters: type[Parameters] = NoParameters
     body: Any = None
     """The type of the request's body; None for none."""
-    tag: str = "runs"
     own: bool = False
     """The caller is a pod of a FournosJob's run and acts on that job, without any other right."""
     stream: bool = False
     """The handler reads the body itself, or returns a response of its own."""
     details: Access | None = None
     """The right by which the response has more."""
-    held: int = LARGEST
-    """Maximum bytes of the request's body that are in memory at once."""
-    text: bool = False
-    """The response may also be text/plain."""
 
 
 async def streamed(

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
 from fournos.engine.kube.resource import key_of, uid_of
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import NotFoundError
-from fournos.history.api.models import Keep, RunDetail
 from fournos.history.api.parameters import RunFilter, Scoped, Text
 from fournos.history.api.routes import ApiCall, Route
-from fournos.history.records import Detail, Document, Identity, Page, Query, Run
+from fournos.history.records import Detail, Document, Identity, Page, Query, Run, api_row
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
 
 UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@api_row
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A mark that keeps a run from expiring."""
+
+    reason: Annotated[str, Field(max_length=1024)] = ""
 
 
 class Which(Scoped):
@@ -81,17 +88,8 @@ async def list_runs(service: HistoryService, call: ApiCall) -> Page:
     return await (await service.store()).find(query)
 
 
-async def get_run(service: HistoryService, call: ApiCall) -> RunDetail:
-    detail = await _detail(service, call)
-    run = detail.run
-    here = f"/api/v1/namespaces/{run.identity.namespace}/runs/{run.identity.uid}/documents"
-    suffix = "?allClusters=true" if call.parameters.all_clusters else ""
-    return RunDetail(
-        run,
-        detail.waits,
-        {document.value: f"{here}/{document.value}{suffix}" for document in Document},
-        detail.kept,
-    )
+async def get_run(service: HistoryService, call: ApiCall) -> Detail:
+    return await _detail(service, call)
 
 
 async def get_document(service: HistoryService, call: ApiCall) -> Any:
@@ -127,18 +125,27 @@ async def delete_run(service: HistoryService, call: ApiCall) -> None:
 _ONE: Final = "/namespaces/{namespace}/runs/{run}"
 
 ROUTES: Final = (
-    Route("GET", "/runs", "listRuns", "Runs of all namespaces that the caller may read, newest first",
-          Access("list"), list_runs, Page, RunFilter),
-    Route("GET", "/namespaces/{namespace}/runs", "listNamespacedRuns", "Runs of a namespace, newest first",
-          Access("list"), list_runs, Page, RunFilter),
-    Route("GET", _ONE, "getRun", "A run, by its UID or by its name (then the newest of that name)",
-          Access("get"), get_run, RunDetail, Which),
-    Route("GET", _ONE + "/documents/{document}", "getDocument", "A document of a run",
-          Access("get", "runs/documents"), get_document, Any, Which),
-    Route("PUT", _ONE + "/keep", "keepRun", "Keep a run: it does not expire",
-          Access("update", "runs/keep"), keep_run, None, Which, Keep),
-    Route("DELETE", _ONE + "/keep", "releaseRun", "Let a run expire again",
-          Access("delete", "runs/keep"), release_run, None, Which),
-    Route("DELETE", _ONE, "deleteRun", "Delete a run with its documents, logs, artifacts and results",
-          Access("delete"), delete_run, None, Scoped),
-)  # fmt: skip
+    Route("GET", "/runs", "listRuns", Access("list"), list_runs, Page, RunFilter),
+    Route(
+        "GET",
+        "/namespaces/{namespace}/runs",
+        "listNamespacedRuns",
+        Access("list"),
+        list_runs,
+        Page,
+        RunFilter,
+    ),
+    Route("GET", _ONE, "getRun", Access("get"), get_run, Detail, Which),
+    Route(
+        "GET",
+        _ONE + "/documents/{document}",
+        "getDocument",
+        Access("get", "runs/documents"),
+        get_document,
+        Any,
+        Which,
+    ),
+    Route("PUT", _ONE + "/keep", "keepRun", Access("update", "runs/keep"), keep_run, None, Which, Keep),
+    Route("DELETE", _ONE + "/keep", "releaseRun", Access("delete", "runs/keep"), release_run, None, Which),
+    Route("DELETE", _ONE, "deleteRun", Access("delete"), delete_run, None, Scoped),
+)

@@ -1,4 +1,4 @@
-"""The HTTPS server of the API: identity, rights, routes, errors, entity tags."""
+"""The HTTPS server of the API, behind the Kubernetes API server: rights, routes, errors, entity tags."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -16,13 +17,12 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.resource import Obj, uid_of
+from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.serving_certificate import ServingCertificate
-from fournos.history.api.authentication import AUDIENCE, Authenticator, own_job
+from fournos.history.api.authentication import FrontProxy, own_job
 from fournos.history.api.authorization import HistoryAuthorizer, Scope
-from fournos.history.api.bodies import Bodies
 from fournos.history.api.errors import (
     ApiError,
     BadRequestError,
@@ -30,9 +30,10 @@ from fournos.history.api.errors import (
     InsufficientStorageError,
     InvalidError,
     NotFoundError,
+    RequestTimeoutError,
+    TooManyRequestsError,
     UnavailableError,
 )
-from fournos.history.api.openapi import document
 from fournos.history.api.parameters import Scoped, read
 from fournos.history.api.routes import LARGEST, ApiCall, Route
 from fournos.history.api.wire import adapter, body, etag
@@ -45,9 +46,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 audit = logging.getLogger(f"{__name__}.audit")
 
-PREFIX: Final = "/api/v1"
-AGGREGATED: Final = "/apis/history.fournos.dev/v1"
-"""The prefix of requests that the Kubernetes API server forwards."""
+PREFIX: Final = "/apis/history.fournos.dev/v1"
+_WRITES: Final = 16
+"""Writes at once: at most that many bodies are in memory, of LARGEST bytes each."""
+_SLOW: Final = 60.0
+"""Seconds that a body may take, ..."""
+_RATE: Final = 500_000
+"""... beside a second for each so many bytes of it."""
 _CLOSING: Final = 5.0
 """Seconds that requests under way have to finish at the end."""
 _FIELDS: Final = 500
@@ -87,61 +92,49 @@ class HistoryServer:
         routes: Iterable[Route],
         service: HistoryService,
         api: Api,
-        authenticator: Authenticator,
+        front_proxy: FrontProxy,
         authorizer: HistoryAuthorizer,
         *,
-        version: str,
         certificate: ServingCertificate | None = None,
     ) -> None:
         """`service` is handed to the handlers.  `api` reads the owners of a pod that sends to its own job."""
         self._routes = tuple(routes)
         self._service = service
         self._api = api
-        self._authenticator = authenticator
+        self._front_proxy = front_proxy
         self._authorizer = authorizer
-        self._bodies = Bodies()
-        self._document = orjson.dumps(document(self._routes, version=version))
+        self._writing = 0
         self.certificate = certificate or ServingCertificate()
 
     def app(self) -> web.Application:
         """The application, for a server or for a test."""
         app = web.Application(client_max_size=LARGEST, middlewares=[self._errors])
-        for prefix in (PREFIX, AGGREGATED):
-            app.router.add_get(f"{prefix}/openapi.json", self._openapi)
-            for route in self._routes:
-                path = prefix + route.path.replace("{path}", "{path:.+}")
-                app.router.add_route(route.method, path, partial(self._answer, route))
-        app.router.add_get(AGGREGATED, _discovery)
+        for route in self._routes:
+            path = PREFIX + route.path.replace("{path}", "{path:.+}")
+            app.router.add_route(route.method, path, partial(self._answer, route))
+        app.router.add_get(PREFIX, _discovery)
         return app
 
-    async def run(self, *, port: int, host: str = "", authority: bytes = b"") -> None:
+    async def run(self, *, port: int, authority: bytes, host: str = "") -> None:
         """Serves until cancelled.  Raises OSError if the port is in use.
 
-        `authority`: PEM of the authority of API servers that forward requests; empty: none does.
+        `authority`: PEM of the authority of the API server that forwards requests.
         """
         context = await self.certificate.context()
-        if authority:
-            context.load_verify_locations(cadata=authority.decode())
-            # Optional: callers with a token present no certificate.
-            context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(cadata=authority.decode())
+        # Optional: whoever has no certificate gets an answer that says so.
+        context.verify_mode = ssl.CERT_OPTIONAL
         async with listening(self.app(), host, port, closing=_CLOSING, headers=_FIELDS, tls=context):
             await asyncio.Event().wait()
 
-    async def _openapi(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._document, content_type="application/json", headers=_HEADERS)
-
     async def _answer(self, route: Route, request: web.Request) -> web.StreamResponse:
-        audience = AUDIENCE if route.own else ""
-        user = await self._authenticator.user(request, audience=audience)
+        user = self._front_proxy.user(request)
         if route.method == "GET":
             return await self._handled(route, await self._call(route, user, request), request)
         outcome = "failed"
         try:
             call = await self._call(route, user, request)
-            run = uid_of(call.own) if call.own is not None else call.path.get("run", "")
-            async with self._bodies.receiving(
-                request, user.name, held=route.held, run=f"{call.namespace}/{run}" if run else ""
-            ):
+            async with self._write(request):
                 response = await self._handled(route, call, request)
             outcome = "done"
             return response
@@ -153,6 +146,27 @@ class HistoryServer:
             audit.info(
                 "%s by %r: %s %r: %s", route.name, user.name, request.method, request.raw_path, outcome
             )
+
+    @asynccontextmanager
+    async def _write(self, request: web.Request) -> AsyncIterator[None]:
+        """Bounds the memory and the time of a request with a body.
+
+        Raises TooManyRequestsError and RequestTimeoutError.
+        """
+        if self._writing >= _WRITES:
+            raise TooManyRequestsError(
+                "the history receives as much as it can now; send it again later", retry_after=2
+            )
+        self._writing += 1
+        try:
+            async with asyncio.timeout(_SLOW + (request.content_length or LARGEST) / _RATE) as timer:
+                yield
+        except TimeoutError:
+            if timer.expired():
+                raise RequestTimeoutError("the request did not come in time; send it again") from None
+            raise
+        finally:
+            self._writing -= 1
 
     async def _call(self, route: Route, user: User, request: web.Request) -> ApiCall:
         """Returns the request with the caller's rights, before its body is read."""
@@ -193,7 +207,7 @@ class HistoryServer:
         except ApiError as error:
             return _refused(error)
         except web.HTTPNotFound:
-            return _refused(NotFoundError(f"no such path; the API is described at {PREFIX}/openapi.json"))
+            return _refused(NotFoundError("no such path"))
         except web.HTTPRequestEntityTooLarge:
             return _refused(BadRequestError(f"the request is larger than {LARGEST} bytes"))
         except web.HTTPException:
@@ -226,8 +240,6 @@ def _refused(error: ApiError) -> web.Response:
     headers = dict(_HEADERS)
     if error.retry_after:
         headers["Retry-After"] = str(error.retry_after)
-    if error.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
     return web.Response(
         status=error.status, body=orjson.dumps(error.body()), content_type="application/json", headers=headers
     )

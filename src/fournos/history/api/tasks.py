@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from functools import partial
 
-from fournos import __version__
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.kinds import NAMESPACE
@@ -18,7 +17,6 @@ from fournos.engine.runtime.cert_rotator import CertRotator
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.serving_certificate import ServingCertificate
 from fournos.history.api.all_routes import ROUTES
-from fournos.history.api.authentication import Authenticator
 from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.front_proxy import publish, read_front_proxy
 from fournos.history.api.server import HistoryServer
@@ -67,19 +65,17 @@ async def _serve(
     while True:
         try:
             service.cluster = uid_of(await api.get(NAMESPACE, KUBE_SYSTEM))
-            proxy = await read_front_proxy(api)
+            authority, proxy = await read_front_proxy(api)
             break
         except (KubeError, ValueError) as error:
             log.warning("history: the API waits for the API server: %s", error)
             await asyncio.sleep(backoff.next())
-    authority, front_proxy = proxy if proxy is not None else (b"", None)
     server = HistoryServer(
         ROUTES,
         service,
         api,
-        Authenticator(api, monotonic=clock.monotonic, front_proxy=front_proxy),
+        proxy,
         HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=clock.monotonic),
-        version=__version__,
         certificate=certificate,
     )
     with closing(service.checks):

@@ -135,7 +135,13 @@ async def trends_of(
 
 
 ROUTES: Final = (
-    Route("GET", "/namespaces/{namespace}/runs/{run}/results/trends", "getTrends",
-          "The KPIs of a run over the runs that can be compared with it, and what changed in them",
-          Access("get", "runs/results"), get_trends, Trends, TrendFilter, tag="results"),
-)  # fmt: skip
+    Route(
+        "GET",
+        "/namespaces/{namespace}/runs/{run}/results/trends",
+        "getTrends",
+        Access("get", "runs/results"),
+        get_trends,
+        Trends,
+        TrendFilter,
+    ),
+)

@@ -59,10 +59,14 @@ async def get_usage(service: HistoryService, call: ApiCall) -> Usage:
 
 
 ROUTES: Final = (
-    Route("GET", "/usage", "getUsage",
-          "GPU-hours by owner, cluster, project and GPU type, in all namespaces that the caller may read",
-          Access("list", "usage"), get_usage, Usage, Period, tag="usage"),
-    Route("GET", "/namespaces/{namespace}/usage", "getNamespacedUsage",
-          "GPU-hours of a namespace by owner, cluster, project and GPU type",
-          Access("list", "usage"), get_usage, Usage, Period, tag="usage"),
-)  # fmt: skip
+    Route("GET", "/usage", "getUsage", Access("list", "usage"), get_usage, Usage, Period),
+    Route(
+        "GET",
+        "/namespaces/{namespace}/usage",
+        "getNamespacedUsage",
+        Access("list", "usage"),
+        get_usage,
+        Usage,
+        Period,
+    ),
+)

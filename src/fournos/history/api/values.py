@@ -68,10 +68,24 @@ async def list_values(service: HistoryService, call: ApiCall) -> ValuePage:
 _DOCUMENTS: Final = Access("get", "runs/documents")
 
 ROUTES: Final = (
-    Route("GET", "/results", "listValues",
-          "The single values that runs of all namespaces measured that the caller may read, newest run first",
-          Access("list", "results"), list_values, ValuePage, ValueFilter, tag="results", details=_DOCUMENTS),
-    Route("GET", "/namespaces/{namespace}/results", "listNamespacedValues",
-          "The single values that runs of a namespace measured, newest run first",
-          Access("list", "results"), list_values, ValuePage, ValueFilter, tag="results", details=_DOCUMENTS),
-)  # fmt: skip
+    Route(
+        "GET",
+        "/results",
+        "listValues",
+        Access("list", "results"),
+        list_values,
+        ValuePage,
+        ValueFilter,
+        details=_DOCUMENTS,
+    ),
+    Route(
+        "GET",
+        "/namespaces/{namespace}/results",
+        "listNamespacedValues",
+        Access("list", "results"),
+        list_values,
+        ValuePage,
+        ValueFilter,
+        details=_DOCUMENTS,
+    ),
+)

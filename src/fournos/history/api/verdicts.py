@@ -10,10 +10,9 @@ from pydantic import Field
 
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import InvalidError, NotFoundError
-from fournos.history.api.models import Keep
 from fournos.history.api.parameters import Parameters, Scoped, Text
 from fournos.history.api.routes import ApiCall, Route
-from fournos.history.api.runs import UID, Which, found
+from fournos.history.api.runs import UID, Keep, Which, found
 from fournos.history.api.trends import Trends, trends_of
 from fournos.history.records import api_row, uid_in
 from fournos.history.regressions.acknowledge import Acknowledgement, near
@@ -157,21 +156,52 @@ _BASELINE: Final = "/namespaces/{namespace}/runs/{run}/baseline"
 _RUN: Final = "/namespaces/{namespace}/runs/{run}/acknowledgements"
 
 ROUTES: Final = (
-    Route("GET", "/baselines", "listBaselines", "The baselines of all namespaces that the caller may read",
-          Access("list", "baselines"), list_baselines, list[Baseline], Scoped, tag="results"),
-    Route("GET", "/namespaces/{namespace}/baselines", "listNamespacedBaselines",
-          "The baselines of a namespace, the newest first",
-          Access("list", "baselines"), list_baselines, list[Baseline], Scoped, tag="results"),
-    Route("PUT", _BASELINE, "pinBaseline", "Make a run the baseline of its fingerprint; it does not expire",
-          Access("update", "runs/baseline"), pin, Baseline, Which, Keep, tag="results"),
-    Route("DELETE", _BASELINE, "unpinBaseline", "End that a run is the baseline; its keep mark stays",
-          Access("delete", "runs/baseline"), unpin, None, Which, tag="results"),
-    Route("GET", _RUN, "listAcknowledgements", "What is acknowledged of the runs comparable with this one",
-          Access("get", "runs/acknowledgements"), list_acknowledgements, tuple[Acknowledged, ...], RunKpi,
-          tag="results"),
-    Route("POST", _RUN, "acknowledge", "Acknowledge the changes of KPIs that began with a run",
-          Access("create", "runs/acknowledgements"), acknowledge, tuple[Acknowledged, ...], RunKpi,
-          Acknowledge, tag="results"),
-    Route("DELETE", _RUN, "withdrawAcknowledgements", "Withdraw what was acknowledged of a run",
-          Access("delete", "runs/acknowledgements"), withdraw, Withdrawn, RunKpi, tag="results"),
-)  # fmt: skip
+    Route(
+        "GET",
+        "/baselines",
+        "listBaselines",
+        Access("list", "baselines"),
+        list_baselines,
+        list[Baseline],
+        Scoped,
+    ),
+    Route(
+        "GET",
+        "/namespaces/{namespace}/baselines",
+        "listNamespacedBaselines",
+        Access("list", "baselines"),
+        list_baselines,
+        list[Baseline],
+        Scoped,
+    ),
+    Route("PUT", _BASELINE, "pinBaseline", Access("update", "runs/baseline"), pin, Baseline, Which, Keep),
+    Route("DELETE", _BASELINE, "unpinBaseline", Access("delete", "runs/baseline"), unpin, None, Which),
+    Route(
+        "GET",
+        _RUN,
+        "listAcknowledgements",
+        Access("get", "runs/acknowledgements"),
+        list_acknowledgements,
+        tuple[Acknowledged, ...],
+        RunKpi,
+    ),
+    Route(
+        "POST",
+        _RUN,
+        "acknowledge",
+        Access("create", "runs/acknowledgements"),
+        acknowledge,
+        tuple[Acknowledged, ...],
+        RunKpi,
+        Acknowledge,
+    ),
+    Route(
+        "DELETE",
+        _RUN,
+        "withdrawAcknowledgements",
+        Access("delete", "runs/acknowledgements"),
+        withdraw,
+        Withdrawn,
+        RunKpi,
+    ),
+)

@@ -25,9 +25,9 @@ from fournos.web.runs.spans import live_tasks, recorded_tasks
 from fournos.web.runs.subject import JobSubject
 
 if TYPE_CHECKING:
-    from fournos.history.api.models import RunDetail
     from fournos.history.api.trends import Trends
     from fournos.history.artifacts.rules import Artifact
+    from fournos.history.records import Detail
     from fournos.history.results.models import ResultRecord
 
 _FRESH: Final = timedelta(seconds=10)
@@ -45,7 +45,7 @@ class Parts:
     tasks: PagePart[Mapping[str, Sequence[Task]]]
     """By PipelineRun."""
     events: PagePart[Sequence[Event]]
-    recorded: PagePart[RunDetail]
+    recorded: PagePart[Detail]
     """The job in the history."""
     results: PagePart[Sequence[ResultRecord]]
     trends: PagePart[Trends]

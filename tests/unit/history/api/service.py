@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.engine.kube.api import Listing
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.engine.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW
 from fournos.engine.kube.resource import Obj, Resource
-from fournos.history.api.authentication import Authenticator, FrontProxy
+from fournos.engine.runtime.decision import User
+from fournos.history.api.authentication import FrontProxy
 from fournos.history.api.authorization import HistoryAuthorizer
+from fournos.history.api.errors import UnauthorizedError
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
@@ -98,9 +101,8 @@ class MemoryStore:
 
 @dataclass
 class Reviews:
-    """An API server that knows tokens, namespaces and rights, and counts what it is asked."""
+    """An API server that knows namespaces and rights, and counts what it is asked."""
 
-    users: Mapping[str, str] = field(default_factory=lambda: {"t-ann": "ann", "t-root": "root"})
     rights: set[tuple[str, str, str, str]] = field(default_factory=set)
     """User, verb, resource with subresource, namespace ("" for all)."""
     namespaces: dict[str, str] = field(default_factory=lambda: {"perf": "uid-perf", "other": "uid-other"})
@@ -112,9 +114,6 @@ class Reviews:
         if self.error:
             raise self.error
         spec = obj["spec"]
-        if resource == TOKEN_REVIEW:
-            name = self.users.get(spec["token"])
-            return {"status": {"authenticated": bool(name), "user": {"username": name} if name else {}}}
         assert resource == SUBJECT_ACCESS_REVIEW
         attributes = spec["resourceAttributes"]
         assert attributes["group"] == "history.fournos.dev"
@@ -131,6 +130,16 @@ class Reviews:
 
     def may(self, user: str, *verbs: str, namespace: str = "perf", resource: str = "runs") -> None:
         self.rights |= {(user, verb, resource, namespace) for verb in verbs}
+
+
+class Tokens(FrontProxy):
+    """Stands in for an API server that forwards: the token `t-ann` is the user `ann`."""
+
+    def user(self, request: web.Request) -> User:
+        name = request.headers.get("Authorization", "").removeprefix("Bearer t-")
+        if name not in ("ann", "root"):
+            raise UnauthorizedError("the API server does not know you")
+        return User(name=name)
 
 
 class Service(HistoryService):
@@ -176,9 +185,8 @@ async def stage(*, front_proxy: FrontProxy | None = None) -> AsyncIterator[Stage
         ROUTES,
         service,
         reviews,  # type: ignore[arg-type]
-        Authenticator(reviews, monotonic=lambda: now[0], front_proxy=front_proxy),  # type: ignore[arg-type]
+        front_proxy or Tokens(),
         HistoryAuthorizer(reviews, service.store, cluster="here", monotonic=lambda: now[0]),  # type: ignore[arg-type]
-        version="1",
     )
     async with TestClient(TestServer(server.app())) as client:
         yield Stage(client, store, reviews, now)

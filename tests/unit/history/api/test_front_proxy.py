@@ -15,7 +15,7 @@ import pytest
 from multidict import CIMultiDict
 
 from fournos.engine.runtime.webhook.certificates import Pair as Serving
-from fournos.history.api.authentication import Authenticator, FrontProxy
+from fournos.history.api.authentication import FrontProxy
 from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.front_proxy import correction, front_proxy
 from fournos.history.api.runs import ROUTES
@@ -45,7 +45,8 @@ def config_map(**data: str) -> dict[str, Any]:
 def test_the_config_map_of_an_api_server() -> None:
     found = front_proxy(config_map())
     assert found == (PROXY.certificate, FrontProxy(names=("front-proxy-client",)))
-    assert front_proxy({"data": {}}) is None
+    with pytest.raises(ValueError, match="forwards no requests"):
+        front_proxy({"data": {}})
     for text in ("{", '"x"'):
         with pytest.raises(ValueError):
             front_proxy(config_map(**{"requestheader-allowed-names": text}))
@@ -74,14 +75,13 @@ async def test_headers_count_only_with_the_certificate_of_the_api_server(
 ) -> None:
     service, reviews = Service(MemoryStore([run("a")])), Reviews()
     reviews.may("ann", "list")
-    authority, proxy = front_proxy(config_map()) or (b"", None)
+    authority, proxy = front_proxy(config_map())
     server = HistoryServer(
         ROUTES,
         service,
         reviews,  # type: ignore[arg-type]
-        Authenticator(reviews, monotonic=lambda: 0.0, front_proxy=proxy),  # type: ignore[arg-type]
+        proxy,
         HistoryAuthorizer(reviews, service.store, cluster="here", monotonic=lambda: 0.0),  # type: ignore[arg-type]
-        version="1",
     )
     serving = AUTHORITY.issue("server")
     server.certificate.show(Serving(AUTHORITY.certificate, serving.certificate, serving.key))
@@ -118,9 +118,9 @@ def test_a_uid_counts_only_in_a_header_that_the_api_server_names(named: dict[str
         headers=CIMultiDict({**HEADERS, "X-Remote-Uid": "7"}),
         transport=SimpleNamespace(get_extra_info=lambda _: certificate),
     )
-    _, proxy = front_proxy(config_map(**named)) or (b"", FrontProxy())
+    _, proxy = front_proxy(config_map(**named))
     user = proxy.user(request)
-    assert user is not None and (user.name, user.uid) == ("ann", uid)
+    assert (user.name, user.uid) == ("ann", uid)
 
 
 async def test_discovery_offers_nothing_to_list_or_delete_and_needs_no_store() -> None:

@@ -14,8 +14,8 @@ from fournos.api.fournosjob import FournosJobSpec
 from fournos.cli.manifest import assignment
 from fournos.client.repeat import repeat
 from fournos.engine.api.crd import schema
-from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
+from fournos.history.records import Detail
 from fournos.insight.differences import SpecDifference
 from fournos.web.errors import PageError
 from fournos.web.pages import submit
@@ -149,7 +149,7 @@ async def test_a_job_that_is_gone_is_filled_in_from_the_history() -> None:
     runs = f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs/uid-gone"
     gone = old()
     gone["metadata"]["uid"] = "uid-gone"
-    api.stored[f"{runs}?kind=FournosJob"] = body(RunDetail(run), RunDetail)
+    api.stored[f"{runs}?kind=FournosJob"] = body(Detail(run), Detail)
     api.stored[f"{runs}/documents/object"] = json.dumps(gone).encode()
     form = await form_of(api, uid="uid-gone")
     _, html = await preview(api, {**form, "do": "preview"})

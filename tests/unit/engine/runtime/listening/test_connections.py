@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from fournos.engine.runtime.metrics_server.authorizer import Authorizer
 from fournos.engine.runtime.metrics_server.server import MetricsServer
 from fournos.engine.runtime.webhook.certificates import Pair, make_pair
 from fournos.engine.runtime.webhook.server import WebhookServer
-from fournos.history.api.authentication import Authenticator
+from fournos.history.api.authentication import FrontProxy
 from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.server import HistoryServer
 from tests.waiting import free_port, until
@@ -326,11 +327,10 @@ def webhooks(pair: Pair) -> Run:
 
 
 def history(pair: Pair) -> Run:
-    authenticator = Authenticator(API, monotonic=time.monotonic)
     authorizer = HistoryAuthorizer(API, API, cluster="", monotonic=time.monotonic)
-    server = HistoryServer((), None, API, authenticator, authorizer, version="1")
+    server = HistoryServer((), None, API, FrontProxy(), authorizer)
     server.certificate.show(pair)
-    return server.run
+    return partial(server.run, authority=pair.authority)
 
 
 @pytest.mark.parametrize("server", [health, metrics, webhooks, history])
