@@ -169,7 +169,6 @@ async def launch(
         "KUBECONFIG": str(kubeconfig),
         "FOURNOS_NAMESPACE": NAMESPACE,
         "FOURNOS_SECRETS_NAMESPACE": SECRETS_NAMESPACE,
-        "FOURNOS_METRICS_PLAIN": "true",
         "FOURNOS_RESOLVE_JOB_TEMPLATE": str(checkout / "dev/mock-resolve/resolve_job.yaml"),
         **(settings or {}),
     }

@@ -11,8 +11,8 @@ import yaml
 from pydantic_settings import BaseSettings
 
 from fournos.app.settings_page import variables
-from fournos.engine.runtime.metrics_server.settings import MetricsSettings
-from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.webhook.registration import WebhookSettings
 
 _NAME: Final = {"type": "string", "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
 _SWITCH: Final = {"type": "boolean"}

@@ -19,7 +19,6 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
 from fournos.app.metrics import TABLE
-from fournos.app.metrics_server import metrics_tasks
 from fournos.app.parts import PARTS
 from fournos.app.place import lease_namespace, operator_namespace
 from fournos.app.webhooks import Served, WebhookOffer, served
@@ -30,14 +29,13 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime import logs, process
 from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.engine.runtime.events import Recorder
-from fournos.engine.runtime.health import Health
+from fournos.engine.runtime.health import Health, MetricsSettings
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.engine.runtime.part import Part, Running
 from fournos.engine.runtime.preflight import UnsupportedError, preflight
-from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.engine.runtime.webhook.registration import WebhookSettings
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +45,6 @@ _RATES: Mapping[str, tuple[float, int]] = {
     # The API server is protected by its own priority and fairness.
     "local": (1000.0, 2000),
     "webhooks": (1000.0, 2000),
-    # Reviews of unknown clients' tokens must not delay other requests.
-    "metrics": (10.0, 20),
 }
 
 _NEEDED = "needed and not set; name the namespace of the jobs: export FOURNOS_NAMESPACE=<namespace>"
@@ -90,7 +86,7 @@ def main(
             _run(
                 list(zip(parts, settings, strict=True)),
                 webhooks,
-                scraping,
+                scraping.port,
                 credentials,
                 levels=levels,
                 workers=workers,
@@ -161,7 +157,7 @@ class _Started:
 async def _run(
     parts: Sequence[tuple[Part[Any], Any]],
     webhook_settings: WebhookSettings,
-    metrics_settings: MetricsSettings,
+    metrics_port: int,
     credentials: Credentials,
     *,
     levels: Mapping[str, str],
@@ -177,7 +173,7 @@ async def _run(
         recorder = Recorder(events_api, clock, metrics, instance=identity)
         started = [await _start(part, settings, shared, lease_api, recorder) for part, settings in parts]
         logs.configure(levels=_by_controller(levels, [part.running for part in started]))
-        # Neither client is guarded by a lease, because every replica answers.
+        # Not guarded by a lease, because every replica answers.
         webhooks = served(
             await shared.client("webhooks"),
             [part.offer for part in started if part.offer is not None],
@@ -185,27 +181,17 @@ async def _run(
             clock=clock,
             metrics=metrics,
         )
-        refresh = partial(_refresh, started)
-        metrics_server = metrics_tasks(
-            await shared.client("metrics"),
-            metrics_settings,
-            namespace=operator_namespace(parts[0][1]),
-            clock=clock,
-            metrics=metrics,
-            refresh=refresh,
-        )
         managers = [part.manager for part in started if part.manager is not None]
-        health = _health(started, webhooks, shared, plain=metrics_settings.plain, refresh=refresh)
+        health = _health(started, webhooks, shared)
         return await process.run(
             managers,
             clock=clock,
             metrics=metrics,
             recorder=recorder,
             background={
-                "health": partial(health.run, port=health_port),
+                "health": partial(health.run, port=health_port, metrics_port=metrics_port),
                 **{name: task for part in started for name, task in part.tasks.items()},
                 **webhooks.background,
-                **metrics_server,
             },
         )
 
@@ -256,14 +242,7 @@ def _refresh(started: Sequence[_Started]) -> None:
         one.refresh()
 
 
-def _health(
-    started: Sequence[_Started],
-    webhooks: Served,
-    shared: _Shared,
-    *,
-    plain: bool,
-    refresh: Callable[[], None],
-) -> Health:
+def _health(started: Sequence[_Started], webhooks: Served, shared: _Shared) -> Health:
     informers = [part.manager.informers for part in started if part.manager is not None]
 
     def problems() -> list[str]:
@@ -285,8 +264,7 @@ def _health(
             *(text for informer in informers for text in informer.failing()),
             *problems(),
         ],
-        plain=plain,
-        refresh=refresh,
+        refresh=partial(_refresh, started),
     )
 
 

@@ -11,8 +11,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from fournos.app.parts import PARTS
-from fournos.engine.runtime.metrics_server.settings import MetricsSettings
-from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.webhook.registration import WebhookSettings
 from fournos.systems.vault.sync import VaultSettings
 
 SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (

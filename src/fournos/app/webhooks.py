@@ -11,9 +11,8 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.webhook.cert_rotator import WebhookCertRotator
+from fournos.engine.runtime.webhook.registration import Registrar, WebhookSettings
 from fournos.engine.runtime.webhook.server import WebhookServer
-from fournos.engine.runtime.webhook.settings import WebhookSettings
 from fournos.engine.runtime.webhook.types import Webhook
 
 
@@ -48,7 +47,7 @@ def served(
         return Served()
     webhooks = [webhook for offer in offered for webhook in offer.webhooks]
     server = WebhookServer(api, webhooks, metrics=metrics, clients=settings.client_authorities)
-    rotator = WebhookCertRotator(
+    registrar = Registrar(
         api,
         webhooks,
         target,
@@ -57,13 +56,11 @@ def served(
         metrics=metrics,
         leading=offered[0].lease.leading,
         show=server.show,
-        expect=server.accepted_paths.expect,
-        terms=settings.terms,
     )
     return Served(
         background={
             "webhooks": partial(server.run, port=settings.port, host=settings.host),
-            "webhook-certificates": rotator.run,
+            "webhook-certificates": registrar.run,
         },
-        problems=lambda: [*server.problems(), *rotator.problems()],
+        problems=lambda: [*server.problems(), *registrar.problems()],
     )

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key, Resource
-from fournos.engine.runtime.cert_rotator import CertRotator
+from fournos.engine.runtime.certificates import CertRotator, ServingCertificate
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.memory import keep_objects
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import TASK_RESTARTS
-from fournos.engine.runtime.serving_certificate import ServingCertificate
 from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
 from fournos.web.identity.impersonated import Mapped

@@ -7,7 +7,6 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,16 +17,13 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.certificates import TERMS, Terms
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.webhook.cert_rotator import WebhookCertRotator
-from fournos.engine.runtime.webhook.certificates import Terms
-from fournos.engine.runtime.webhook.registration import LABEL, Address
+from fournos.engine.runtime.webhook.registration import LABEL, Address, Registrar
 from fournos.engine.runtime.webhook.server import WebhookServer
 from fournos.engine.runtime.webhook.types import Webhook
 from tests.waiting import LIMIT, free_port
-
-TERMS = Terms(timedelta(hours=1), timedelta(minutes=30), timedelta(minutes=1))
 
 
 class Balancer:
@@ -104,14 +100,14 @@ class Replicas:
         leads: bool = True,
         terms: Terms = TERMS,
         answering_api: Api | None = None,
-    ) -> WebhookCertRotator:
+    ) -> Registrar:
         """Starts one more replica.  Returns when it can be called; `answering_api` fetches its facts."""
         port = free_port()
         leading = asyncio.Event()
         if leads:
             leading.set()
         server = WebhookServer(answering_api or self.api, webhooks, metrics=self.metrics, linger=0)
-        rotator = WebhookCertRotator(
+        registrar = Registrar(
             self.api,
             webhooks,
             Address(self.balancer.url),
@@ -120,18 +116,17 @@ class Replicas:
             metrics=self.metrics,
             leading=leading.wait,
             show=server.show,
-            expect=server.accepted_paths.expect,
             terms=terms,
         )
-        jobs = [rotator.run(), server.run(port=port, host="127.0.0.1")]
+        jobs = [registrar.run(), server.run(port=port, host="127.0.0.1")]
         tasks = [asyncio.create_task(job) for job in jobs]
         self._stack.push_async_callback(_end, tasks)
         async with asyncio.timeout(LIMIT):
-            while found := [*server.problems(), *rotator.problems()]:
+            while found := [*server.problems(), *registrar.problems()]:
                 assert not any(task.done() for task in tasks), found
                 await asyncio.sleep(0.02)
         self.balancer.ports.append(port)
-        return rotator
+        return registrar
 
     async def stop(self) -> None:
         """All of them, as if the process were gone."""

@@ -34,7 +34,6 @@ class Process:
         environment |= {
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
             "FOURNOS_APPWRAPPER_NAMESPACE": namespace,
-            "FOURNOS_METRICS_PLAIN": "true",
             "FOURNOS_WEBHOOK_PORT": str(self.port),
             "KUBECONFIG": str(kubeconfig),
         }

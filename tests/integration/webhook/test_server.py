@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Literal
 
 import pytest
@@ -14,17 +14,22 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.kinds import CONFIG_MAP, MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
 from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.runtime.certificates import Terms
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, UserAccess
-from fournos.engine.runtime.webhook.accepted_paths import segment_of, segments_in
-from fournos.engine.runtime.webhook.certificates import Terms, make_pair
-from fournos.engine.runtime.webhook.registration import Service, configurations
+from fournos.engine.runtime.webhook.registration import configurations
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, handshake
 from tests.waiting import LIMIT, until
 
-QUICK = Terms(timedelta(seconds=30), timedelta(seconds=28), timedelta(seconds=1))
-"""A turn every three seconds or so; a slow machine has half a minute for what follows."""
+QUICK = Terms(
+    authority=timedelta(seconds=70),
+    authority_renewal=timedelta(seconds=60),
+    certificate=timedelta(seconds=30),
+    certificate_renewal=timedelta(seconds=28),
+    settling=timedelta(seconds=5),
+)
+"""A new certificate every two seconds or so, and a new authority every ten."""
 
 
 def webhook(namespace: str, review: Any, **changes: Any) -> Webhook:
@@ -97,13 +102,11 @@ async def test_the_configuration_is_stored_as_it_was_written(
         webhook(namespace, admit, conditions=(("none", "false"),), timeout=7, failure_policy="Ignore"),
         webhook(namespace, stamp, kind="mutating", name="stamp.fournos.dev", path="/stamp", timeout=7),
     ]
-    rotator = await replicas.start(hooks)
+    registrar = await replicas.start(hooks)
     key = Key("", f"fournos-{namespace}")
     found = await client.get(VALIDATING_WEBHOOKS, key)
     bundle = base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"])
-    (segment,) = segments_in(found, hooks)
-    assert segment
-    wanted = configurations(hooks, rotator._target, owner=namespace, bundle=bundle, segment=segment)
+    wanted = configurations(hooks, registrar._target, owner=namespace, bundle=bundle)
     assert found["webhooks"] == wanted[VALIDATING_WEBHOOKS, key.name]["webhooks"]
     # What spoils the other one causes a look at both.
     (spoiled,) = (await client.get(MUTATING_WEBHOOKS, key))["webhooks"]
@@ -118,31 +121,14 @@ async def test_the_configuration_is_stored_as_it_was_written(
     assert after["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
 
 
-async def test_the_path_behind_a_service_is_one_that_the_api_server_takes(
-    client: Client, namespace: str
-) -> None:
-    """Of a Service's path each segment must be a DNS name in lower case; of a URL anything goes."""
-    service = Service(namespace, "hooks")
-    for _ in range(10):
-        pair = make_pair(service.hosts, datetime.now(UTC), timedelta(hours=1))
-        (wanted,) = configurations(
-            [webhook(namespace, admit)],
-            service,
-            owner=namespace,
-            bundle=pair.authority,
-            segment=segment_of(pair),
-        ).values()
-        await client.create(VALIDATING_WEBHOOKS, wanted, dry_run=True)
-
-
-async def test_two_replicas_turn_their_certificate_under_load_and_no_request_is_refused(
+async def test_two_replicas_renew_their_authority_under_load_and_no_request_is_refused(
     server: Server, client: Client, namespace: str, replicas: Replicas
 ) -> None:
     hooks = [webhook(namespace, admit), webhook(namespace, stamp, kind="mutating", name="s.fournos.dev",
                                                 path="/s")]  # fmt: skip
     for leads in (True, False):
         await replicas.start(hooks, leads=leads, terms=QUICK)
-    shown: set[str] = set()
+    bundles: set[bytes] = set()
     failures: list[str] = []
     done, turned = asyncio.Event(), asyncio.Event()
     written = 0
@@ -165,8 +151,8 @@ async def test_two_replicas_turn_their_certificate_under_load_and_no_request_is_
                 await handshake(replicas.balancer, bundle)
             except OSError as error:
                 failures.append(str(error))
-            shown.add((await client.get(SECRET, replicas.secret))["data"]["tls.crt"])
-            if len(shown) >= 4:
+            bundles.add(bundle)
+            if len(bundles) >= 4:
                 turned.set()
 
     work = [asyncio.create_task(job) for job in (write(0), write(1), connect())]
@@ -186,7 +172,7 @@ async def test_a_lost_secret_turns_the_authority_for_all(
     await settled(server, namespace, 422)
     await client.delete(SECRET, replicas.secret)
     new = await replicas.start(hooks, leads=False)
-    await until(lambda: old._shown == new._shown, "they do not agree")
+    await until(lambda: old._certificate.shown == new._certificate.shown, "they do not agree")
     replicas.balancer.cut()
     assert "take it out" in (await settled(server, namespace, 422))["message"]
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 
 import pytest
 
 from fournos.app.metrics import TABLE, reference
-from fournos.app.metrics_server import metrics_tasks
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_server.settings import MetricsSettings
 from fournos.engine.runtime.metrics_table import CONTROLLER_RUNTIME, Counter, Gauge
 from fournos.systems.miniclusters import metrics
-from tests.unit.engine.runtime.loop import LoopClock
-from tests.world.connection import Connection
-from tests.world.server import Server
 
 ROOT = Path(__file__).parents[3]
 
@@ -63,32 +57,3 @@ def test_the_reference_page_is_the_table() -> None:
 def test_what_is_not_declared_is_refused() -> None:
     with pytest.raises(KeyError):
         Metrics().set(metrics.BROKERS, 1)
-
-
-@pytest.mark.looptime
-async def test_the_end_of_the_certificate_is_a_metric() -> None:
-    metrics, clock = Metrics(TABLE), LoopClock()
-    tasks = metrics_tasks(
-        Connection(Server()),
-        MetricsSettings(port=9999),
-        namespace="ns",
-        clock=clock,
-        metrics=metrics,
-        refresh=lambda: None,
-    )
-    task = asyncio.create_task(tasks["metrics-certificate"]())  # type: ignore[arg-type]
-    await asyncio.sleep(5)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    ends = metrics.value("fournos_metrics_certificate_end_seconds")
-    assert ends > clock.now().timestamp()
-
-
-def test_without_a_port_there_are_none() -> None:
-    metrics = Metrics(TABLE)
-    api = Connection(Server())
-    settings = MetricsSettings(port=0)
-    assert (
-        metrics_tasks(api, settings, namespace="ns", clock=LoopClock(), metrics=metrics, refresh=lambda: None)
-        == {}
-    )

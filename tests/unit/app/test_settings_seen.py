@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic_settings import BaseSettings
 
-from fournos.engine.runtime.metrics_server.settings import MetricsSettings
-from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.webhook.registration import WebhookSettings
 from fournos.history.settings import HistorySettings
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.clusters.settings import ClusterSettings
@@ -47,10 +47,7 @@ WRAPPERS, MINICLUSTERS, ADMISSION = (
     )
 )
 FRAMEWORKS, WORKERS = (f"tests/unit/systems/{name}/test_settings.py" for name in ("frameworks", "multikueue"))
-WEBHOOK, METRICS = (
-    f"tests/unit/{name}/test_settings.py"
-    for name in ("engine/runtime/webhook", "engine/runtime/metrics_server")
-)
+WEBHOOK = "tests/unit/engine/runtime/webhook/test_settings.py"
 VAULT = "tests/unit/systems/vault/test_sync.py"
 ARCHIVE, HISTORY = "tests/unit/systems/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
 CONFIRM = "tests/unit/systems/jobs/test_confirm.py"
@@ -59,8 +56,6 @@ STORE, API = "tests/unit/history/test_store_settings.py", "tests/unit/history/ap
 LOGS = "tests/unit/history/recorder/test_logs.py"
 REGISTERED = (WEBHOOK, "test_the_service_and_the_secret")
 ADDRESSES = (WEBHOOK, "test_its_address_and_its_accepted_clients")
-TERMS = (WEBHOOK, "test_the_terms_of_the_certificate")
-SCRAPED = (METRICS, "test_where_metrics_are_and_how_long_an_answer_is_kept")
 SOURCE = (VAULT, "test_the_address_the_token_and_the_path")
 SECRET_NAMES = (VAULT, "test_the_namespace_and_the_pattern_of_the_secrets")
 WORKERS_NAMESPACES = "test_the_namespaces_of_fournosclusters_and_their_secrets"
@@ -258,18 +253,8 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "host": ADDRESSES,
         "client_authorities": ADDRESSES,
         "secret": REGISTERED,
-        "certificate_lifetime": TERMS,
-        "certificate_renewal": TERMS,
-        "certificate_settling": TERMS,
     },
-    MetricsSettings: {
-        "port": SCRAPED,
-        "host": SCRAPED,
-        "service": SCRAPED,
-        "secret": SCRAPED,
-        "review_lifetime": SCRAPED,
-        "plain": (STARTED, "test_plain_metrics_on_the_port_of_the_probes"),
-    },
+    MetricsSettings: {"port": (STARTED, "test_metrics_are_on_the_port_of_the_probes_or_on_their_own")},
     VaultSettings: {
         "addr": SOURCE,
         "token": SOURCE,

@@ -85,11 +85,12 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     return found
 
 
-@pytest.mark.parametrize(("plain", "status"), [("true", 200), ("false", 404)])
-def test_plain_metrics_on_the_port_of_the_probes(
-    plain: str, status: int, started: Started, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("given", "status"), [(False, 200), (True, 404)])
+def test_metrics_are_on_the_port_of_the_probes_or_on_their_own(
+    given: bool, status: int, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FOURNOS_METRICS_PLAIN", plain)
+    if given:
+        monkeypatch.setenv("FOURNOS_METRICS_PORT", str(free_port()))
     assert run.main(enable=("miniclusters",), health_port=started.port) == 0
     assert started.answers == {"/healthz": 200, "/metrics": status}
 
@@ -115,17 +116,12 @@ def test_services_and_certificates_are_where_the_operator_is_and_its_lease_where
         places.extend(offer.namespace for offer in offers)
         return Served()
 
-    def metrics_tasks(*args: Any, namespace: str, **named: Any) -> dict[str, Any]:
-        places.append(namespace)
-        return {}
-
     monkeypatch.setattr(run, "served", served)
-    monkeypatch.setattr(run, "metrics_tasks", metrics_tasks)
     monkeypatch.setenv("FOURNOS_NAMESPACE", "runs")
     monkeypatch.setenv("FOURNOS_CONTROLLER_NAMESPACE", given)
     assert run.main(enable=("jobs",), health_port=started.port) == 0
     (manager,) = started.managers
-    assert places == [place, place]
+    assert places == [place]
     assert manager.lease.key == Key("runs", "fournos")
 
 

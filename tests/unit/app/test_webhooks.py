@@ -12,8 +12,7 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.webhook.registration import LABEL
-from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.engine.runtime.webhook.registration import LABEL, WebhookSettings
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.engine.runtime.webhook.toy import webhook
 from tests.world.connection import Connection

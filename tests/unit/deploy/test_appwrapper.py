@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN
 from fournos.app.parts import PARTS
-from fournos.engine.runtime.metrics_server.settings import MetricsSettings
-from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.webhook.registration import WebhookSettings
 from fournos.systems.appwrappers.kinds import WRAPPED
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.appwrappers.webhooks import appwrapper_webhooks
@@ -89,8 +89,6 @@ def test_names_are_those_of_the_published_operator() -> None:
         ("Service", "appwrapper-controller-manager-metrics-service"),
         ("Secret", "appwrapper-webhook-server-cert"),
         ("ClusterRole", "appwrapper-manager-role"),
-        ("ClusterRole", "appwrapper-metrics-auth-role"),
-        ("ClusterRole", "appwrapper-metrics-reader"),
         ("MutatingWebhookConfiguration", "appwrapper-mutating-webhook-configuration"),
         ("ValidatingWebhookConfiguration", "appwrapper-validating-webhook-configuration"),
     } <= set(objects_of("appwrapper"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fournos.app.parts import PARTS
-from fournos.engine.runtime.metrics_server.settings import MetricsSettings
-from fournos.engine.runtime.webhook.settings import WebhookSettings
+from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.webhook.registration import WebhookSettings
 from fournos.systems.frameworks.admission import webhooks
 from fournos.systems.frameworks.kinds import BUILT_IN, load
 from fournos.systems.frameworks.settings import FrameworkSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fournos.app.parts import PARTS
 from fournos.engine.kube.resource import Resource
-from fournos.engine.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.runtime.health import MetricsSettings
 from fournos.systems.miniclusters.observe import watches
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.unit.deploy.folder import container_of, files_of, granted, kustomization_of, objects_of

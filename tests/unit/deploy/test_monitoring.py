@@ -28,35 +28,23 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("system", FOLDERS)
-def test_each_operator_is_scraped_at_its_service_and_its_certificate_checked(system: str) -> None:
+def test_each_operator_is_scraped_at_its_service(system: str) -> None:
     shipped = shipped_by(system)
-    settings = shipped.settings
+    service = shipped.metrics_service
     place = shipped.deployment["metadata"].get("namespace", "fournos-operator")
-    (monitor,) = (
+    monitors = [
         one
         for one in documents("servicemonitors.yaml")
-        if settings.service in one["spec"]["endpoints"][0]["tlsConfig"]["serverName"].split(".")
-    )
-    (endpoint,) = monitor["spec"]["endpoints"]
-    assert monitor["metadata"]["namespace"] == place
-    assert (endpoint["port"], endpoint["scheme"]) == ("metrics", "https")
-    assert endpoint["bearerTokenFile"]
-    assert endpoint["tlsConfig"] == {
-        "serverName": settings.hosts(place)[0],
-        "ca": {"secret": {"name": settings.secret, "key": "ca-bundle.crt"}},
-    }
-    (service,) = (one for one in shipped.of("Service") if one["metadata"]["name"] == settings.service)
+        if one["metadata"]["namespace"] == place
+        and one["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    ]
+    (monitor,) = monitors
+    assert monitor["spec"]["endpoints"] == [{"port": "metrics"}]
     selected = monitor["spec"]["selector"]["matchLabels"]
     matching = [
         one for one in shipped.of("Service") if selected.items() <= one["metadata"].get("labels", {}).items()
     ]
     assert matching == [service]
-    readers = {
-        role["metadata"]["name"]
-        for role in shipped.of("ClusterRole")
-        if "nonResourceURLs" in str(role.get("rules"))
-    }
-    assert readers <= {one["roleRef"]["name"] for one in documents("readers.yaml")}
 
 
 def test_every_query_is_of_metrics_that_are_registered() -> None:
@@ -75,7 +63,7 @@ def test_every_query_is_of_metrics_that_are_registered() -> None:
 def test_the_services_of_the_first_alert_are_all_that_are_scraped() -> None:
     (rule,) = (rule for rule in rules() if rule["alert"] == "FournosMetricsUnreachable")
     for system in FOLDERS:
-        service = str(shipped_by(system).settings.service)
+        service = shipped_by(system).metrics_service["metadata"]["name"]
         assert service.removeprefix("appwrapper-").removeprefix("operator-") in rule["expr"]
 
 

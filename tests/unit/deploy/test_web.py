@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.runtime.metrics_server.settings import MetricsSettings
+from fournos.engine.runtime.health import MetricsSettings
 from fournos.web.identity.members import CALLBACK
 from fournos.web.serving import CLOSING
 from fournos.web.settings import WebSettings

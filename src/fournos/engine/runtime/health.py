@@ -1,27 +1,42 @@
-"""The health endpoints for the kubelet, /healthz and /readyz; for development also plain /metrics."""
+"""The endpoints of every process: /healthz and /readyz for the kubelet, /metrics for Prometheus."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Annotated, Final
 
 from aiohttp import web
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.metrics import CONTENT_TYPE, Metrics
 from fournos.engine.runtime.metrics_table import LOOP_LAG_SECONDS
 
-MAX_LAG = 10.0
+MAX_LAG: Final = 10.0
 """Seconds of delay of the event loop from which the process counts as hung."""
-TICK = 1.0
+TICK: Final = 1.0
 
 Problems = Callable[[], Iterable[str]]
 """Returns the present problems, one line each; nothing if there is none."""
 
 
+class MetricsSettings(BaseSettings):
+    """Every field is one variable: `FOURNOS_METRICS_` + the field's name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="FOURNOS_METRICS_", extra="ignore")
+
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        0,
+        description="Port that serves /metrics, by http: a NetworkPolicy says to whom; "
+        "0: the port of /healthz and /readyz",
+    )
+
+
 class Health:
-    """The HTTP server of the health endpoints.  `run` serves until cancelled."""
+    """The HTTP servers of the endpoints.  `run` serves until cancelled."""
 
     def __init__(
         self,
@@ -31,34 +46,38 @@ class Health:
         alive: Problems = tuple,
         ready: Problems = tuple,
         remarks: Problems = tuple,
-        plain: bool = False,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
         """`remarks` are added to either response and never change its status.
 
-        `plain`: /metrics is served without authentication on this port; `refresh` is called before.
+        `refresh` is called before metrics are read.
         """
         self._clock = clock
         self._metrics = metrics
         self._alive = alive
         self._ready = ready
         self._remarks = remarks
-        self._plain = plain
         self._refresh = refresh
         self._lag = 0.0
 
-    def app(self) -> web.Application:
+    def app(self, *, metrics: bool = True) -> web.Application:
+        """The application of the health endpoints, with or without /metrics."""
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
-        if self._plain:
+        if metrics:
             app.router.add_get("/metrics", self._render)
         return app
 
-    async def run(self, *, port: int, host: str = "") -> None:
-        """Serves until cancelled.  Raises OSError if the port is in use."""
-        async with listening(self.app(), host, port, closing=TICK):
-            await self._tick()
+    async def run(self, *, port: int, metrics_port: int = 0, host: str = "") -> None:
+        """Serves until cancelled.  `metrics_port` 0: the same port.  Raises OSError if a port is in use."""
+        async with listening(self.app(metrics=not metrics_port), host, port, closing=TICK):
+            if not metrics_port:
+                await self._tick()
+            scraped = web.Application()
+            scraped.router.add_get("/metrics", self._render)
+            async with listening(scraped, host, metrics_port, closing=TICK):
+                await self._tick()
 
     async def _tick(self) -> None:
         while True:

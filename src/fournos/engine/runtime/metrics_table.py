@@ -100,9 +100,6 @@ WEBHOOK_REVIEW_SECONDS: Final = Histogram(
 WEBHOOK_CERTIFICATE_END_SECONDS: Final = Gauge(
     "fournos_webhook_certificate_end_seconds", "When the webhooks' certificate ends, seconds since 1970."
 )
-METRICS_CERTIFICATE_END_SECONDS: Final = Gauge(
-    "fournos_metrics_certificate_end_seconds", "When the certificate of this page ends, seconds since 1970."
-)
 LOOP_LAG_SECONDS: Final = Gauge("fournos_loop_lag_seconds", "How late the event loop's last tick came.")
 
 # --- of every controller, as operators made with controller-runtime export them -----------------------
@@ -206,7 +203,6 @@ RUNTIME: Final[tuple[Metric, ...]] = (
     WEBHOOK_REVIEWS,
     WEBHOOK_REVIEW_SECONDS,
     WEBHOOK_CERTIFICATE_END_SECONDS,
-    METRICS_CERTIFICATE_END_SECONDS,
     LOOP_LAG_SECONDS,
     *CONTROLLER_RUNTIME,
 )

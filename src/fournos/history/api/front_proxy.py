@@ -14,7 +14,6 @@ import orjson
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.runtime.webhook.certificates import Kept
 from fournos.history.api.authentication import FrontProxy
 
 API_SERVICE: Final = Resource("apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False)
@@ -54,7 +53,7 @@ async def read_front_proxy(api: Api) -> tuple[bytes, FrontProxy]:
     return front_proxy(await api.get(_CONFIG_MAP, _AUTHENTICATION))
 
 
-async def publish(api: Api, certificates: Kept, *, namespace: str) -> None:
+async def publish(api: Api, bundle: bytes, *, namespace: str) -> None:
     """Writes our authorities into the APIService, if there is one that names a Service of this namespace.
 
     Raises KubeErrors.
@@ -63,7 +62,7 @@ async def publish(api: Api, certificates: Kept, *, namespace: str) -> None:
         service = await api.get(API_SERVICE, Key("", NAME))
     except NotFoundError:
         return
-    if patch := correction(service, certificates.bundle, namespace=namespace):
+    if patch := correction(service, bundle, namespace=namespace):
         await api.patch(API_SERVICE, Key("", NAME), patch)
 
 

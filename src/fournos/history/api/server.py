@@ -18,9 +18,9 @@ from pydantic import ValidationError
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import Obj
+from fournos.engine.runtime.certificates import ServingCertificate
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.listening import listening
-from fournos.engine.runtime.serving_certificate import ServingCertificate
 from fournos.history.api.authentication import FrontProxy, own_job
 from fournos.history.api.authorization import HistoryAuthorizer, Scope
 from fournos.history.api.errors import (

@@ -13,9 +13,8 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.kinds import NAMESPACE
 from fournos.engine.kube.limiter import Backoff
 from fournos.engine.kube.resource import Key, uid_of
-from fournos.engine.runtime.cert_rotator import CertRotator
+from fournos.engine.runtime.certificates import CertRotator, ServingCertificate
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.serving_certificate import ServingCertificate
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.front_proxy import publish, read_front_proxy

@@ -49,7 +49,6 @@ async def test_metrics_are_refreshed_and_exposed() -> None:
     health = Health(
         SystemClock(),
         metrics,
-        plain=True,
         refresh=lambda: metrics.set(QUEUE_READY, 3, "toys"),
     )
     metrics.requests("local")("patch", "toys.test.dev", 409, 0.02)
@@ -63,11 +62,6 @@ async def test_metrics_are_refreshed_and_exposed() -> None:
         in text
     )
     assert 'fournos_api_request_seconds_count{cluster="local",verb="patch"} 1.0' in text
-
-
-async def test_metrics_are_not_on_the_port_of_the_probes_unless_asked_for() -> None:
-    async with TestClient(TestServer(Health(SystemClock(), Metrics()).app())) as client:
-        assert (await client.get("/metrics")).status == 404
 
 
 @pytest.mark.looptime

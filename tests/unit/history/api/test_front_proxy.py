@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from multidict import CIMultiDict
 
-from fournos.engine.runtime.webhook.certificates import Pair as Serving
+from fournos.engine.runtime.certificates import Pair as Serving
 from fournos.history.api.authentication import FrontProxy
 from fournos.history.api.authorization import HistoryAuthorizer
 from fournos.history.api.front_proxy import correction, front_proxy
@@ -84,7 +84,7 @@ async def test_headers_count_only_with_the_certificate_of_the_api_server(
         HistoryAuthorizer(reviews, service.store, cluster="here", monotonic=lambda: 0.0),  # type: ignore[arg-type]
     )
     serving = AUTHORITY.issue("server")
-    server.certificate.show(Serving(AUTHORITY.certificate, serving.certificate, serving.key))
+    server.certificate.show(Serving(serving.certificate, serving.key))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     task = asyncio.create_task(server.run(port=port, host="127.0.0.1", authority=authority))

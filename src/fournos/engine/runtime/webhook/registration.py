@@ -1,4 +1,4 @@
-"""The webhook configurations: the objects that register our webhooks at the API server.  Pure.
+"""The webhook configurations: the objects that register our webhooks at the API server.
 
 A configuration is ours by its label, whose value is the operator's namespace.  The leader keeps our
 configurations equal to the operator's table.  Every replica adds the certificate authorities, so that its own
@@ -7,14 +7,26 @@ certificate is trusted whichever replica leads.
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import AlreadyExistsError, ConflictError, KubeError
 from fournos.engine.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.store import Store
+from fournos.engine.runtime.certificates import TERMS, CertRotator, Pair, Terms, trusts
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.metrics_table import WEBHOOK_CERTIFICATE_END_SECONDS
 from fournos.engine.runtime.webhook.types import Webhook
 
 LABEL: Final = "fournos.dev/webhooks-of"
@@ -63,13 +75,64 @@ class Address:
 Target = Service | Address
 
 
+# --- settings -------------------------------------------------------------------------------------
+
+
+class WebhookSettings(BaseSettings):
+    """Every field is one variable: `FOURNOS_WEBHOOK_` + the field's name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="FOURNOS_WEBHOOK_", extra="ignore")
+
+    service: str = Field(
+        "",
+        description="Service in the operator's namespace by which the API server reaches the webhooks; "
+        "without it and without an address none are served",
+    )
+    url: str = Field(
+        "",
+        description="Instead: address at which the API server reaches this process itself, for development",
+    )
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(9443, description="Port that the webhooks listen at")
+    host: str = Field("", description="Address that they listen at; without it, all")
+    client_authorities: str = Field(
+        "",
+        description="File of certificate authorities (PEM): whoever asks must show a client certificate of "
+        "one of them, as an API server does that is started with --admission-control-config-file",
+    )
+    secret: str = Field(
+        "fournos-webhook-cert", min_length=1, description="Secret of the certificate, in that namespace"
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        if value:
+            Address(value)
+        return value
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> WebhookSettings:
+        if self.service and self.url:
+            raise ValueError("set service or url, not both")
+        return self
+
+    def target(self, namespace: str) -> Target | None:
+        """None: no webhooks are served."""
+        if self.url:
+            return Address(self.url)
+        return Service(namespace, self.service) if self.service else None
+
+
+# --- the objects ----------------------------------------------------------------------------------
+
+
 def configurations(
-    webhooks: Iterable[Webhook], target: Target, *, owner: str, bundle: bytes = b"", segment: str = ""
+    webhooks: Iterable[Webhook], target: Target, *, owner: str, bundle: bytes = b""
 ) -> dict[tuple[Resource, str], Obj]:
     """Returns the wanted objects by resource type and name.
 
-    `owner` is the label's value; `segment` is the first segment of the paths.  Every field is set explicitly,
-    so that the API server adds no default and a comparison with its copy finds real differences only.
+    `owner` is the label's value.  Every field is set explicitly, so that the API server adds no default and a
+    comparison with its copy finds real differences only.
     """
     bodies: dict[tuple[Resource, str], dict[str, Any]] = {}
     for webhook in webhooks:
@@ -83,12 +146,12 @@ def configurations(
                 "webhooks": [],
             },
         )
-        body["webhooks"].append(_entry(webhook, target, bundle, segment))
+        body["webhooks"].append(_entry(webhook, target, bundle))
     return dict(bodies)
 
 
-def _entry(webhook: Webhook, target: Target, bundle: bytes, segment: str) -> dict[str, Any]:
-    config = target.client_config(f"/{segment}{webhook.path}" if segment else webhook.path)
+def _entry(webhook: Webhook, target: Target, bundle: bytes) -> dict[str, Any]:
+    config = target.client_config(webhook.path)
     if bundle:
         config["caBundle"] = base64.b64encode(bundle).decode()
     entry: dict[str, Any] = {
@@ -144,9 +207,127 @@ def correction(existing: Obj, body: Obj, *, whole: bool) -> dict[str, Any] | Non
     }
 
 
-def carries(existing: Obj, authority: bytes) -> bool:
-    """True if every entry of the configuration trusts this authority."""
-    entries: Sequence[Obj] = existing.get("webhooks") or ()
-    return bool(entries) and all(
-        authority in base64.b64decode(entry["clientConfig"].get("caBundle") or "") for entry in entries
-    )
+def trusting(existing: Obj, pair: Pair) -> bool:
+    """True if every entry of the configuration trusts this certificate."""
+    bundles = {entry["clientConfig"].get("caBundle") or "" for entry in existing.get("webhooks") or ()}
+    return bool(bundles) and all(trusts(base64.b64decode(bundle), pair) for bundle in bundles)
+
+
+# --- keeping them ---------------------------------------------------------------------------------
+
+
+class Registrar:
+    """Keeps the certificate and corrects the webhook configurations.  Runs on every replica."""
+
+    def __init__(
+        self,
+        api: Api,
+        webhooks: Sequence[Webhook],
+        target: Target,
+        *,
+        secret: Key,
+        clock: Clock,
+        metrics: Metrics,
+        leading: Callable[[], Awaitable[None]],
+        show: Callable[[Pair], None],
+        terms: Terms = TERMS,
+    ) -> None:
+        """`leading()` returns once this process is the leader.
+
+        `show(pair)` is called with each certificate to serve from now on.
+        """
+        self._api = api
+        self._webhooks = webhooks
+        self._target = target
+        self._owner = secret.namespace
+        self._clock = clock
+        self._metrics = metrics
+        self._leading = leading
+        self._show = show
+        self._certificate = CertRotator(
+            api,
+            secret,
+            hosts=target.hosts,
+            clock=clock,
+            name="webhooks",
+            show=self._present,
+            publish=self._register,
+            terms=terms,
+        )
+        self._names = frozenset(configurations(webhooks, target, owner=self._owner))
+        self._stores = {resource: Store() for resource, _ in self._names}
+        self._reflectors = [
+            Reflector(
+                api,
+                resource,
+                store,
+                selector=f"{LABEL}={self._owner}",
+                on_change=lambda *_: self._certificate.look(),
+                on_state=self._certificate.look,
+            )
+            for resource, store in self._stores.items()
+        ]
+        self._leads = False
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self._reflectors:
+                tasks.create_task(reflector.run())
+            tasks.create_task(self._lead())
+            await self._certificate.run()
+
+    async def _lead(self) -> None:
+        await self._leading()
+        self._leads = True
+        self._certificate.look()
+
+    def problems(self) -> Iterator[str]:
+        """Returns why the API server cannot call this process yet; nothing if it can."""
+        because = f": {self._certificate.problem}" if self._certificate.problem else ""
+        shown = self._certificate.shown
+        if shown is None:
+            yield f"webhooks: no certificate yet{because}"
+        elif shown.ends <= self._clock.now():
+            yield f"webhooks: the certificate has expired{because}"
+        elif not all(one is not None and trusting(one, shown) for one in self._configurations()):
+            yield f"webhooks: the webhook configurations do not trust this process yet{because}"
+
+    def _configurations(self) -> list[Obj | None]:
+        return [self._stores[resource].get(Key("", name)) for resource, name in self._names]
+
+    def _present(self, pair: Pair) -> None:
+        self._show(pair)
+        self._metrics.set(WEBHOOK_CERTIFICATE_END_SECONDS, pair.ends.timestamp())
+
+    async def _register(self, bundle: bytes) -> None:
+        """Creates and corrects the configurations.  Raises KubeErrors: also for what is still missing."""
+        unread = [reflector for reflector in self._reflectors if not reflector.store.synced]
+        if unread:
+            # Their next state causes another look.
+            if problems := "; ".join(str(one.error) for one in unread if one.error is not None):
+                raise KubeError(problems)
+            return
+        bodies = configurations(self._webhooks, self._target, owner=self._owner, bundle=bundle)
+        for (resource, name), body in bodies.items():
+            existing = self._stores[resource].get(Key("", name))
+            if existing is None and not self._leads:
+                raise KubeError(f"{resource.kind} {name} is not there yet; the leader makes it")
+            if existing is None:
+                await self._create(resource, name, body)
+            elif patch := correction(existing, body, whole=self._leads):
+                answer = await self._api.patch(resource, Key("", name), patch)
+                self._stores[resource].assume(answer)
+
+    async def _create(self, resource: Resource, name: str, body: Obj) -> None:
+        try:
+            self._stores[resource].assume(await self._api.create(resource, body))
+        except AlreadyExistsError:
+            found = await self._api.get(resource, Key("", name))
+            labels = found["metadata"].get("labels") or {}
+            if labels.get(LABEL) == self._owner:
+                raise ConflictError(f"{name} is there, the watch does not show it yet") from None
+            whose = f"of the operator in {labels[LABEL]}" if LABEL in labels else "not ours"
+            raise KubeError(
+                f"{resource.kind} {name} is {whose}: delete it, with what serves it, to use this one"
+            ) from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -15,12 +14,10 @@ from aiohttp import web
 
 from fournos.engine.api.durations import parse_duration
 from fournos.engine.kube.api import Api
+from fournos.engine.runtime.certificates import Pair, ServingCertificate
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import WEBHOOK_REVIEW_SECONDS, WEBHOOK_REVIEWS
-from fournos.engine.runtime.serving_certificate import ServingCertificate
-from fournos.engine.runtime.webhook.accepted_paths import PATTERN, AcceptedPaths
-from fournos.engine.runtime.webhook.certificates import Pair
 from fournos.engine.runtime.webhook.review import GarbledError, decide, parse, respond, verdict
 from fournos.engine.runtime.webhook.types import Webhook
 
@@ -60,8 +57,6 @@ class WebhookServer:
             found = [getattr(webhook, what) for webhook in webhooks]
             if len(set(found)) != len(found):
                 raise ValueError(f"two webhooks have the same {what}")
-        self.accepted_paths = AcceptedPaths(time.monotonic)
-        """The path segments that are accepted; none at first."""
         self._api = api
         self._webhooks = webhooks
         self._metrics = metrics
@@ -82,8 +77,7 @@ class WebhookServer:
     def app(self) -> web.Application:
         app = web.Application(client_max_size=_LARGEST)
         for webhook in self._webhooks:
-            for segment in ("", f"/{{segment:{PATTERN}}}"):
-                app.router.add_post(f"{segment}{webhook.path}", partial(self._answer, webhook))
+            app.router.add_post(webhook.path, partial(self._answer, webhook))
         app.on_response_prepare.append(self._last)
         return app
 
@@ -107,8 +101,6 @@ class WebhookServer:
             response.force_close()
 
     async def _answer(self, webhook: Webhook, sent: web.Request) -> web.Response:
-        if not self.accepted_paths.accepts(sent.match_info.get("segment", "")):
-            raise web.HTTPNotFound
         started = asyncio.get_running_loop().time()
         outcome = "failed"
         try:

@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -19,15 +19,13 @@ from aiohttp import web
 
 from fournos.engine.kube.tls import server_context
 from fournos.engine.runtime import listening as served_by
+from fournos.engine.runtime.certificates import Pair, make_authority, make_certificate
 from fournos.engine.runtime.client_limits import network
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.connections import FIRST, IDLE, Connections
 from fournos.engine.runtime.health import Health
 from fournos.engine.runtime.listening import listening, room
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_server.authorizer import Authorizer
-from fournos.engine.runtime.metrics_server.server import MetricsServer
-from fournos.engine.runtime.webhook.certificates import Pair, make_pair
 from fournos.engine.runtime.webhook.server import WebhookServer
 from fournos.history.api.authentication import FrontProxy
 from fournos.history.api.authorization import HistoryAuthorizer
@@ -164,7 +162,7 @@ async def test_hundreds_of_connections_that_ask_nothing_shut_out_no_client(
 
 async def test_a_handshake_that_is_not_finished_shuts_out_no_client() -> None:
     served = Served()
-    pair = make_pair(["localhost"], datetime.now(UTC), timedelta(days=1))
+    pair = certificate()
     async with served.serve(server_context(pair.certificate, pair.key)):
         for _ in range(20):
             for _ in range(10):
@@ -310,14 +308,13 @@ API: Any = None
 Run = Callable[..., Coroutine[Any, Any, None]]
 
 
+def certificate() -> Pair:
+    now = datetime.now(UTC)
+    return make_certificate(make_authority(now), ["localhost"], now)
+
+
 def health(_: Pair) -> Run:
     return Health(SystemClock(), Metrics()).run
-
-
-def metrics(pair: Pair) -> Run:
-    server = MetricsServer(Authorizer(API, monotonic=time.monotonic, lifetime=0), Metrics())
-    server.certificate.show(pair)
-    return server.run
 
 
 def webhooks(pair: Pair) -> Run:
@@ -330,17 +327,17 @@ def history(pair: Pair) -> Run:
     authorizer = HistoryAuthorizer(API, API, cluster="", monotonic=time.monotonic)
     server = HistoryServer((), None, API, FrontProxy(), authorizer)
     server.certificate.show(pair)
-    return partial(server.run, authority=pair.authority)
+    return partial(server.run, authority=pair.certificate)
 
 
-@pytest.mark.parametrize("server", [health, metrics, webhooks, history])
+@pytest.mark.parametrize("server", [health, webhooks, history])
 async def test_every_server_bounds_its_connections(
     server: Callable[[Pair], Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `fournos run` starts it, with clients that finish the handshake and ask nothing."""
     monkeypatch.setattr(served_by, "room", lambda streams: MOST)
     port = free_port()
-    pair = make_pair(["localhost"], datetime.now(UTC), timedelta(days=1))
+    pair = certificate()
     task = asyncio.create_task(server(pair)(port=port, host="127.0.0.1"))
     tls = None if server is health else unverified()
 
@@ -361,7 +358,7 @@ async def test_every_server_bounds_its_connections(
 
 async def test_an_api_server_sends_each_group_of_a_person_in_a_header_of_its_own() -> None:
     port = free_port()
-    pair = make_pair(["localhost"], datetime.now(UTC), timedelta(days=1))
+    pair = certificate()
     task = asyncio.create_task(history(pair)(port=port, host="127.0.0.1"))
     await until(lambda: listens(port))
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=unverified())

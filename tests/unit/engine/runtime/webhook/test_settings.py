@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,20 @@ from fournos.app.webhooks import Served, WebhookOffer, served
 from fournos.engine.kube.kinds import SECRET, VALIDATING_WEBHOOKS
 from fournos.engine.kube.resource import Key, key_of
 from fournos.engine.kube.tls import client_context
+from fournos.engine.runtime.certificates import read
 from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.webhook.certificates import Kept, read
+from fournos.engine.runtime.webhook.registration import WebhookSettings
 from fournos.engine.runtime.webhook.server import WebhookServer
-from fournos.engine.runtime.webhook.settings import WebhookSettings
 from tests.fakes.pki import Authority
-from tests.unit.engine.runtime.loop import START, LoopClock
+from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.engine.runtime.webhook.toy import webhook
 from tests.waiting import free_port, until
 from tests.world.connection import Connection
 from tests.world.server import Server
 
 PREFIX = "FOURNOS_WEBHOOK_"
-HOUR = 3600.0
 
 
 @asynccontextmanager
@@ -76,25 +74,25 @@ async def test_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
         assert client_config(server)["url"].startswith("https://192.0.2.9:7443/")
 
 
-@pytest.mark.looptime
-async def test_the_terms_of_the_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(f"{PREFIX}SERVICE", "doors")
-    monkeypatch.setenv(f"{PREFIX}CERTIFICATE_LIFETIME", "100h")
-    monkeypatch.setenv(f"{PREFIX}CERTIFICATE_RENEWAL", "40h")
-    monkeypatch.setenv(f"{PREFIX}CERTIFICATE_SETTLING", "30m")
-    async with running(LoopClock(), "webhook-certificates") as (server, _):
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"URL": "http://192.0.2.7"},
+        {"URL": "192.0.2.7:9443"},
+        {"URL": "https://192.0.2.7", "SERVICE": "hooks"},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"{PREFIX}{name}", value)
+    with pytest.raises(ValueError, match=r"(?i)address|service"):
+        WebhookSettings()
 
-        async def after(hours: float) -> Kept:
-            await asyncio.sleep(hours * HOUR - asyncio.get_running_loop().time())
-            return read(server.list(SECRET)[0]["data"])
 
-        first = (await after(0.1)).current
-        assert first is not None
-        assert abs(first.ends - START - timedelta(hours=100)) < timedelta(minutes=1)
-        assert (await after(59.8)).next is None
-        renewed = await after(60.3)
-        assert renewed.current == first and renewed.next is not None
-        assert (await after(60.7)).current == renewed.next
+def test_without_a_service_and_an_address_none_are_served() -> None:
+    assert WebhookSettings().target("ns") is None
 
 
 async def test_its_address_and_its_accepted_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

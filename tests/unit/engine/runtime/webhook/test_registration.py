@@ -14,12 +14,9 @@ import pytest
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError
 from fournos.engine.kube.kinds import MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
 from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.certificates import TERMS, Pair, Terms, read, trusts
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.webhook import certificates
-from fournos.engine.runtime.webhook.accepted_paths import segment_of, segments_in
-from fournos.engine.runtime.webhook.cert_rotator import WebhookCertRotator
-from fournos.engine.runtime.webhook.certificates import Pair, Terms
-from fournos.engine.runtime.webhook.registration import LABEL, carries, configurations
+from fournos.engine.runtime.webhook.registration import LABEL, Registrar, configurations, trusting
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.engine.runtime.webhook.toy import SERVICE, webhook
 from tests.world.connection import Connection
@@ -30,7 +27,12 @@ pytestmark = pytest.mark.looptime
 SECRET_KEY = Key("ns", "cert")
 NAME = Key("", "fournos-toys")
 HOUR = 3600.0
-SHORT = Terms(timedelta(hours=1.5), timedelta(hours=0.5), timedelta(minutes=1))
+SHORT = Terms(
+    authority=timedelta(hours=12),
+    authority_renewal=timedelta(hours=6),
+    certificate=timedelta(hours=1.5),
+    certificate_renewal=timedelta(hours=0.5),
+)
 HOOKS = (
     webhook(),
     webhook(name="again.fournos.dev", path="/again", failure_policy="Ignore"),
@@ -40,15 +42,14 @@ HOOKS = (
 
 class Replica:
     def __init__(
-        self, server: Server, *, hooks: Any = HOOKS, api: Connection | None = None, terms: Terms | None = None
+        self, server: Server, *, hooks: Any = HOOKS, api: Connection | None = None, terms: Terms = TERMS
     ) -> None:
         self.server = server
         self.api = api or Connection(server)
         self.metrics = Metrics()
         self.shown: list[Pair] = []
-        self.expected: list[frozenset[str]] = []
         self.leads = asyncio.Event()
-        self.rotator = WebhookCertRotator(
+        self.registrar = Registrar(
             self.api,
             hooks,
             SERVICE,
@@ -57,7 +58,6 @@ class Replica:
             metrics=self.metrics,
             leading=self.leads.wait,
             show=self._show,
-            expect=self.expected.append,
             terms=terms,
         )
 
@@ -66,13 +66,13 @@ class Replica:
 
     @property
     def ready(self) -> bool:
-        return not list(self.rotator.problems())
+        return not list(self.registrar.problems())
 
     @asynccontextmanager
     async def running(self, *, leads: bool = False) -> AsyncIterator[Replica]:
         if leads:
             self.leads.set()
-        task = asyncio.create_task(self.rotator.run())
+        task = asyncio.create_task(self.registrar.run())
         await asyncio.sleep(5)
         try:
             yield self
@@ -100,7 +100,8 @@ async def test_the_leader_makes_everything_and_then_nothing_is_asked() -> None:
     async with Replica(server).running(leads=True) as replica:
         assert replica.ready and len(replica.shown) == 1
         shown = replica.shown[0]
-        wanted = configurations(HOOKS, SERVICE, owner="ns", bundle=shown.authority, segment=segment_of(shown))
+        wanted = configurations(HOOKS, SERVICE, owner="ns", bundle=bundle(server))
+        assert trusts(bundle(server), shown)
         for (resource, name), body in wanted.items():
             found = server.get(resource, Key("", name))
             assert found["webhooks"] == body["webhooks"]
@@ -137,7 +138,7 @@ async def test_a_race_for_the_secret_ends_with_one_certificate() -> None:
 async def test_without_a_leader_the_configuration_is_waited_for() -> None:
     server = Server()
     async with Replica(server).running() as replica:
-        (problem,) = replica.rotator.problems()
+        (problem,) = replica.registrar.problems()
         assert "is not there yet; the leader makes it" in problem
         async with Replica(server).running(leads=True):
             assert replica.ready
@@ -149,55 +150,26 @@ async def test_configurations_from_a_manifest_are_filled_in_by_any_replica() -> 
         server.create(resource, body)
     async with Replica(server).running() as replica:
         assert replica.ready
-        assert carries(stored(server), replica.shown[0].authority)
+        assert trusting(stored(server), replica.shown[0])
 
 
-async def test_the_path_is_unguessable_and_turns_with_the_certificate() -> None:
+async def test_a_renewed_authority_is_trusted_beside_the_earlier_one() -> None:
     server = Server()
     one, two = Replica(server, terms=SHORT), Replica(server, terms=SHORT)
     async with one.running(leads=True), two.running():
-        (first,) = segments_in(stored(server), HOOKS)
-        assert first == segment_of(one.shown[0]) and len(first) == 64
-        assert one.expected[-1] == two.expected[-1] == {first}
-        await asyncio.sleep(HOUR + 30)  # renewal: the next one is let in before anybody is told of it
-        assert segments_in(stored(server), HOOKS) == {first}
-        (following,) = one.expected[-1] - {first}
-        assert two.expected[-1] == {first, following}
-        await asyncio.sleep(HOUR / 2)
-        assert segments_in(stored(server), HOOKS) == {following} == {segment_of(two.shown[-1])}
-
-
-async def test_a_manifest_that_is_applied_anew_is_answered_until_the_leader_has_put_it_right() -> None:
-    server = Server()
-    for (resource, _), body in configurations(HOOKS, SERVICE, owner="ns").items():
-        server.create(resource, body)
-    async with Replica(server).running() as follower:
-        assert "" in follower.expected[-1]
-        async with Replica(server).running(leads=True):
-            await asyncio.sleep(5)
-            assert "" not in segments_in(stored(server), HOOKS)
-            assert "" not in follower.expected[-1]
-
-
-async def test_a_turn_shows_nothing_that_is_not_trusted() -> None:
-    server = Server()
-    one, two = Replica(server, terms=SHORT), Replica(server, terms=SHORT)
-    async with one.running(leads=True), two.running():
-        first = one.shown[0]
-        await asyncio.sleep(HOUR - 120)
-        assert one.shown == two.shown == [first]
-        await asyncio.sleep(150)  # renewal: in the bundle, not shown yet
+        first = bundle(server)
+        await asyncio.sleep(5.9 * HOUR)
+        assert bundle(server) == first
+        assert len(one.shown) > 3 and one.shown == two.shown
+        await asyncio.sleep(0.2 * HOUR)
         both = bundle(server)
-        assert first.authority in both and both != first.authority
-        assert one.shown == two.shown == [first]
-        await asyncio.sleep(120)
-        assert one.shown == two.shown and len(one.shown) == 2
-        second = one.shown[1]
-        assert bundle(server) == both and second.authority in both
-        assert one.ready and two.ready
-        await asyncio.sleep(HOUR / 2)
-        assert bundle(server) == second.authority
-        assert one.ready and two.ready
+        assert both != first and both.endswith(first)
+        assert trusts(first, one.shown[-1]) and one.shown == two.shown
+        for _ in range(16):
+            await asyncio.sleep(0.25 * HOUR)
+            assert bundle(server) == both
+            assert one.ready and two.ready
+        assert not trusts(first, one.shown[-1]) and one.shown == two.shown
 
 
 async def test_a_lost_secret_is_made_anew_and_all_follow() -> None:
@@ -238,7 +210,7 @@ async def test_a_foreign_configuration_is_left_alone(labels: dict[str, str], wor
     async with Replica(server).running(leads=True) as replica:
         await asyncio.sleep(300)
         assert stored(server) == foreign
-        (problem,) = replica.rotator.problems()
+        (problem,) = replica.registrar.problems()
         assert words in problem
         server.delete(VALIDATING_WEBHOOKS, NAME)
         await asyncio.sleep(60)
@@ -252,7 +224,7 @@ async def test_a_missing_right_is_named() -> None:
 
     server = Server()
     async with Replica(server, api=Forbidden(server)).running(leads=True) as replica:
-        assert list(replica.rotator.problems()) == [
+        assert list(replica.registrar.problems()) == [
             "webhooks: no certificate yet: ForbiddenError: may not get secrets"
         ]
 
@@ -264,7 +236,7 @@ async def test_a_certificate_that_cannot_be_replaced_ends_in_time() -> None:
         await asyncio.sleep(1.4 * HOUR)
         assert replica.ready
         await asyncio.sleep(0.2 * HOUR)
-        (problem,) = replica.rotator.problems()
+        (problem,) = replica.registrar.problems()
         assert problem.startswith("webhooks: the certificate has expired: ForbiddenError")
 
 
@@ -280,4 +252,4 @@ async def test_a_write_that_is_lost_is_made_up_for(moment: str, number: int) -> 
     async with Replica(server, api=api).running(leads=True) as replica:
         await asyncio.sleep(60)
         assert replica.ready
-        assert certificates.read(server.get(SECRET, SECRET_KEY)["data"]).current == replica.shown[-1]
+        assert read(server.get(SECRET, SECRET_KEY)["data"]).serving == replica.shown[-1]

@@ -1,1 +1,0 @@
-"""/metrics over HTTPS, for clients with the right to read it."""
