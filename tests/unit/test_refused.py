@@ -12,11 +12,8 @@ from fournos.engine.api.conditions import condition
 from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.frameworks import names
 from tests.unit.systems.appwrappers import test_lifecycle as appwrappers
 from tests.unit.systems.clusters import test_lifecycle as clusters
-from tests.unit.systems.frameworks import test_lifecycle as frameworks
-from tests.unit.systems.frameworks.actors import RUN, pipeline_run, submitted
 from tests.unit.systems.jobs import test_lifecycle as jobs
 from tests.unit.systems.miniclusters import stories as miniclusters
 from tests.world.harness import Scenario, run
@@ -88,12 +85,3 @@ async def test_a_finalizer_that_is_refused(kind: Resource) -> None:
 @pytest.mark.parametrize("kind", [APPWRAPPER, MINICLUSTER], ids=lambda kind: kind.kind)
 async def test_a_workload_that_kueue_refuses(kind: Resource) -> None:
     await shown_and_taken_back(kind, workloads, "vworkload.kb.io")
-
-
-async def test_a_configured_kind_has_it_as_its_warning() -> None:
-    """Its status belongs to another controller."""
-    story = frameworks.scenario(submitted(pipeline_run()))
-    server, (blocked,) = await refused_for_a_while(story, RUN, workloads)
-    assert "vworkload.kb.io" in blocked["metadata"]["annotations"][names.WARNING_ANNOTATION]
-    (later,) = server.list(RUN)
-    assert names.WARNING_ANNOTATION not in later["metadata"]["annotations"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from fournos.engine.kube.resource import Obj, is_terminating, key_of
 from fournos.engine.queueing.ancestors import ancestor_among
+from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.managed import runs_elsewhere
 from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.queueing.state import QueueState, view
@@ -18,6 +19,8 @@ from fournos.insight.values import name_of, one_line
 from fournos.systems.frameworks import names
 from fournos.systems.frameworks.kind_spec import Framework
 from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queued
+
+_WEBHOOK = "turn the admission webhook on: kubectl apply -k deploy/frameworks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +82,24 @@ def explain(facts: FrameworkFacts) -> Explanation:
         text = f"{name} belongs to {ancestor.kind} {ancestor.key.name} and runs on its quota"
         waits = ", which it waits for" if job.is_suspended() else ""
         return Explanation(f"{text}{waits}.")
-    warning = annotations_of(obj).get(names.WARNING_ANNOTATION, "")
-    explained = _waiting(facts, facts.queue) if job.is_suspended() else _running(facts)
-    if not warning:
-        return explained
-    reason, _, text = warning.partition(": ")
-    if reason == "PodsQueuedTwice":  # the object is queued despite this warning
-        return replace(explained, because=(*explained.because, warning))
-    return Explanation(f"{name} is kept out of its queue: {reason}.", (one_line(text),))
+    if not job.is_suspended():
+        return _running(facts)
+    return _held_by_user(facts) or _waiting(facts, facts.queue)
+
+
+def _held_by_user(facts: FrameworkFacts) -> Explanation | None:
+    """Explains an object that its user has created on hold, and that its queue therefore does not release."""
+    hold, marks = facts.framework.hold, annotations_of(facts.obj)
+    by_queue = marks.get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
+    if not hold.users_too or by_queue or facts.workloads or prebuilt_name(facts.obj):
+        return None
+    name, namespace = name_of(facts.obj), key_of(facts.obj).namespace
+    leave = f"kubectl annotate {facts.ref} -n {namespace} {names.HELD_ANNOTATION}={names.HELD_BY_QUEUE}"
+    return Explanation(
+        f"{name} is kept out of its queue: HeldByUser.",
+        (f"it was created on hold by its user, who alone takes {hold.path} away",),
+        (f"leave that to the queue: {leave}",),
+    )
 
 
 def _waiting(facts: FrameworkFacts, queue: WaitFacts) -> Explanation:
@@ -126,8 +139,11 @@ def _running(facts: FrameworkFacts) -> Explanation:
     stopped = annotations_of(facts.obj).get(names.STOPPED_ANNOTATION)
     if stopped:
         text = f"{name} was ended by its queue; its quota is given back when it has stopped."
-        return Explanation(text, (stopped, *_next(facts)))
+        return Explanation(text, (stopped,))
     if workload is None:
+        if facts.framework.hold.only_at_creation:
+            text = f"{name} runs without quota: it was not on hold when it was created."
+            return Explanation(text, advice=(_WEBHOOK,))
         return Explanation(f"{name} runs, and has no Workload.", advice=_unqueued(facts))
     queue = view(workload)
     if queue.state is QueueState.EVICTED:
@@ -143,25 +159,7 @@ def _running(facts: FrameworkFacts) -> Explanation:
 
 
 def _ended(facts: FrameworkFacts, ending: str) -> Explanation:
-    name = name_of(facts.obj)
-    return Explanation(f"{name} has ended.", (ending.removesuffix(": "), *_next(facts)), _again(facts))
-
-
-def _next(found: FrameworkFacts) -> tuple[str, ...]:
-    following = annotations_of(found.obj).get(names.NEXT_ATTEMPT_ANNOTATION)
-    return (f"the next attempt is {following}",) if following else ()
-
-
-def _again(facts: FrameworkFacts) -> tuple[str, ...]:
-    """Advice for a run that its queue has stopped: follow the next attempt, or configure one."""
-    marks = annotations_of(facts.obj)
-    if names.STOPPED_ANNOTATION not in marks:
-        return ()
-    following = marks.get(names.NEXT_ATTEMPT_ANNOTATION)
-    if following:
-        resource = facts.framework.resource
-        return (f"follow it: fournos frameworks explain {resource.kind}/{following}",)
-    return (f"have it made again the next time: annotation {names.ON_EVICTION_ANNOTATION}={names.RECREATE}",)
+    return Explanation(f"{name_of(facts.obj)} has ended.", (ending.removesuffix(": "),))
 
 
 def _finalizers(obj: Obj) -> tuple[str, ...]:

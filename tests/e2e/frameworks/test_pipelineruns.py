@@ -112,30 +112,13 @@ def test_an_evicted_run_is_cancelled_with_a_reason(hub: Hub) -> None:
     hub.until(lambda: not pods_running(hub, "drained"), lambda: "its pod runs on", timeout=120)
 
 
-def test_a_preempted_run_is_made_anew(hub: Hub) -> None:
-    submit(hub, "again", seconds=600, priority="low", on_eviction="recreate")
-    hub.until(lambda: pods_running(hub, "again"), lambda: "no pod runs", timeout=180)
-    submit(hub, "urgent", priority="high")
-    assert wait(hub, "urgent", "Succeeded", "Completed")
-    first = hub.get("pipelinerun", "again")
-    assert succeeded(first)[1] == "Cancelled"
-    assert first["metadata"]["annotations"]["fournos.dev/stopped"].startswith("Preempted: ")
-    second = wait(hub, "again-r2", "Running", "Started")
-    assert second["metadata"]["annotations"]["fournos.dev/attempt"] == "2"
-    assert second["spec"]["pipelineSpec"] == first["spec"]["pipelineSpec"]
-    hub.run("patch", "pipelinerun", "again-r2", "--type=merge", "-p", '{"spec":{"status":"Cancelled"}}')
-    assert finished(hub, "again-r2")["reason"] == "Failed"  # by its user: there is no third
-    assert not hub.exists("pipelinerun", "again-r3")
-
-
 def test_without_the_webhook_a_run_warns_that_it_was_not_held(hub: Hub, cluster: Cluster) -> None:
     hub.kubectl("delete", "mutatingwebhookconfiguration", OPERATOR)
     try:
         submit(hub, "loose")
     finally:
         resources.apply(cluster, resources.load(FOLDER / "webhooks.yaml"))
-    run = wait(hub, "loose", "Succeeded", "Completed")
-    assert run["metadata"]["annotations"]["fournos.dev/queue-warning"].startswith("CannotBeHeld: ")
+    wait(hub, "loose", "Succeeded", "Completed")
     events = hub.list("events")
     assert any(one["reason"] == "CannotBeHeld" and one["type"] == "Warning" for one in events)
 

@@ -59,16 +59,10 @@ async def test_a_users_own_hold_is_kept(stage: FrameworkStage) -> None:
     body["metadata"] = {"name": "mine", "namespace": stage.namespace, "labels": {QUEUE: "lq"}}
     await stage.client.create(RUN, {**body, "spec": {"pipelineRef": {"name": "p"}, "status": PENDING}})
 
-    async def reported() -> str | None:
-        found = (await stage.job("mine"))["metadata"].get("annotations") or {}
-        return found.get("fournos.dev/queue-warning")
-
-    assert (await stage.until(reported, "nothing is told")).startswith("HeldByUser: ")
     assert await stage.workload("mine") is None
     after = await stage.client.patch(RUN, stage.key("mine"), {"spec": {"status": None}})
     assert after["spec"]["status"] == PENDING  # the queue holds it now
     await stage.released("mine")
-    assert "fournos.dev/queue-warning" not in ((await stage.job("mine"))["metadata"]["annotations"])
 
 
 async def test_requests_that_cannot_be_read_are_refused(stage: FrameworkStage) -> None:
@@ -134,7 +128,7 @@ async def test_a_job_of_kueues_own_preempts_a_run(stage: FrameworkStage) -> None
     await stage.until(goes, "the Job does not start")
 
 
-async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: FrameworkStage) -> None:
+async def test_a_run_preempts_a_job_and_ends_when_the_queue_stops(stage: FrameworkStage) -> None:
     await stage.set_up()
     low, high = await priority(stage, "low", 1), await priority(stage, "high", 100)
     await stage.client.create(JOB, job(stage, "victim", low))
@@ -143,11 +137,9 @@ async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: FrameworkStag
         return not await suspended(stage, "victim")
 
     await stage.until(goes, "the Job does not start")
-    requests = {"fournos.dev/requests": "cpu=2", "fournos.dev/on-eviction": "recreate"}
-    await stage.run("urgent", priority=high, annotations=requests)
+    await stage.run("urgent", priority=high, annotations={"fournos.dev/requests": "cpu=2"})
     await stage.released("urgent")
     assert await suspended(stage, "victim")
-    # The queue stops: the run ends, and its next attempt waits.
     await stage.client.patch(
         CLUSTER_QUEUE, Key("", stage.namespace), {"spec": {"stopPolicy": "HoldAndDrain"}}
     )
@@ -157,11 +149,7 @@ async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: FrameworkStag
 
     await stage.until(cancelled, "the run is not cancelled")
     await stage.report("urgent", "False", "Cancelled")
-    workload = await stage.queued("urgent-r2")
-    assert not is_true(workload, "QuotaReserved")
-    await stage.client.patch(CLUSTER_QUEUE, Key("", stage.namespace), {"spec": {"stopPolicy": "None"}})
-    again = await stage.released("urgent-r2")
-    assert again["metadata"]["annotations"]["fournos.dev/attempt"] == "2"
+    assert (await stage.finished("urgent"))["message"].startswith("Stopped by the queue: ClusterQueueStopped")
 
 
 # --- an invented kind --------------------------------------------------------------------------------

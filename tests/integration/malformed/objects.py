@@ -36,9 +36,9 @@ JUNK = st.recursive(
 )
 DEEP = st.sampled_from([nested(depth) for depth in (40, 260, 600, 1100, 3000)])
 ANNOTATIONS = (
-    *("fournos.dev/requests", "fournos.dev/held", "fournos.dev/on-eviction", "fournos.dev/attempt"),
+    *("fournos.dev/requests", "fournos.dev/held", "fournos.dev/attempt"),
     *("kueue.x-k8s.io/prebuilt-workload-name", "kueue.x-k8s.io/retriable-in-group", "fournos.dev/discover"),
-    *("workload.codeflare.dev.appwrapper/terminalExitCodes", "fournos.dev/next-attempt", "x"),
+    *("workload.codeflare.dev.appwrapper/terminalExitCodes", "x"),
     *("workload.codeflare.dev.appwrapper/admissionGracePeriodDuration",),
     *("workload.codeflare.dev.appwrapper/retryLimit", "workload.codeflare.dev.appwrapper/exclude"),
 )

@@ -162,7 +162,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "log_level": LEVELS,
         "file": (FRAMEWORKS, "test_the_file_adds_a_kind"),
         "kinds": (FRAMEWORKS, "test_kinds_are_those_that_are_queued"),
-        "max_attempts": (FRAMEWORKS, "test_max_attempts_of_an_object_that_is_made_anew"),
     },
     MultiKueueSettings: {
         "external_frameworks": (WORKERS, "test_the_kinds_that_are_taken_to_workers"),

@@ -119,7 +119,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Any], list[str]]] = {
         ["still waits, although its Workload has ended"],
     ),
     "runs": ([obj(), workload(*ADMITTED)], {}, ["run Running", "is running on f, but is not ready"]),
-    "runs unqueued": ([obj()], {}, ["runs, and has no Workload", "fournos run --enable frameworks"]),
+    "runs unqueued": ([obj()], {}, ["runs without quota", "turn the admission webhook on"]),
     "is ready": (
         [obj(status={"startTime": ago(minutes=1)}), workload(*ADMITTED)],
         {},
@@ -135,36 +135,16 @@ CASES: dict[str, tuple[list[Any], dict[str, Any], list[str]]] = {
         {},
         ["ended by its queue", "Preempted: by a higher priority"],
     ),
-    "made anew": (
-        [
-            obj(
-                annotations={**STOPPED, "fournos.dev/next-attempt": "run-r2"},
-                status=ended("False", "Cancelled", "cancelled"),
-            )
-        ],
-        {},
-        [
-            "run Failed",
-            "Stopped by the queue: Preempted: by a higher priority",
-            "the next attempt is run-r2",
-            "fournos frameworks explain PipelineRun/run-r2",
-        ],
-    ),
     "ended by the queue": (
         [obj(annotations=STOPPED, status=ended("False", "Cancelled", "cancelled"))],
         {},
-        ["fournos.dev/on-eviction=recreate"],
+        ["run Failed", "Stopped by the queue: Preempted: by a higher priority"],
     ),
     "succeeded": ([obj(status=ended("True", "Succeeded", "3 tasks"))], {}, ["run Succeeded", "3 tasks"]),
     "its user's": (
-        [obj(annotations={"fournos.dev/queue-warning": "HeldByUser: created on hold"}, **PENDING)],
+        [obj(annotations={"fournos.dev/held": "no"}, **PENDING)],
         {},
-        ["kept out of its queue: HeldByUser", "created on hold"],
-    ),
-    "queued twice": (
-        [obj(annotations={"fournos.dev/queue-warning": "PodsQueuedTwice: list X"}), workload(*ADMITTED)],
-        {},
-        ["is running", "PodsQueuedTwice: list X"],
+        ["kept out of its queue: HeldByUser", "created on hold", "fournos.dev/held=queue"],
     ),
     "no queue": ([obj(queue="", **PENDING)], {}, ["names no queue", "on hold by its own spec.status"]),
     "elsewhere": (

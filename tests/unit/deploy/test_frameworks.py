@@ -29,7 +29,7 @@ def test_every_built_in_kind_may_be_queued() -> None:
     verbs = granted(*roles)
     for framework in BUILT_IN:
         resource = framework.resource
-        assert verbs[resource.group, resource.plural] == {"get", "list", "watch", "create", "patch"}
+        assert verbs[resource.group, resource.plural] == {"get", "list", "watch", "patch"}
 
 
 def test_the_table_of_the_manifest_and_the_sample_can_be_used(tmp_path: Path) -> None:

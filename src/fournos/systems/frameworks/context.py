@@ -26,8 +26,6 @@ class Observed:
     key: Key
     obj: Obj | None
     inputs: QueueInputs = field(default_factory=QueueInputs)
-    gated_pods: int = 0
-    """The number of its pods that Kueue's own pod integration queues a second time."""
 
     @property
     def primary(self) -> Obj:
@@ -43,8 +41,6 @@ class Context:
     inputs: QueueInputs
     facts: Facts
     now: datetime
-    max_attempts: int = 1
-    gated_pods: int = 0
 
     @property
     def key(self) -> Key:
@@ -85,6 +81,3 @@ class Context:
         version = {"resourceVersion": self.obj["metadata"]["resourceVersion"]}
         meta = {**(body.get("metadata") or {}), **version}
         return Patch(self.framework.resource, self.key, {**body, "metadata": meta})
-
-    def annotate(self, values: Mapping[str, str | None]) -> Patch:
-        return self.patch({"metadata": {"annotations": dict(values)}})

@@ -14,16 +14,16 @@ from fournos.systems.frameworks.settings import FrameworkSettings
 
 def framework_controllers(settings: FrameworkSettings) -> list[Controller[Observed]]:
     """Returns one controller per kind; a kind without a CRD waits for it and does not affect the others."""
-    return [framework_controller(one, settings.max_attempts) for one in settings.frameworks()]
+    return [framework_controller(one) for one in settings.frameworks()]
 
 
-def framework_controller(framework: Framework, max_attempts: int) -> Controller[Observed]:
+def framework_controller(framework: Framework) -> Controller[Observed]:
     """Returns the controller of one kind."""
     return Controller(
         name=f"frameworks {framework.resource}",
         watches=watches(framework),
         observe=Observer(framework),
-        decide=partial(decide, framework=framework, max_attempts=max_attempts),
+        decide=partial(decide, framework=framework),
         primary=lambda observed: observed.primary,
         collect=left_over(framework),
     )

@@ -1,15 +1,16 @@
 """The decision for an object of a configured kind.
 
-It checks what excludes the object from the queue, then reconciles the Workload, then starts a new attempt.
+It checks what excludes the object from the queue, then reconciles the Workload.
 
 (held) → Workload → admitted → released → ended → Workload finished
-                       evicted → held again, or ended and possibly recreated
+                       evicted → held again, or ended
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj, controller_of, is_terminating, key_of, uid_of
@@ -25,29 +26,34 @@ from fournos.engine.queueing.requests import RequestsError
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts, LiveGet, Present, Unknown
 from fournos.engine.runtime.failures import retried
 from fournos.engine.runtime.steps import Delete, Step
+from fournos.systems.frameworks import names
 from fournos.systems.frameworks.confirm import confirmed
 from fournos.systems.frameworks.context import Context, Observed
 from fournos.systems.frameworks.kind_spec import Framework
-from fournos.systems.frameworks.queue_warning import (
-    CANNOT_BE_HELD,
-    HELD_BY_USER,
-    QueueWarning,
-    queued_twice,
-    set_warning,
-)
 from fournos.systems.frameworks.queued import EndedByStop
-from fournos.systems.frameworks.recreate import next_attempt, taken
+
+HELD_BY_USER: Final = EventRecord(
+    "Normal",
+    "HeldByUser",
+    "It was created on hold by its user, who alone lets it go; "
+    f"annotate it with {names.HELD_ANNOTATION}={names.HELD_BY_QUEUE} to leave that to the queue",
+)
+CANNOT_BE_HELD: Final = EventRecord(
+    "Warning",
+    "CannotBeHeld",
+    "It names a queue but was not on hold when it was created, so it runs without quota: "
+    "turn the admission webhook on, or create it on hold with the annotation "
+    f"{names.HELD_ANNOTATION}={names.HELD_BY_QUEUE}",
+)
 
 
-def decide(
-    observed: Observed, facts: Facts, now: datetime, *, framework: Framework, max_attempts: int
-) -> Decision:
+def decide(observed: Observed, facts: Facts, now: datetime, *, framework: Framework) -> Decision:
     """Returns the next steps for an object.  Pure; see `fournos.engine.runtime.decision`."""
     if observed.obj is None:
         return left_behind(observed, framework, facts)
-    ctx = Context(framework, observed.obj, observed.inputs, facts, now, max_attempts, observed.gated_pods)
+    ctx = Context(framework, observed.obj, observed.inputs, facts, now)
     if facts.failure is not None:
-        return taken(ctx) or _failed(ctx)
+        return _failed(ctx)
     if is_terminating(ctx.obj):
         return _done(reconcile(ctx.job, ctx.inputs, facts, now))
     if ctx.inputs.ancestor is not None:
@@ -59,13 +65,18 @@ def decide(
     try:
         outcome = confirmed(ctx)
     except RequestsError as error:
-        return set_warning(ctx, QueueWarning("InvalidRequests", str(error)))
+        return _warning("InvalidRequests", str(error))
     if outcome.steps or outcome.verdict is Verdict.ELSEWHERE:
         return _done(outcome)
     if outcome.verdict is Verdict.FINISHED:
-        return _hopeless(ctx) or next_attempt(ctx) or Decision()
-    warned = set_warning(ctx, _queue_warning(ctx, outcome))
-    return replace(warned, retry=warned.retry or outcome.retry)
+        return _hopeless(ctx) or Decision()
+    if outcome.reason in (NOT_FOUND, RESERVED, "FlavorNotFound"):
+        return replace(_warning(outcome.reason, outcome.message), retry=outcome.retry)
+    return Decision(retry=outcome.retry)
+
+
+def _warning(reason: str, message: str) -> Decision:
+    return Decision(events=(EventRecord("Warning", reason, message),))
 
 
 def _done(outcome: QueueOutcome) -> Decision:
@@ -77,7 +88,7 @@ def _kept_out(ctx: Context) -> Decision | None:
     hold, job = ctx.framework.hold, ctx.job
     if job.is_suspended():
         if hold.users_too and not ctx.held_by_queue and not ctx.prebuilt:
-            return set_warning(ctx, HELD_BY_USER)
+            return Decision(events=(HELD_BY_USER,))
         return None
     begun = ctx.held_by_queue or ctx.workloads or ctx.prebuilt
     if not hold.only_at_creation or begun or (isinstance(job, EndedByStop) and job.is_stopped()):
@@ -87,7 +98,7 @@ def _kept_out(ctx: Context) -> Decision | None:
         return _nested(ctx, ancestor)
     if isinstance(ancestor, Unknown):
         return Decision(retry=True)
-    return set_warning(ctx, CANNOT_BE_HELD)
+    return Decision(events=(CANNOT_BE_HELD,))
 
 
 def _nested(ctx: Context, ancestor: Ancestor) -> Decision:
@@ -117,14 +128,8 @@ def _hopeless(ctx: Context) -> Decision | None:
         return None
     reason, message = str(finished.get("reason") or "Finished"), str(finished.get("message") or "")
     if not isinstance(job, EndedByStop):
-        return set_warning(ctx, QueueWarning(reason, message))
+        return _warning(reason, message)
     return Decision(steps=(job.ending(reason, message),), events=(EventRecord("Warning", reason, message),))
-
-
-def _queue_warning(ctx: Context, outcome: QueueOutcome) -> QueueWarning | None:
-    if outcome.reason in (NOT_FOUND, RESERVED, "FlavorNotFound"):
-        return QueueWarning(outcome.reason, outcome.message)
-    return queued_twice(ctx.framework) if ctx.gated_pods else None
 
 
 def _failed(ctx: Context) -> Decision:
@@ -133,10 +138,8 @@ def _failed(ctx: Context) -> Decision:
     if failure.error == "NotFoundError":
         return Decision(retry=True)  # the cache does not show the deletion yet
     if not failure.transient:
-        warned = set_warning(
-            ctx, QueueWarning(failure.error, f"{type(failure.step).__name__} was refused: {failure.message}")
-        )
-        return replace(warned, retry=True)
+        text = f"{type(failure.step).__name__} was refused: {failure.message}"
+        return replace(_warning(failure.error, text), retry=True)
     return retried(failure)
 
 

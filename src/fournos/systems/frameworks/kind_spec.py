@@ -144,12 +144,6 @@ class Framework(CamelModel):
     ready: When | None = None
     """None: the object is ready once it is released."""
     managed_by: Path | None = "spec.managedBy"
-    pods_label: str = ""
-    """The label on the object's pods whose value is the object's name."""
-    between: tuple[Name, ...] = ()
-    """Intermediate kinds: the object creates them, and they create its pods."""
-    forget: tuple[str, ...] = ()
-    """Prefixes of annotations that describe one attempt and are not copied to the next."""
     labels_to_copy: tuple[str, ...] = ()
     """Labels that are copied to the object's Workloads."""
 

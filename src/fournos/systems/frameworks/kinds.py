@@ -28,9 +28,6 @@ PIPELINE_RUN: Final = Framework(
     requests=RequestRule(pod_template=RUN_POD_TEMPLATE),
     finished=(FinishRule(condition="Succeeded"),),
     ready=When(path="status.startTime"),
-    pods_label="tekton.dev/pipelineRun",
-    between=("TaskRun.v1.tekton.dev",),
-    forget=("chains.tekton.dev/", "results.tekton.dev/"),
 )
 BUILT_IN: Final[tuple[Framework, ...]] = (PIPELINE_RUN,)
 

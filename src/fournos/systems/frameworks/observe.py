@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.patches import only
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.ensure import prebuilt_name
@@ -13,14 +12,12 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import CONTROLLER, OWNERS, queue_inputs, queue_watches
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import controller_uid, metadata, of_owners, own_key, project_metadata
+from fournos.engine.runtime.projection import controller_uid, metadata, of_owners, own_key
 from fournos.systems.frameworks import names
 from fournos.systems.frameworks.context import Observed
 from fournos.systems.frameworks.kind_spec import Framework
 
-KUEUE_MANAGED_LABEL = "kueue.x-k8s.io/managed"
-"""The label that Kueue's pod integration sets on each pod that it queues."""
-PREBUILT, POD_OF = "prebuilt", "pod-of"
+PREBUILT = "prebuilt"
 
 
 def watches(framework: Framework) -> tuple[Watch, ...]:
@@ -28,19 +25,6 @@ def watches(framework: Framework) -> tuple[Watch, ...]:
 
     Of the kind, only objects with a queue name are watched.  Its CRD may be installed later.
     """
-    pods = (
-        (
-            Watch(
-                POD,
-                selector=f"{KUEUE_MANAGED_LABEL}=true,{framework.pods_label}",
-                wakes=_pods_wake(framework.pods_label),
-                indexes={POD_OF: _value_of(framework.pods_label)},
-                project=project_metadata,
-            ),
-        )
-        if framework.pods_label
-        else ()
-    )
     return (
         Watch(
             framework.resource,
@@ -50,7 +34,6 @@ def watches(framework: Framework) -> tuple[Watch, ...]:
             project=_projection(framework),
             required=False,
         ),
-        *pods,
         *queue_watches(wakes=_workload_wakes(framework), owners=_owners),
     )
 
@@ -68,8 +51,7 @@ class Observer:
         if obj is None:
             owned = caches[WORKLOAD].by(OWNERS, owner)
             return Observed(key, None, QueueInputs(workloads=owned)) if owned else None
-        gated = len(caches[POD].by(POD_OF, str(key))) if POD in caches else 0
-        return Observed(key, obj, queue_inputs(caches, obj, owner), gated_pods=gated)
+        return Observed(key, obj, queue_inputs(caches, obj, owner))
 
 
 def left_over(framework: Framework) -> Callable[[Caches], Iterable[Key]]:
@@ -109,23 +91,7 @@ def _prebuilt(obj: Obj) -> Iterable[str]:
     return (str(Key(key_of(obj).namespace, name)),) if name else ()
 
 
-def _value_of(label: str) -> Callable[[Obj], Iterable[str]]:
-    def keys(obj: Obj) -> Iterable[str]:
-        name = (obj["metadata"].get("labels") or {}).get(label)
-        return (str(Key(obj["metadata"]["namespace"], name)),) if name else ()
-
-    return keys
-
-
 # --- event mapping: which keys a change enqueues -----------------------------------------------------
-
-
-def _pods_wake(label: str) -> Callable[[Obj, Caches], Iterable[Key]]:
-    def wakes(pod: Obj, caches: Caches) -> Iterable[Key]:
-        name = (pod["metadata"].get("labels") or {}).get(label)
-        return (Key(pod["metadata"]["namespace"], name),) if name else ()
-
-    return wakes
 
 
 def _workload_wakes(framework: Framework) -> Callable[[Obj, Caches], Iterable[Key]]:

@@ -27,9 +27,6 @@ class FrameworkSettings(BaseSettings):
         description="The kinds that are queued, as Kind.version.group with commas between them; "
         "without any, all that are known",
     )
-    max_attempts: Annotated[int, Field(ge=1)] = Field(
-        5, description="Attempts of an object that is made again after an eviction, the first one included"
-    )
 
     @field_validator("kinds", mode="before")
     @classmethod

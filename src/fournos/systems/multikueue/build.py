@@ -16,10 +16,7 @@ from fournos.engine.queueing.workload import JOB_UID_LABEL
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.kinds import held_back
 
-_STAYS = (
-    "kubectl.kubernetes.io/last-applied-configuration",
-    "fournos.dev/on-eviction",  # the manager cluster decides where an evicted job continues, not the worker
-)
+_STAYS = ("kubectl.kubernetes.io/last-applied-configuration",)
 _CONFIRMS = "fournos.dev/confirms"
 """Label of a rerun: the UID of a job of the manager cluster, where its results count, not on the worker."""
 _RECORDED = ("archivedAt", "suspectedAt")

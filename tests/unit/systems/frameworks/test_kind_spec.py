@@ -13,7 +13,6 @@ from fournos.engine.queueing.requests import RequestsError, parse_requests
 from fournos.systems.frameworks.kind_spec import Framework
 from fournos.systems.frameworks.kinds import BUILT_IN, TableError, load
 from fournos.systems.frameworks.queued import queued
-from fournos.systems.frameworks.recreate import attempt_name
 from fournos.systems.frameworks.settings import FrameworkSettings
 from tests.unit.systems.frameworks.actors import FOO_ROW, foo
 
@@ -132,10 +131,3 @@ def test_the_end_is_seen(rules: Any, status: Any, wanted: bool | None) -> None:
     kind = Framework.model_validate({**FOO_ROW, "finished": rules})
     found = queued(kind, {**foo(), "status": status}).finished()
     assert (found.succeeded if found else None) == wanted
-
-
-def test_names_of_attempts_are_bounded() -> None:
-    assert attempt_name("run", 2) == "run-r2"
-    long = attempt_name("x" * 61 + "-y", 12)
-    assert len(long) <= 63 and long.endswith("x-r12")
-    assert attempt_name("run", 2, "u1") != attempt_name("run", 2, "u2")

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.conditions import Condition, condition, is_true
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Key, Resource, uid_of
+from fournos.engine.kube.resource import Resource, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.frameworks.actors import (
     NS,
@@ -106,12 +105,6 @@ def in_wrapper(*, queued: bool) -> Callable[[Server], None]:
     return setup
 
 
-def with_gated_pod(server: Server) -> None:
-    submitted(pipeline_run())(server)
-    labels = {"kueue.x-k8s.io/managed": "true", "tekton.dev/pipelineRun": "run"}
-    server.create(POD, {"metadata": {"name": "run-t-pod", "namespace": NS, "labels": labels}, "spec": {}})
-
-
 STORIES: dict[str, Scenario] = {
     "on the manager": scenario(on_manager, script=[comes_back, mirrors_status]),
     "stopped on the worker": scenario(on_manager, script=[is_stopped_there]),
@@ -122,7 +115,6 @@ STORIES: dict[str, Scenario] = {
     "evicted on the worker": scenario(on_worker, kueue=preempting("copy"), world=endless("copy")),
     "inside a queued AppWrapper": scenario(in_wrapper(queued=True)),
     "inside one without a queue": scenario(in_wrapper(queued=False)),
-    "pods are queued twice": scenario(with_gated_pod, world=endless("run")),
 }
 
 
@@ -183,14 +175,3 @@ async def test_inside_a_queued_job_it_runs_on_its_quota() -> None:
     alone = (await run(STORIES["inside one without a queue"])).server
     (own,) = alone.list(WORKLOAD)
     assert is_true(own, "Finished") and own["metadata"]["name"].startswith("pipelinerun-run-")
-
-
-async def test_pods_that_are_queued_twice_are_reported() -> None:
-    server = (await run(STORIES["pods are queued twice"])).server
-    message = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
-    assert message.startswith("PodsQueuedTwice: ")
-    assert (
-        "list PipelineRun.v1.tekton.dev, TaskRun.v1.tekton.dev under integrations.externalFrameworks"
-        in message
-    )
-    assert server.get(POD, Key(NS, "run-t-pod"))

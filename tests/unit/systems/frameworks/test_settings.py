@@ -9,9 +9,7 @@ import yaml
 
 from fournos.systems.frameworks.controller import framework_controllers
 from fournos.systems.frameworks.settings import FrameworkSettings
-from tests.unit.systems.frameworks.actors import FOO, FOO_ROW, RUN, pipeline_run, submitted
-from tests.unit.systems.frameworks.test_lifecycle import endless, preempting
-from tests.world.harness import Scenario, run
+from tests.unit.systems.frameworks.actors import FOO, FOO_ROW, RUN
 
 PREFIX = "FOURNOS_FRAMEWORKS_"
 
@@ -36,20 +34,3 @@ def test_the_file_adds_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kinds_are_those_that_are_queued(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{PREFIX}KINDS", "Foo.v1.example.com")
     assert watched() == {str(FOO)}
-
-
-@pytest.mark.parametrize("attempts", [1, 3])
-async def test_max_attempts_of_an_object_that_is_made_anew(
-    attempts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each attempt is preempted."""
-    monkeypatch.setenv(f"{PREFIX}MAX_ATTEMPTS", str(attempts))
-    monkeypatch.setenv(f"{PREFIX}KINDS", "PipelineRun.v1.tekton.dev")
-    (controller,) = framework_controllers(FrameworkSettings())
-    tried = ("again", "again-r2", "again-r3", "again-r4")
-    case = Scenario(
-        controller,
-        submitted(pipeline_run("again", on_eviction="recreate")),
-        cast=(preempting(*tried), endless(*tried)),
-    )
-    assert len((await run(case)).server.list(RUN)) == attempts

@@ -43,7 +43,6 @@ META = {
     "annotations": {
         "note": "b",
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
-        "fournos.dev/on-eviction": "requeue",
     },
 }
 BOUND = {names.WORKER: "a", names.ATTEMPT: "1"}
