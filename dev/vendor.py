@@ -34,7 +34,7 @@ class Package:
 
 
 PACKAGES = (
-    Package("htmx.org", "4.0.1", "0BSD", ("dist/htmx.min.js", "dist/ext/hx-sse.min.js")),
+    Package("htmx.org", "4.0.1", "0BSD", ("dist/htmx.min.js",)),
     Package("uplot", "1.6.32", "MIT", ("dist/uPlot.iife.min.js", "dist/uPlot.min.css")),
 )
 IN_TESTS = (Package("axe-core", "4.14.1", "MPL-2.0", ("axe.min.js",)),)

@@ -1,67 +1,79 @@
-"""What pages show: gathered and rendered, once for all persons with the same rights."""
+"""What pages show: rendered once for all persons with the same rights, until a watched object changes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import secrets
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from fournos.web.errors import PageError
-from fournos.web.live.channels import WithdrawnError
-from fournos.web.live.pieces import CSRF, Piece
-from fournos.web.memo import RenderedPages
+from fournos.web.memo import Kept
 from fournos.web.routes import Call, Page
 from fournos.web.site import Site
 
-_FRESH: Final = 30.0
-"""Seconds after which a page is rendered again though no watched object has changed."""
+PAGES: Final = 64
+"""Rendered pages that are kept; the least recently used one goes first."""
 _TRIES: Final = 3
+CSRF: Final = secrets.token_hex(24)
+"""Stands in pages for the token of a form, which is of one session while pages are of many.
+
+No object can hold it: it is made anew by each process and leaves none.
+"""
 
 
-class PageContent:
-    """Renders pages in pieces."""
+class _WithdrawnError(Exception):
+    """The person for whom a page was rendered has other rights than those it is kept for."""
 
-    def __init__(self, site: Site) -> None:
+
+@dataclass(frozen=True, slots=True)
+class RenderedPage:
+    """The content of a page."""
+
+    html: str
+    digest: str
+    """The same for the same content, in all replicas."""
+    lasts: bool
+    """False if it may change: an open tab asks for it again."""
+
+
+class PageContent(Kept[Hashable]):
+    """Renders pages, and keeps those that open tabs ask for again and again."""
+
+    def __init__(self, site: Site, most: int = PAGES) -> None:
+        super().__init__(most)
         self._site = site
-        self._pages = RenderedPages()
 
-    async def of(self, page: Page, call: Call, target: str) -> Mapping[str, Piece]:
+    async def of(self, page: Page, call: Call, target: str) -> RenderedPage:
         """Returns the page for the person of the call; `target` is its path with the query."""
+        if not page.watched:
+            return self.rendered(page, await page.gather(call))
         for _ in range(_TRIES):
-            rights = await call.viewer.rights.permission_class() if _is_shared(page) else ""
+            rights = await call.viewer.rights.permission_class()
+            # What is read with the person's own credentials is that person's.
+            key = (rights, "" if page.shared else call.viewer.csrf, target)
             try:
-                return await self.of_class(page, call, target, rights)
-            except WithdrawnError:  # of whoever renders it for several persons
+                return await self._current(page, call, key, rights)
+            except _WithdrawnError:  # of whoever renders it for several persons
                 continue
         raise PageError(
             503, "Rights are changing", "Your rights are changing at the moment.", "Load the page again."
         )
 
-    async def of_class(self, page: Page, call: Call, target: str, rights: str) -> Mapping[str, Piece]:
-        """Returns the page as all persons of a class see it.
-
-        Raises WithdrawnError if the person who renders it is of another class afterwards: whatever right
-        changed meanwhile, the page that others get is one of their class.
-        """
-        if not _is_shared(page):
-            return self.rendered(page, await page.gather(call))
-
-        async def render() -> Mapping[str, Piece]:
-            pieces = self.rendered(page, await page.gather(call))
+    async def _current(self, page: Page, call: Call, key: Hashable, rights: str) -> RenderedPage:
+        async def render() -> RenderedPage:
+            content = self.rendered(page, await page.gather(call))
+            # Whatever right changed meanwhile: the page that others get is one of their class.
             if await call.viewer.rights.permission_class() != rights:
-                raise WithdrawnError
-            return pieces
+                raise _WithdrawnError
+            return content
 
-        age = int(call.now.timestamp() // _FRESH)
+        age = int(call.now.timestamp() // page.fresh)
         revision = (self._site.caches.revision(page.watched), age)
-        return await self._pages.get((rights, target), revision, render)
+        return await self.kept(key, revision, lambda rendered: rendered == revision, render)
 
-    def failed(self, error: PageError, path: str) -> Mapping[str, Piece]:
-        """Returns what is shown in place of the page of a path."""
-        return self._site.renderer.pieces("error", {"error": error, "path": path})
-
-    def rendered(self, page: Page, data: Mapping[str, Any]) -> Mapping[str, Piece]:
-        return self._site.renderer.pieces(page.name, {"csrf": CSRF, **data})
-
-
-def _is_shared(page: Page) -> bool:
-    return page.shared and bool(page.watched)
+    def rendered(self, page: Page, data: Mapping[str, Any]) -> RenderedPage:
+        html = self._site.renderer.content(page.name, {"csrf": CSRF, **data})
+        digest = hashlib.sha256(html.replace(CSRF, "").encode()).hexdigest()[:16]
+        return RenderedPage(html, digest, lasts=not page.watched or bool(data.get("lasts")))

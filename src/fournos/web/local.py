@@ -18,7 +18,7 @@ from fournos.insight.caches import ObjectCaches, scopes
 from fournos.insight.overview import KINDS as JOB_KINDS
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback, OwnRights
-from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
+from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
 from fournos.web.site import Site
@@ -26,7 +26,6 @@ from fournos.web.viewer import Viewer
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8470
-_STREAMS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,8 @@ async def serve(
 
 async def _run(site: Site, people: Loopback, options: LocalOptions, opened: Callable[[str], None]) -> None:
     hosts: set[str] = set()
-    server = WebServer(site, people, PAGES, ACTIONS, STREAMS, hosts=hosts, streams=_STREAMS)
-    async with listening(server.app(), HOST, options.port, streams=_STREAMS, closing=1.0) as port:
+    server = WebServer(site, people, PAGES, ACTIONS, DOWNLOADS, hosts=hosts)
+    async with listening(server.app(), HOST, options.port, closing=1.0) as port:
         hosts |= {f"{HOST}:{port}", f"localhost:{port}"}
         opened(f"http://{HOST}:{port}/open/{people.token}")
         await asyncio.Event().wait()

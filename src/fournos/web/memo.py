@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, Generic, TypeVar, cast
-
-from fournos.web.live.pieces import Piece
 
 T = TypeVar("T")
 Stamp = TypeVar("Stamp")
-Rendered = Mapping[str, Piece]
 
 ANSWERS: Final = 256
-PAGES: Final = 64
 """Entries that are kept; the least recently used one goes first."""
 
 
-class _Kept(Generic[Stamp]):
+class Kept(Generic[Stamp]):
     """Answers by key.  Requests for one answer at the same time wait for the same one."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._entries: OrderedDict[Hashable, tuple[Stamp, asyncio.Task[Any]]] = OrderedDict()
 
-    async def _get(
+    async def kept(
         self, key: Hashable, stamp: Stamp, valid: Callable[[Stamp], bool], make: Callable[[], Awaitable[T]]
     ) -> T:
         """Returns the answer whose stamp is valid, else a new one.  An error is raised and not kept.
@@ -43,8 +39,12 @@ class _Kept(Generic[Stamp]):
             self._entries.popitem(last=False)
         return cast(T, await asyncio.shield(entry[1]))
 
+    def clear(self) -> None:
+        """Forgets all answers."""
+        self._entries.clear()
 
-class Memo(_Kept[float]):
+
+class Memo(Kept[float]):
     """Answers that cost requests, kept for a while: estimates, usage, the health of the installation."""
 
     def __init__(self, most: int = ANSWERS) -> None:
@@ -53,20 +53,7 @@ class Memo(_Kept[float]):
     async def get(self, key: Hashable, seconds: float, make: Callable[[], Awaitable[T]]) -> T:
         """Returns an answer that is at most `seconds` old."""
         now = asyncio.get_running_loop().time()
-        return await self._get(key, now, lambda made: now - made <= seconds, make)
-
-
-class RenderedPages(_Kept[Hashable]):
-    """Pages that are rendered once for all persons with the same rights, until a watched object changes."""
-
-    def __init__(self, most: int = PAGES) -> None:
-        super().__init__(most)
-
-    async def get(
-        self, key: Hashable, revision: Hashable, render: Callable[[], Awaitable[Rendered]]
-    ) -> Rendered:
-        """Returns the page of this revision."""
-        return await self._get(key, revision, lambda rendered: rendered == revision, render)
+        return await self.kept(key, now, lambda made: now - made <= seconds, make)
 
 
 def _failed(task: asyncio.Task[Any]) -> bool:

@@ -19,7 +19,7 @@ def start(settings: WebSettings, clock: Clock, metrics: Metrics, wake: Wake) -> 
         # Imported here, because only this part needs the packages of the extra `web`.
         from fournos.web.serving import tasks
 
-        return tasks(api, settings, clock, metrics)
+        return tasks(api, settings, clock)
 
     return Running([], serve=serve)
 

@@ -14,7 +14,6 @@ from markupsafe import Markup, escape
 from fournos.engine.api.times import parse_time
 from fournos.insight.values import count
 from fournos.web.assets import Assets
-from fournos.web.live.pieces import ROOT, Piece, Pieces, RenderedRows
 
 NO_VALUE: Final = "–"
 
@@ -40,8 +39,8 @@ class Frame:
     user: str = ""
     """Empty before a login."""
     csrf: str = ""
-    live: str = ""
-    """The address of the stream of this page; empty if it has none."""
+    tag: str = ""
+    """The ETag with which an open tab asks for changes; empty: it does not ask."""
     command: str = ""
     """The command line that shows the same."""
     notice: str = ""
@@ -77,18 +76,15 @@ class Renderer:
             "plural": count,
         }
         self._environment.globals["asset"] = assets.url
-        self._rows = RenderedRows()
 
-    def pieces(self, template: str, data: Mapping[str, Any]) -> dict[str, Piece]:
+    def content(self, template: str, data: Mapping[str, Any]) -> str:
         """Renders the content of a page, its template's name without .html."""
-        live = Pieces(template, self._rows)
-        page = self._environment.get_template(f"{template}.html")
-        live(ROOT, "main", caller=lambda: page.render(**data, live=live), tabindex="-1")
-        return live.found
+        html = self._environment.get_template(f"{template}.html").render(**data)
+        return f'<main id="main" tabindex="-1">{html}</main>'
 
-    def whole(self, frame: Frame, content: Mapping[str, Piece]) -> str:
-        """Renders the whole document around the pieces of its content."""
-        main = Markup(content[ROOT].html)  # noqa: S704 - rendered by a template
+    def whole(self, frame: Frame, content: str) -> str:
+        """Renders the whole document around its content."""
+        main = Markup(content)  # noqa: S704 - rendered by a template
         return self._environment.get_template("layout.html").render(frame=frame, main=main)
 
 

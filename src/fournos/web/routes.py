@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from multidict import MultiMapping
 
 from fournos.engine.kube.resource import Resource
-from fournos.web.live.following import PageWatches
 from fournos.web.viewer import Viewer
 from fournos.web.written import Written
 
@@ -28,10 +27,6 @@ class Call:
     path: Mapping[str, str] = field(default_factory=dict)
     """The variables of the path."""
     query: MultiMapping[str] | Mapping[str, str] = field(default_factory=dict)
-    kept: dict[str, Any] = field(default_factory=dict)
-    """What earlier renderings for the same live stream have left here, such as answers of the history."""
-    following: PageWatches | None = None
-    """Watches for a live stream with the person's own credentials; None for any other request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +41,9 @@ class Page:
     gather: Callable[[Call], Awaitable[Mapping[str, Any]]]
     """Returns the data of the template.  Raises PageError, KubeError or FournosError."""
     watched: tuple[Resource, ...] = ()
-    """The page is rendered anew when an object of these kinds changes; empty: it is not live."""
+    """An open tab shows changes of these kinds; empty: the page is as it was when it was loaded."""
+    fresh: float = 30.0
+    """Seconds after which an open tab shows what else has changed, such as in the history."""
     in_nav: bool = True
     under: str = ""
     """The path of the page whose entry of the navigation is marked, where that is not a prefix of `path`."""
@@ -92,21 +89,19 @@ class ShownPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """A response in pieces: a file, or lines that are sent as they come."""
+class Download:
+    """A file that is sent in pieces."""
 
     name: str
     path: str
     open: Callable[[Call], Awaitable[Content]]
     """Raises as `Page.gather` does; so may the first piece."""
-    of: Resource
-    """The kind of what it is of: without the right to `get` it in the path's namespace the stream ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a stream sends.  Browsers do not interpret it: it is anybody's."""
+    """What a download sends.  Browsers do not interpret it: it is anybody's."""
 
     pieces: AsyncIterator[bytes]
-    filename: str = ""
-    """A browser saves it under this name; "" for text that a script of ours reads."""
+    filename: str
+    """A browser saves it under this name."""

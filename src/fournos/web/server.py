@@ -8,12 +8,10 @@ import hmac
 import logging
 import shlex
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from aiohttp import web
 
@@ -21,20 +19,17 @@ from fournos.client.errors import FournosError
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.runtime.client_limits import RateLimit
 from fournos.web.assets import PREFIX
-from fournos.web.content import PageContent
+from fournos.web.content import CSRF, PageContent, RenderedPage
 from fournos.web.errors import LoginNeededError, PageError, page_error
 from fournos.web.headers import HTTPS_ONLY, PRIVATE, SECURITY, check_host, check_origin
 from fournos.web.identity.people import People
-from fournos.web.lasting import Lasting
 from fournos.web.limits import take
-from fournos.web.live.pieces import CSRF, Piece, digest
 from fournos.web.notices import COOKIE, notice_of, with_notice
 from fournos.web.posted import posted
 from fournos.web.render import Frame, Link
-from fournos.web.routes import Action, Call, Done, Page, ShownPage, Stream
+from fournos.web.routes import Action, Call, Done, Download, Page, ShownPage
 from fournos.web.sending import Sending
 from fournos.web.site import Site
-from fournos.web.streams import Streams
 from fournos.web.viewer import Viewer
 from fournos.web.written import arrived
 
@@ -53,7 +48,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class WebServer:
-    """Serves pages and actions.  Use `app`: the watched objects reach open tabs while it runs."""
+    """Serves pages, actions and downloads."""
 
     def __init__(
         self,
@@ -61,29 +56,22 @@ class WebServer:
         people: People,
         pages: Sequence[Page],
         actions: Sequence[Action] = (),
-        sent: Sequence[Stream] = (),
+        downloads: Sequence[Download] = (),
         *,
         hosts: Set[str] = frozenset(),
-        streams: int = 1000,
         https: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
-        failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`hosts`: the values of the Host header that are answered; empty: any.
-
-        `failed` is called when an update of open tabs fails unexpectedly.
-        """
+        """`hosts`: the values of the Host header that are answered; empty: any."""
         self._site = site
         self._people = people
         self._pages = tuple(pages)
         self._actions = tuple(actions)
-        self._sent = tuple(sent)
-        self._sending = Sending(most=streams)
+        self._downloads = tuple(downloads)
+        self._sending = Sending()
         self._hosts = hosts
         self._headers = {**SECURITY, **(HTTPS_ONLY if https else {})}
         self._content = PageContent(site)
-        self._streams = Streams(site, people, self._content, pages, most=streams, failed=failed)
-        self.channels = self._streams.channels
         self._reads = RateLimit(*READS, monotonic=monotonic)
         self._writes = RateLimit(*WRITES, monotonic=monotonic)
         self._nav = [Link(page.title, page.path) for page in pages if page.in_nav]
@@ -92,46 +80,37 @@ class WebServer:
         """The application, for a server or for a test."""
         app = web.Application(client_max_size=LARGEST, middlewares=[self._guard])
         app.router.add_get(PREFIX + "{digest}/{name:.+}", self._site.assets.serve)
-        app.router.add_get("/live", self._live)
         app.router.add_get("/login", self._login)
         app.add_routes(self._people.routes())
         for page in self._pages:
             app.router.add_get(page.path, partial(self._show, page))
         for action in self._actions:
             app.router.add_post(action.path, partial(self._act, action))
-        for stream in self._sent:
-            app.router.add_get(stream.path, partial(self._send, stream))
+        for download in self._downloads:
+            app.router.add_get(download.path, partial(self._send, download))
         app.on_response_prepare.append(self._secure)
-        app.on_shutdown.append(self._close)
-        app.cleanup_ctx.append(self._following)
         return app
 
     # --- pages ---------------------------------------------------------------------------------------
 
     async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
         call = await self._call(request)
-        pieces = await self._content.of(page, call, request.path_qs)
-        live = ""
-        if page.watched:
-            live = "/live?" + urlencode({"to": request.path_qs, "at": digest(pieces)})
+        content = await self._content.of(page, call, request.path_qs)
         notice = notice_of(request)
-        # What is around the pieces: it differs by session and by version.
+        # What is around the content: it differs by session and by version.
         around = _short(call.viewer.csrf + call.viewer.name + self._site.assets.version)
-        headers = {
-            "Cache-Control": PRIVATE,
-            "ETag": f'W/"{digest(pieces)}-{around}"',
-            "Vary": "Cookie",
-        }
-        if not notice and request.headers.get("If-None-Match") == headers["ETag"]:
+        tag = f'W/"{content.digest}-{around}"'
+        headers = {"Cache-Control": PRIVATE, "ETag": tag, "Vary": "Cookie"}
+        if not notice and request.headers.get("If-None-Match") == tag:
             return web.Response(status=304, headers=headers)
-        response = self._whole(page, call, pieces, live=live, notice=notice)
+        response = self._whole(page, call, content, tag="" if content.lasts else tag, notice=notice)
         response.headers.update(headers)
         if notice:
             response.del_cookie(COOKIE)
         return response
 
     def _whole(
-        self, page: Page, call: Call, pieces: Mapping[str, Piece], *, live: str = "", notice: str = ""
+        self, page: Page, call: Call, content: RenderedPage, *, tag: str = "", notice: str = ""
     ) -> web.Response:
         viewer = call.viewer
         frame = Frame(
@@ -141,12 +120,12 @@ class WebServer:
             under=page.under,
             user=viewer.name,
             csrf=viewer.csrf,
-            live=live,
+            tag=tag,
             command=_command(page, call.path, call.site.jobs_namespace),
             notice=notice,
             logout=self._logout(viewer),
         )
-        body = self._site.renderer.whole(frame, pieces).replace(CSRF, viewer.csrf).encode()
+        body = self._site.renderer.whole(frame, content.html).replace(CSRF, viewer.csrf).encode()
         response = web.Response(body=body, content_type="text/html", charset="utf-8")
         response.enable_compression()
         return response
@@ -190,33 +169,17 @@ class WebServer:
             response.set_status(done.status)
             response.headers["Cache-Control"] = "no-store"
             return response
+        # What a person has changed is shown at once, also where no watch reports it.
+        self._content.clear()
+        self._site.memo.clear()
         if done.wrote:
             await arrived(self._site.caches, done.wrote)
         return with_notice(web.Response(status=303, headers={"Location": done.location}), done.notice)
 
-    async def _send(self, stream: Stream, request: web.Request) -> web.StreamResponse:
+    async def _send(self, download: Download, request: web.Request) -> web.StreamResponse:
         call = await self._call(request)
         with self._sending.counted(call.viewer.name):
-            right = ("get", stream.of, call.path.get("namespace", ""))
-            # A run that is over is read by a right of the history, which the API server checks.
-            rights = [right] if await call.viewer.rights.may(*right) else []
-            lasting = Lasting(self._people, request, rights)
-            return await self._sending.send(request, await stream.open(call), lasting)
-
-    # --- live ----------------------------------------------------------------------------------------
-
-    async def _live(self, request: web.Request) -> web.StreamResponse:
-        return await self._streams.serve(request, (await self._call(request)).viewer)
-
-    async def _following(self, _: web.Application) -> AsyncIterator[None]:
-        task = asyncio.create_task(self._streams.follow())
-        yield
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-    async def _close(self, _: web.Application) -> None:
-        await self.channels.close()
+            return await self._sending.send(request, await download.open(call))
 
     # --- around every request ------------------------------------------------------------------------
 
@@ -260,10 +223,10 @@ class WebServer:
         if viewer := request.get(_VIEWER):
             # With the way out: another account may have the right that this one lacks.
             frame = replace(frame, user=viewer.name, csrf=viewer.csrf, logout=self._logout(viewer))
-        pieces = self._site.renderer.pieces(template, data)
+        content = self._site.renderer.content(template, data)
         return web.Response(
             status=error.status,
-            text=self._site.renderer.whole(frame, pieces),
+            text=self._site.renderer.whole(frame, content),
             content_type="text/html",
             headers={"Cache-Control": "no-store", **error.headers},
         )

@@ -18,15 +18,13 @@ from fournos.engine.runtime.certificates import CertRotator, ServingCertificate
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.memory import keep_objects
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import TASK_RESTARTS
 from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.identity.members import CALLBACK, Members, Ways
 from fournos.web.identity.rights import Questions
 from fournos.web.identity.session_keys import SessionKeys
-from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
+from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
 from fournos.web.settings import WebSettings
@@ -38,14 +36,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CLOSING: Final = 2.0
-"""Seconds that open requests have at the end; streams end at once."""
+"""Seconds that open requests have at the end."""
 
 
-def tasks(
-    api: Client, settings: WebSettings, clock: Clock, metrics: Metrics
-) -> Mapping[str, Callable[[], Awaitable[None]]]:
+def tasks(api: Client, settings: WebSettings, clock: Clock) -> Mapping[str, Callable[[], Awaitable[None]]]:
     """Returns the tasks by name."""
-    failed = partial(metrics.add, TASK_RESTARTS, "live")
     certificate = ServingCertificate()
     keys = SessionKeys(
         api,
@@ -62,7 +57,7 @@ def tasks(
         show=certificate.show,
     )
     return {
-        "web": partial(_serve, api, settings, clock, certificate, keys, failed),
+        "web": partial(_serve, api, settings, clock, certificate, keys),
         "web-certificate": rotator.run,
         "web-session-keys": keys.run,
     }
@@ -80,7 +75,6 @@ async def _serve(
     clock: Clock,
     certificate: ServingCertificate,
     keys: SessionKeys,
-    failed: Callable[[], None],
 ) -> None:
     """Serves until cancelled, once the objects are read and there is a certificate."""
     tls = await certificate.context()
@@ -109,16 +103,12 @@ async def _serve(
             people,
             PAGES,
             ACTIONS,
-            STREAMS,
+            DOWNLOADS,
             hosts=settings.allowed_hosts,
-            streams=settings.streams,
             https=True,
             monotonic=clock.monotonic,
-            failed=failed,
         )
-        serving = listening(
-            server.app(), "", settings.port, streams=settings.streams, closing=CLOSING, tls=tls
-        )
+        serving = listening(server.app(), "", settings.port, closing=CLOSING, tls=tls)
         async with serving as port:
             log.info("the page is served on port %d", port)
             await asyncio.Event().wait()

@@ -85,9 +85,6 @@ class WebSettings(BaseSettings):
         "groups", min_length=1, description="Claim with the groups of a user that is impersonated"
     )
     oidc_groups_prefix: str = Field("oidc:", description="Put before each of them")
-    streams: Annotated[int, Field(ge=1)] = Field(
-        1000, description="Open live streams of one replica; further tabs ask again every few seconds"
-    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
         "INFO", description="Logging level"
     )

@@ -11,9 +11,6 @@ from fournos.client.asynchronous import AsyncClient
 from fournos.engine.kube.resource import Resource
 from fournos.insight.source import Source
 
-Right = tuple[str, Resource, str]
-"""Verb, resource and namespace."""
-
 
 class PersonRights(Protocol):
     """What a person may do.  Raises KubeError if the API server does not answer."""
@@ -28,10 +25,6 @@ class PersonRights(Protocol):
         subresource: str = "",
     ) -> bool:
         """`namespace` "" means all namespaces."""
-        ...
-
-    async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
-        """Returns the rights by which the person reads these kinds, as few as there can be."""
         ...
 
     async def permission_class(self) -> str:

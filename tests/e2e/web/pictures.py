@@ -19,8 +19,7 @@ from tests.e2e.web.tab import Tab
 
 FOLDER: Final = ROOT / "docs" / "images"
 WIDTH: Final = 1280
-DRAWN: Final = """() => [...document.querySelectorAll("[data-chart]")].every((one) => one.dataset.drawn)
-  && [...document.querySelectorAll("[data-stream]")].every((one) => one.dataset.shown)"""
+DRAWN: Final = """() => [...document.querySelectorAll("[data-chart]")].every((one) => one.dataset.drawn)"""
 
 
 @dataclass(frozen=True, slots=True)

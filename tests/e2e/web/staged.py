@@ -33,7 +33,7 @@ from fournos.history.store import HistoryStore
 from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback
-from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
+from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
 from fournos.web.site import Site
@@ -174,7 +174,7 @@ async def _serve(
             renderer=Renderer(assets),
         )
         people = Loopback(viewer)
-        app = WebServer(site, people, PAGES, ACTIONS, STREAMS, **options).app()
+        app = WebServer(site, people, PAGES, ACTIONS, DOWNLOADS, **options).app()
         server = await stack.enter_async_context(TestServer(app))
         base = str(server.make_url("")).rstrip("/")
         end = asyncio.Event()

@@ -22,6 +22,7 @@ from playwright.sync_api import (
     Locator,
     Page,
     Request,
+    Response,
     ViewportSize,
 )
 
@@ -93,8 +94,8 @@ class Tab:
     expected: tuple[str, ...] = ()
     """Parts of problems that the test causes on purpose."""
 
-    streams: list[Request] = field(default_factory=list)
-    """The requests for a stream of changes."""
+    asked: list[int] = field(default_factory=list)
+    """The statuses of the answers that an open tab got to its questions for changes."""
     _debugger: CDPSession | None = None
 
     @classmethod
@@ -108,22 +109,22 @@ class Tab:
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.problems.append(f"exception: {error}"))
         self.page.on("requestfailed", self._failed)
-        self.page.on("request", self._requested)
+        self.page.on("response", self._answered)
 
     def beside(self) -> Tab:
         """Opens another tab of the same browser: both share cookies and locks."""
         return Tab(self.context, self.context.new_page(), self.base)
 
-    def _requested(self, request: Request) -> None:
-        if request.url.startswith(f"{self.base}/live?"):
-            self.streams.append(request)
+    def _answered(self, response: Response) -> None:
+        if response.request.resource_type == "fetch":
+            self.asked.append(response.status)
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.problems.append(f"console {message.type}: {message.text}")
 
     def _failed(self, request: Request) -> None:
-        # A stream that the browser itself ends, because the tab goes elsewhere, is not a failure.
+        # A request that the browser itself ends, because the tab goes elsewhere, is not a failure.
         if request.failure != "net::ERR_ABORTED":
             self.problems.append(f"request failed: {request.url}: {request.failure}")
 

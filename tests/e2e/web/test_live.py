@@ -1,4 +1,4 @@
-"""Open tabs: a change comes without a reload, a hidden tab pauses, and many tabs share few streams."""
+"""Open tabs: a change comes without a reload and disturbs nobody; a hidden tab asks less."""
 
 from __future__ import annotations
 
@@ -12,12 +12,24 @@ from tests.e2e.jobs.test_lifecycle import pipeline
 from tests.e2e.web.conftest import CLUSTER, CLUSTERS, OpenTab
 from tests.e2e.web.tab import Tab
 
-STREAMS = 4
-"""Streams of one browser at most: HTTP/1.1 allows it six connections."""
+ASKS = 5_000
+"""Milliseconds between two questions of an open tab."""
 HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
 }"""
+CHOOSE = """() => {
+  getSelection().selectAllChildren(document.getElementById("conditions-title"));
+  scrollTo(0, 300);
+}"""
+DOING = """() => ({
+  focus: document.activeElement.name,
+  chosen: getSelection().toString(),
+  scroll: scrollY,
+  typed: [...document.querySelectorAll("main input")]
+    .map((one) => one.type === "checkbox" ? one.checked : one.value),
+  open: [...document.querySelectorAll("details[open]")].map((one) => one.id),
+})"""
 
 Request = Callable[[str], None]
 
@@ -43,7 +55,6 @@ def test_open_tabs_show_a_job_from_its_submission_to_its_end(world: Hub, open_ta
     jobs = open_tab("/jobs")
     queue, fleet = open_tab("/queue", beside=jobs), open_tab("/", beside=jobs)
     for tab in (jobs, queue, fleet):
-        tab.until(lambda tab=tab: tab.streams, "the tab has no stream")
         tab.stays()
     world.submit(name, cluster="cluster-2", exclusive=True, owner="dee")
     for tab in (jobs, queue, fleet):
@@ -75,7 +86,6 @@ def test_an_open_tab_shows_each_task_of_a_job_that_runs(world: Hub, open_tab: Op
     world.apply(second)
     name = world.submit("web-tasks", pipeline="web-two-tasks")
     tab = open_tab(f"/jobs/{world.namespace}/{name}")
-    tab.until(lambda: tab.streams, "the tab has no stream")
     tab.stays()
     row = tab.one("#job-timeline tr", has=tab.page.get_by_role("rowheader", name="second"))
     tab.until(lambda: row.count() and "Running" in row.inner_text(), "the second task does not appear")
@@ -83,75 +93,51 @@ def test_an_open_tab_shows_each_task_of_a_job_that_runs(world: Hub, open_tab: Op
     world.shutdown(name, "Terminate")
 
 
-def test_a_hidden_tab_pauses_and_resumes_where_it_was(lock: Request, open_tab: OpenTab) -> None:
+def test_a_change_leaves_what_a_person_is_doing(world: Hub, open_tab: OpenTab) -> None:
+    """The focus, what is typed, a chosen text, an open question, and the place on the page."""
+    tab = open_tab(f"/clusters/{CLUSTER}", phone=True)
+    tab.stays()
+    tab.one("input[name=owner]").fill("half a na")
+    tab.offer("Drain").locator("input[name=stop]").check()
+    tab.one("input[name=ttl]").fill("4h")
+    tab.page.evaluate(CHOOSE)
+    before = tab.page.evaluate(DOING)
+    assert before["scroll"] > 0 and before["chosen"] and before["open"] == ["drain"], before
+    condition = {"type": "Ready", "status": "False", "reason": "ChangedNow", "message": "",
+                 "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    patch = json.dumps({"status": {"conditions": [condition]}})
+    words = ("patch", "fournoscluster", CLUSTER, "--subresource=status", "--type=merge", "-p", patch)
+    world.kubectl("-n", CLUSTERS, *words)
+    tab.until(lambda: "ChangedNow" in tab.text("#conditions"))
+    assert tab.page.evaluate(DOING) == before
+    assert tab.stayed
+
+
+def test_a_hidden_tab_asks_less_and_at_once_when_it_is_seen(lock: Request, open_tab: OpenTab) -> None:
     tab = open_tab()
-    tab.until(lambda: tab.streams)
-    lock("eve")
-    tab.until(lambda: requested(tab, "eve"))
-    with tab.page.expect_event("requestfailed", lambda request: "/live?" in request.url):
-        tab.page.evaluate(HIDE, True)
+    tab.page.evaluate(HIDE, True)
     lock("fay")
     # A tab that is open shows that the change has arrived: the hidden one would have had it, too.
     other = open_tab()
     other.until(lambda: requested(other, "fay"))
-    assert requested(tab, "eve") and len(tab.streams) == 1
+    tab.page.wait_for_timeout(2 * ASKS)
+    assert not requested(tab, "fay") and not tab.asked
     tab.page.evaluate(HIDE, False)
     tab.until(lambda: requested(tab, "fay"))
-    _, resumed = tab.streams
-    assert resumed.headers["last-event-id"]
 
 
-def test_a_script_that_comes_late_costs_no_stream(lock: Request, open_tab: OpenTab) -> None:
-    tab = open_tab("")
-    tab.page.route("**/hx-sse.min.js", lambda route: (tab.page.wait_for_timeout(300), route.continue_()))
-    tab.goto("/")
-    lock("ian")
-    tab.until(lambda: requested(tab, "ian"))
-    assert len(tab.streams) == 1
+def test_nothing_is_sent_while_nothing_changes(open_tab: OpenTab) -> None:
+    tab = open_tab(f"/clusters/{CLUSTER}")
+    tab.until(lambda: len(tab.asked) >= 3)
+    assert set(tab.asked[1:]) == {304}
 
 
-def test_a_tab_whose_stream_is_refused_asks(lock: Request, open_tab: OpenTab) -> None:
-    tab = open_tab("")
-    tab.page.route("**/live?*", lambda route: route.fulfill(status=503, headers={"Retry-After": "5"}))
+def test_a_tab_says_that_it_is_cut_off_and_goes_on(lock: Request, open_tab: OpenTab) -> None:
+    tab = open_tab()
     tab.expected = ("status of 503",)
-    tab.goto("/")
+    tab.page.route("**/", lambda route: route.fulfill(status=503))
+    tab.until(lambda: "Reconnecting" in tab.text("#connection"))
+    tab.page.unroute("**/")
     lock("jan")
     tab.until(lambda: requested(tab, "jan"))
-
-
-def test_eight_tabs_have_four_streams_and_all_show_a_change(lock: Request, open_tab: OpenTab) -> None:
-    first = open_tab()
-    tabs = [first, *(open_tab(beside=first) for _ in range(2 * STREAMS - 1))]
-    first.until(lambda: sum(bool(tab.streams) for tab in tabs) == STREAMS)
-    lock("gus")
-    for tab in tabs:
-        tab.until(lambda tab=tab: requested(tab, "gus"))
-    assert [len(tab.streams) for tab in tabs].count(1) == STREAMS == sum(len(tab.streams) for tab in tabs)
-    lock("hal")
-    for tab in tabs:
-        tab.until(lambda tab=tab: requested(tab, "hal"))
-    # A tab that is closed leaves its stream to one that asks.
-    holder = next(tab for tab in tabs if tab.streams)
-    tabs.remove(holder)
-    assert not holder.closed()
-    late = open_tab(beside=first)
-    late.until(lambda: sum(bool(tab.streams) for tab in (*tabs, late)) == STREAMS)
-
-
-def test_a_hidden_tab_leaves_its_stream_to_a_visible_one(lock: Request, open_tab: OpenTab) -> None:
-    first = open_tab()
-    holders = [first, *(open_tab(beside=first) for _ in range(STREAMS - 1))]
-    first.until(lambda: all(tab.streams for tab in holders))
-    asks = open_tab(beside=first)
-    first.page.evaluate(HIDE, True)
-    asks.until(lambda: asks.streams, "the tab has no stream although a slot is free")
-    first.page.evaluate(HIDE, False)
-    lock("kim")
-    for tab in (first, asks):
-        tab.until(lambda tab=tab: requested(tab, "kim"))
-    assert len(first.streams) == 1, "five tabs have a stream"
-    # The one that asks goes on with its stream when there is a slot again.
-    asks.page.evaluate(HIDE, True)
-    first.until(lambda: len(first.streams) == 2)
-    lock("lea")
-    first.until(lambda: requested(first, "lea"))
+    assert not tab.one("#connection").is_visible()

@@ -209,7 +209,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         ),
         "oidc_ca_file": (WEB, "test_a_certificate_authority_of_the_provider_must_be_there"),
         "public_url": (WEB, "test_public_url_names_the_host_that_is_answered"),
-        "streams": (WEB, "test_streams_are_limited"),
         "log_level": LEVELS,
     },
     HistorySettings: {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from fournos.web.pages import submit
 from fournos.web.render import Renderer
 from fournos.web.routes import Call, Page, ShownPage
 from fournos.web.site import Site
-from fournos.web.viewer import Right, Viewer
+from fournos.web.viewer import Viewer
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS
 
@@ -31,9 +31,6 @@ class Verbs:
 
     async def may(self, verb: str, resource: Resource, namespace: str = "", **_: str) -> bool:
         return verb in self.verbs
-
-    async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
-        return []
 
     async def permission_class(self) -> str:
         return " ".join(sorted(self.verbs))
@@ -58,7 +55,7 @@ def call(api: Api, *, rights: Verbs = ALL, owner: str = "ann", **fields: Mapping
 
 
 def render(page: Page, data: Mapping[str, Any]) -> str:
-    return _RENDERER.pieces(page.name, {"csrf": "the-token", **data})["main"].html
+    return _RENDERER.content(page.name, {"csrf": "the-token", **data})
 
 
 async def shown(page: Page, asked: Call) -> str:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from multidict import MultiDict
 
@@ -18,7 +17,7 @@ from fournos.web.pages.all_pages import WATCHED
 from fournos.web.render import Renderer
 from fournos.web.routes import Call, Page
 from fournos.web.site import Site
-from fournos.web.viewer import Right, Viewer
+from fournos.web.viewer import Viewer
 from tests.unit.client.world import NS, Api
 
 NOW = datetime(2030, 1, 1, 1, tzinfo=UTC)
@@ -37,9 +36,6 @@ class AllRights:
         what = f"{resource.plural}/{subresource}" if subresource else resource.plural
         return f"{verb} {what}" not in self.denied
 
-    async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
-        return []
-
     async def permission_class(self) -> str:
         return "all"
 
@@ -52,28 +48,15 @@ class Visit:
     site: Site
     viewer: Viewer
 
-    def call(
-        self,
-        query: Mapping[str, str] | Iterable[tuple[str, str]] = (),
-        *,
-        kept: dict[str, Any] | None = None,
-        **path: str,
-    ) -> Call:
-        return Call(
-            self.site,
-            self.viewer,
-            NOW,
-            {"namespace": NS, **path},
-            MultiDict(query),
-            kept if kept is not None else {},
-        )
+    def call(self, query: Mapping[str, str] | Iterable[tuple[str, str]] = (), **path: str) -> Call:
+        return Call(self.site, self.viewer, NOW, {"namespace": NS, **path}, MultiDict(query))
 
     async def show(
         self, page: Page, query: Mapping[str, str] | Iterable[tuple[str, str]] = (), **path: str
     ) -> str:
         """The HTML of a page's content."""
         data = await page.gather(self.call(query, **path))
-        return self.site.renderer.pieces(page.name, {"csrf": "secret", **data})["main"].html
+        return self.site.renderer.content(page.name, {"csrf": "secret", **data})
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -29,11 +29,10 @@ from fournos.web.identity.members import Members, Ways
 from fournos.web.identity.rights import Questions
 from fournos.web.identity.session_keys import SessionKeys
 from fournos.web.identity.sessions import Cookies
-from fournos.web.live.channels import Listener
-from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
+from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.pages.fleet import PAGE as FLEET
 from fournos.web.render import Renderer
-from fournos.web.routes import Action, Call, Content, Done, Page, Stream
+from fournos.web.routes import Action, Call, Done, Page
 from fournos.web.server import WebServer
 from fournos.web.site import Site
 from tests.world.connection import Connection
@@ -210,9 +209,6 @@ class Stage:
         assert found, text
         return found[1]
 
-    async def listeners(self) -> list[Listener]:
-        return [one for channel, _ in self.web.channels._open.values() for one in channel.listeners]
-
     def job(self, name: str, namespace: str = NS, **spec: Any) -> Obj:
         return self.server.create(
             FOURNOS_JOB,
@@ -238,17 +234,6 @@ async def names(call: Call) -> dict[str, Any]:
     }
 
 
-async def lines(call: Call) -> Content:
-    """Lines that never end, such as those of a log that is followed."""
-
-    async def pieces() -> AsyncIterator[bytes]:
-        while True:
-            yield b"secret\n"
-            await asyncio.sleep(0.02)
-
-    return Content(pieces())
-
-
 ADMIN = [("*", "*", "")]
 NAMES = Page(name="names", title="Names", path="/names", gather=names, watched=(FOURNOS_JOB,))
 
@@ -259,7 +244,7 @@ def renderer(assets: Assets) -> Renderer:
     loader = found._environment.loader
     assert loader is not None
     source = (
-        '{% call live("names", "ul") %}{% for name in names %}<li>{{ name }}</li>{% endfor %}{% endcall %}'
+        '<ul id="names">{% for name in names %}<li>{{ name }}</li>{% endfor %}</ul>'
         '{% if may_delete %}<form method="post"><input type="hidden" name="csrf" value="{{ csrf }}"></form>'
         "{% endif %}"
     )
@@ -275,10 +260,10 @@ async def stage(
     ways: Ways | None = None,
     *,
     hosts: frozenset[str] = frozenset(),
-    streams: int = 1000,
     whole: bool = False,
+    pages: Sequence[Page] = (FLEET, NAMES),
 ) -> AsyncIterator[Stage]:
-    """`whole`: with all pages, actions and streams."""
+    """`whole`: with all pages, actions and downloads."""
     server, clock = Server(), Clock()
     cluster = Cluster(server)
     api: Any = cluster
@@ -313,15 +298,13 @@ async def stage(
             return Done("/", "It is done.")
 
         action = Action(name="act", path="/act/{name}", act=act)
-        endless = Stream(name="lines", path="/lines/{namespace}", open=lines, of=FOURNOS_JOB)
         web = WebServer(
             site,
             people,
-            (*PAGES, NAMES) if whole else (FLEET, NAMES),
+            (*PAGES, NAMES) if whole else pages,
             (*ACTIONS, action) if whole else (action,),
-            (*STREAMS, endless) if whole else (endless,),
+            DOWNLOADS,
             hosts=hosts,
-            streams=streams,
             monotonic=clock.monotonic,
         )
         test_server = TestServer(web.app())

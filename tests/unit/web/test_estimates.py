@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -81,14 +79,16 @@ def test_the_page_of_a_job_that_waits_says_what_fournos_explain_says() -> None:
     assert said and said in asyncio.run(shown())
 
 
-async def test_an_open_tab_asks_seldom() -> None:
+async def test_an_open_tab_asks_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     api = with_events(waiting())
     api.stored = {f"{PATH}/uid-one": body(Estimates((ONE,)), Estimates)}
-    here = replace(call(api, path=HERE), kept={})
+    here = call(api, path=HERE)
+    now = asyncio.get_running_loop().time()
 
-    async def asked(after: int) -> int:
+    async def asked(after: float) -> int:
         api.raw_requests.clear()
-        found = await job_page.gather(replace(here, now=here.now + timedelta(seconds=after)))
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now + after)
+        found = await job_page.gather(here)
         assert found["estimate"]
         return sum("/estimates/" in path for _, path in api.raw_requests)
 

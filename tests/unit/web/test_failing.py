@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fournos.api.kinds import TASK_RUN
 from fournos.engine.kube.resource import Key
 from fournos.history.api.wire import body
@@ -53,10 +51,10 @@ async def test_what_failed_is_the_line_that_the_history_has_found() -> None:
 
 
 async def test_an_open_tab_looks_for_the_failing_line_once() -> None:
-    api, kept = Api(), dict[str, Any]()
+    api = Api()
     await a_failed_task(api, ["RuntimeError: first"])
     async with visit(api) as here:
         for _ in range(2):
-            data = await job.PAGE.gather(here.call(kept=kept, name="one"))
+            data = await job.PAGE.gather(here.call(name="one"))
             assert data["error_line"] == "RuntimeError: first"
             api.server.logs[Key(NS, "one-bench-pod")] = ["RuntimeError: other"]

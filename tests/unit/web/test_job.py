@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +20,6 @@ from fournos.insight.causes import Cause
 from fournos.insight.children import RESOURCES
 from fournos.insight.tasks import Task
 from fournos.web.errors import PageError
-from fournos.web.live.following import Watched
 from fournos.web.pages import artifacts, job
 from fournos.web.runs.events import live_events, recorded_events
 from fournos.web.runs.measured import MOST, shown_results
@@ -224,8 +222,6 @@ async def test_without_the_right_to_read_jobs_it_is_forbidden_not_absent() -> No
         async def get(self, *_: object) -> Any:
             raise ForbiddenError("you may not get fournosjobs", status=403)
 
-    from dataclasses import replace
-
     async with visit(Api()) as here:
         call = here.call(name="two")
         with pytest.raises((PageError, KubeError)) as caught:
@@ -258,55 +254,14 @@ async def test_an_open_tab_does_not_ask_again_for_each_change_of_another_job() -
     api = Api()
     await a_run(api, ["x"])
     async with visit(api) as here:
-        kept: dict[str, Any] = {}
-        await job.gather(here.call(name="one", kept=kept))
+        await job.gather(here.call(name="one"))
         before = api.calls.total()
-        await job.gather(here.call(name="one", kept=kept))
+        await job.gather(here.call(name="one"))
         assert api.calls.total() == before
         api.set("one", "Failed", message="changed")
         await here.site.caches.change()
-        await job.gather(here.call(name="one", kept=kept))
+        await job.gather(here.call(name="one"))
         assert api.calls.total() > before
-
-
-# --- an open tab of a job that runs ---------------------------------------------------------------
-
-
-class Asked:
-    """The watches that a page asks for."""
-
-    def __init__(self) -> None:
-        self.changes = 0
-        self.kinds: list[tuple[Resource, str, str]] = []
-
-    def want(self, _: object, wanted: Iterable[Watched]) -> None:
-        self.kinds = [(one.resource, one.namespace, one.selector) for one in wanted]
-
-
-TASKS = [(TASK_RUN, NS, "fournos.dev/job-name=one")]
-
-
-@pytest.mark.parametrize(
-    ("phase", "spec", "denied", "watched"),
-    [
-        ("Running", {}, set(), TASKS),
-        ("Stopping", {}, set(), TASKS),
-        ("Running", {}, {"watch taskruns"}, []),
-        ("Pending", {}, set(), []),
-        ("Succeeded", {}, set(), []),
-        ("Running", {"managedBy": "kueue.x-k8s.io/multikueue"}, set(), []),
-    ],
-)
-async def test_a_tab_watches_the_tasks_of_a_job_that_runs(
-    phase: str, spec: dict[str, Any], denied: set[str], watched: list[Any]
-) -> None:
-    api = Api()
-    await api.create(FOURNOS_JOB, {"metadata": {"name": "one", "namespace": NS}, "spec": {**SPEC, **spec}})
-    api.set("one", phase)
-    async with visit(api, AllRights(denied)) as here:
-        asked: Any = Asked()
-        await job.gather(replace(here.call(name="one"), following=asked))
-        assert asked.kinds == watched
 
 
 async def test_a_change_of_a_task_is_shown_and_costs_no_request_to_the_history() -> None:
@@ -314,8 +269,7 @@ async def test_a_change_of_a_task_is_shown_and_costs_no_request_to_the_history()
     await a_run(api, ["x"])
     api.set("one", "Running", pipelineRun="one", attempts=[{"number": 1, "pipelineRun": "one"}])
     async with visit(api) as here:
-        asked: Any = Asked()
-        call = replace(here.call(name="one", kept={}), following=asked)
+        call = here.call(name="one")
 
         async def states() -> list[str]:
             return [row.lane.state for row in (await job.gather(call))["gantt"].rows if row.lane.level]
@@ -324,12 +278,9 @@ async def test_a_change_of_a_task_is_shown_and_costs_no_request_to_the_history()
         verdict = {"conditions": [{"type": "Succeeded", "status": "True"}]}
         api.server.patch(TASK_RUN, Key(NS, "one-bench"), {"status": verdict}, subresource="status")
         before = api.calls.copy()
-        assert await states() == ["Running"] and api.calls == before, "no watch has reported it"
-        asked.changes += 1
         assert await states() == ["Succeeded"]
         cost = api.calls - before
         assert cost["raw"] == 0 and cost.total() == len(RESOURCES) + 1
-        assert await states() == ["Succeeded"] and api.calls - before == cost
 
 
 async def test_markup_in_every_text_of_a_job() -> None:

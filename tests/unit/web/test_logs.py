@@ -1,8 +1,7 @@
-"""The log of a job: which part is shown, the stream, the file, and text that would steer a page."""
+"""The log of a job: which part is shown, the file, and text that would steer a page."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.web.errors import PageError
 from fournos.web.pages import logs
 from fournos.web.routes import Content
-from fournos.web.runs.lines import LONGEST, MATCHES, ShownLine, Window, as_text, plain
+from fournos.web.runs.lines import LONGEST, MATCHES, Window, plain
 from fournos.web.runs.parts import part
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import visit
@@ -91,11 +90,7 @@ def test_a_long_line_is_cut() -> None:
     assert plain("x" * (LONGEST + 5)).endswith("x… (5 characters more: download the log)")
 
 
-def test_a_line_of_the_stream_is_one_line() -> None:
-    assert as_text(ShownLine(7, "bench/run", plain("a\nb\tc"))) == b"7\tbench/run\ta\\x0ab    c\n"
-
-
-# --- the page, the stream and the file ---------------------------------------------------------------------
+# --- the page and the file ---------------------------------------------------------------------
 
 
 async def child(api: Api, kind: Resource, name: str, owner: Obj, status: Any, **labels: str) -> Obj:
@@ -174,16 +169,6 @@ async def test_the_page_leads_to_the_first_error() -> None:
     assert f'href="/jobs/{NS}/one/logs?line=42#L42">First error: line 42' in html
 
 
-async def test_the_stream_begins_where_it_is_asked_to() -> None:
-    api = Api()
-    await a_run(api, ["a", "b", "c"])
-    async with visit(api) as here:
-        assert (
-            await text_of(await logs.open_stream(here.call({"from": "2"}, name="one")))
-            == "2\tbench\tb\n3\tbench\tc\n"
-        )
-
-
 async def test_the_file_is_what_was_printed() -> None:
     api = Api()
     await a_run(api, ["\x1b[1ma", "x" * (LONGEST + 1)])
@@ -209,28 +194,7 @@ async def test_a_job_without_a_log_says_why() -> None:
     async with visit(api) as here:
         assert "no task has begun" in await here.show(logs.PAGE, name="one")
         with pytest.raises(Exception, match="no task has begun"):
-            await text_of(await logs.open_stream(here.call(name="one")))
-
-
-async def test_many_short_lines_are_few_pieces_and_none_is_lost() -> None:
-    async def lines() -> AsyncIterator[bytes]:
-        for number in range(10_000):
-            yield f"{number}\n".encode()
-
-    pieces = [piece async for piece in logs._batches(lines())]
-    assert b"".join(pieces).split() == [str(number).encode() for number in range(10_000)]
-    assert len(pieces) < 50
-
-
-async def test_what_came_before_an_error_is_sent() -> None:
-    async def lines() -> AsyncIterator[bytes]:
-        yield b"a"
-        raise ValueError("gone")
-
-    batches = logs._batches(lines())
-    assert await anext(batches) == b"a"
-    with pytest.raises(ValueError, match="gone"):
-        await anext(batches)
+            await text_of(await logs.open_file(here.call(name="one")))
 
 
 async def test_a_part_that_is_late_is_named() -> None:

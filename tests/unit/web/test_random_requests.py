@@ -1,4 +1,4 @@
-"""Random requests to all pages, actions and streams: refused or answered, never a fault, never markup."""
+"""Random requests to all pages, actions and downloads: refused or answered, never a fault, never markup."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from hypothesis import strategies as st
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.web.headers import SECURITY
 from fournos.web.identity.members import Ways
-from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS
-from tests.unit.web.readers import HEADER
-from tests.unit.web.stage import ADMIN, NS, stage
+from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES
+from tests.unit.web.stage import ADMIN, HEADER, NS, stage
 from tests.waiting import until
 
 MARK = "\"'><fuzz onload=x>{{37*30027}}"
 FORM = "application/x-www-form-urlencoded"
 MOST = 2**18
-"""Bytes of an answer that are read: a stream has no end."""
+"""Bytes of an answer that are read: a download may be long."""
 
 
 class Site:
@@ -109,9 +108,9 @@ action csrf displayName env executionEngine exclusive hardware.gpuCount labels m
 owner preview reason retry.limit secretRefs timeouts.finally token uid until yes
 """
 OTHERS = """
-/names /act/{name} /live /login /logout /login/provider /static/{digest}/{name} /{any} /open/{token}
+/names /act/{name} /login /logout /login/provider /static/{digest}/{name} /{any} /open/{token}
 """
-PATHS = [*(one.path for one in (*PAGES, *STREAMS, *ACTIONS)), *OTHERS.split()]
+PATHS = [*(one.path for one in (*PAGES, *DOWNLOADS, *ACTIONS)), *OTHERS.split()]
 
 text = st.one_of(st.sampled_from(ODD), st.text(max_size=20))
 safe = text.map(lambda one: one.encode("utf-8", "replace").decode())
@@ -135,7 +134,6 @@ HEADERS = {
         "\xff=\xfe",
     ],
     "If-None-Match": ['W/"x"', "*", "\xff"],
-    "Last-Event-ID": ["x", "\xff"],
     "Accept-Encoding": ["gzip", "br;q=x", "\xff"],
     "HX-Request": ["true"],
     "X-Forwarded-For": ["<fuzz>", "1.2.3.4, x"],

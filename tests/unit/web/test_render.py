@@ -7,7 +7,6 @@ import re
 import pytest
 
 from fournos.web.assets import Assets
-from fournos.web.live.pieces import ROOT, Piece
 from fournos.web.pages.all_pages import PAGES
 from fournos.web.render import LONGEST_CELL, Frame, Link, Renderer, words
 from fournos.web.routes import Page
@@ -40,5 +39,5 @@ def test_a_name_is_cut_as_each_text_of_a_row() -> None:
 def test_every_page_marks_one_entry_of_the_navigation(page: Page) -> None:
     nav = [Link(each.title, each.path) for each in PAGES if each.in_nav]
     frame = Frame(page.title, nav, page.path, under=page.under)
-    html = Renderer(Assets()).whole(frame, {ROOT: Piece("", "", ())})
+    html = Renderer(Assets()).whole(frame, "")
     assert len(re.findall(r'aria-current="(?:page|true)"', html)) == 1

@@ -1,11 +1,10 @@
-"""Files and logs that are sent: how many at once, and to readers that take nothing."""
+"""Files that are sent: how many at once, and to readers that take nothing."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -16,14 +15,6 @@ from fournos.web.errors import PageError
 from fournos.web.routes import Content
 from fournos.web.sending import EACH, Sending
 from tests.waiting import until
-
-
-class _ForEver:
-    async def goes_on(self) -> bool:
-        return True
-
-
-LASTING: Any = _ForEver()
 
 
 def test_downloads_are_limited_for_each_person_and_in_all() -> None:
@@ -56,7 +47,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_holds_little(
             ended.set()
 
     async def serve(request: web.Request) -> web.StreamResponse:
-        return await Sending(most=1).send(request, Content(pieces(), "log.txt"), LASTING)
+        return await Sending(most=1).send(request, Content(pieces(), "log.txt"))
 
     app = web.Application()
     app.router.add_get("/", serve)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from yarl import URL
@@ -12,6 +13,8 @@ from yarl import URL
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.web.headers import SECURITY
 from fournos.web.pages.all_pages import PAGES
+from fournos.web.pages.fleet import PAGE as FLEET
+from fournos.web.routes import Call
 from fournos.web.server import _command, _fault
 from tests.unit.web.stage import ADMIN, NAMES, NS, Stage, stage
 from tests.waiting import until
@@ -63,7 +66,7 @@ async def test_what_exists_is_not_known_to_those_without_a_right() -> None:
         site.job("there")
         await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
         await site.login("t-ben")
-        for path in ("", "/logs", "/logs/stream", "/logs/file", "/resubmit", "/artifacts/a"):
+        for path in ("", "/logs", "/logs/file", "/resubmit", "/artifacts/a"):
             found = [await site.get(f"/jobs/{NS}/{name}{path}") for name in ("there", "gone!")]
             assert found[0][0] in (403, 404), path
             assert found[0][1].replace("there", "gone!") == found[1][1].replace("there", "gone!"), path
@@ -110,6 +113,58 @@ async def test_a_page_is_sent_again_only_if_it_changed() -> None:
         site.job("new")
         await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
         assert (await site.get("/names", headers=again))[0] == 200
+
+
+async def test_an_open_tab_has_the_tag_to_ask_with() -> None:
+    async with stage() as site:
+        await logged_in(site)
+        async with site.client.get("/names") as first:
+            tag, text = first.headers["ETag"], await first.text()
+        assert f'id="live" hidden data-tag="{tag.replace(chr(34), "&#34;")}"' in text
+
+
+async def test_many_open_tabs_cost_one_rendering_until_something_changes() -> None:
+    rendered = 0
+
+    async def gather(call: Call) -> dict[str, Any]:
+        nonlocal rendered
+        rendered += 1
+        return dict(await NAMES.gather(call))
+
+    async with stage(pages=[FLEET, replace(NAMES, gather=gather)]) as site:
+        await logged_in(site)
+        site.may("ben", *ADMIN)
+        await site.get("/names")  # from then on the rights that it asks for are known
+        rendered, tags = 0, {}
+        for user in ("ann", "ben"):
+            await site.login(f"t-{user}")
+            async with site.client.get("/names") as first:
+                tags[user] = first.headers["ETag"]
+            for _ in range(20):
+                assert (await site.get("/names", headers={"If-None-Match": tags[user]}))[0] == 304
+        assert rendered <= 1, "a page of persons with the same rights is rendered once"
+        site.job("new")
+        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
+        assert "new" in (await site.get("/names", headers={"If-None-Match": tags["ben"]}))[1]
+        rendered = 0
+        await site.post("/act/x", {"csrf": await site.csrf()})
+        await site.get("/names")
+        assert rendered == 1, "after a write"
+        site.clock.at += 31
+        await site.get("/names")
+        assert rendered == 2, "what no watch reports"
+
+
+async def test_an_open_tab_does_not_keep_what_its_person_may_no_longer_read() -> None:
+    async with stage() as site:
+        await logged_in(site)
+        site.job("secret")
+        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
+        assert "secret" in (await site.get("/names"))[1]
+        site.cluster.rights.clear()
+        site.clock.at += 31
+        status, text = await site.get("/names")
+        assert status == 403 and "secret" not in text
 
 
 async def test_another_session_has_another_tag() -> None:
@@ -167,7 +222,7 @@ async def test_behind_a_proxy_that_replaces_the_host_the_public_address_counts()
 
 async def test_the_host_is_checked_before_everything_else() -> None:
     async with stage(hosts=frozenset({"fournos.example.com"})) as site:
-        for path in ("/", "/login", "/live?to=/", "/static/x/app.js", "/none"):
+        for path in ("/", "/login", "/static/x/app.js", "/none"):
             assert (await site.get(path))[0] == 421, path
         assert (await site.login()).status == 421
         assert site.cluster.reviews == []
@@ -229,18 +284,6 @@ async def test_tricks_with_paths_find_nothing(path: str) -> None:
         async with site.client.session.get(url, allow_redirects=False) as answer:
             assert answer.status in (404, 405), path
             assert "root:" not in await answer.text()
-
-
-@pytest.mark.parametrize(
-    "to",
-    ["", "/none", "//evil.example.com/names", "https://evil.example.com/names", "names", "/names/../x",
-     "http://[", "/names\r\nX: y", "/act/x", "/live?to=/names", "\x00"],
-)  # fmt: skip
-async def test_a_stream_is_of_a_live_page_of_ours(to: str) -> None:
-    async with stage() as site:
-        await logged_in(site)
-        async with site.client.get("/live", params={"to": to}) as answer:
-            assert answer.status == 404, to
 
 
 async def test_an_error_page_repeats_no_markup_of_the_address() -> None:

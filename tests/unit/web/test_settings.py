@@ -12,12 +12,11 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import SystemClock
-from fournos.engine.runtime.metrics import Metrics
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.serving import tasks, watched, ways
 from fournos.web.settings import WebSettings
 from tests.unit.engine.runtime.loop import LoopClock
-from tests.unit.web.stage import ADMIN, stage
+from tests.unit.web.stage import stage
 from tests.world.connection import Connection
 from tests.world.server import Server
 
@@ -65,7 +64,7 @@ async def test_the_secrets_of_certificate_and_sessions(given: Any) -> None:
     assert settings.port == 9443
     server = Server()
     api: Any = Connection(server)
-    found = tasks(api, settings, LoopClock(), Metrics())
+    found = tasks(api, settings, LoopClock())
     running = [asyncio.create_task(found[name]()) for name in ("web-certificate", "web-session-keys")]
     await asyncio.sleep(5)
     for task in running:
@@ -166,16 +165,3 @@ async def test_public_url_names_the_host_that_is_answered(given: Any) -> None:
             ("127.0.0.1", 421),
         ):
             assert (await site.get("/", headers={"Host": host}))[0] == status, host
-
-
-async def test_streams_are_limited(given: Any) -> None:
-    settings = given(FOURNOS_WEB_STREAMS="1")
-    assert settings.streams == 1
-    async with stage(streams=settings.streams) as site:
-        site.may("ann", *ADMIN)
-        await site.login()
-        await site.get("/names")
-        async with site.client.get("/live?to=/names") as first:
-            assert first.status == 200
-            status, text = await site.get("/live?to=/names")
-            assert status == 503 and "Too many open tabs" in text

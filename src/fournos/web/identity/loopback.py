@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from fournos.engine.kube.resource import Resource
 from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.insight.access import may
 from fournos.web.errors import LoginNeededError, PageError
-from fournos.web.viewer import Right, Viewer
+from fournos.web.viewer import Viewer
 
 COOKIE: Final = "fournos-loopback"
 _KNOWN: Final = 30.0
@@ -49,10 +49,6 @@ class OwnRights:
             )
             self._kept.put(key, allowed, _KNOWN)
         return allowed
-
-    async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
-        """None: the watches of the page are the person's own, and end with the rights."""
-        return []
 
     async def permission_class(self) -> str:
         return "own"

@@ -18,7 +18,7 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import Resource
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.reviewer import Reviewer
-from fournos.web.viewer import Right, allowed_in
+from fournos.web.viewer import allowed_in
 
 
 @dataclass
@@ -73,16 +73,6 @@ class SubjectRights:
         }
         given = {key: value for key, value in attributes.items() if value}
         return await self._reviewer.may(self._user, given, own=self._own)
-
-    async def reads(self, kinds: Iterable[Resource]) -> list[Right]:
-        """Returns the rights to read these kinds: for each the right to `list`, else to `get`."""
-        rights: list[Right] = []
-        for kind in kinds:
-            for verb in ("list", "get"):
-                if places := await self._where(verb, kind, ""):
-                    rights += [(verb, kind, one) for one in places]
-                    break
-        return rights
 
     async def permission_class(self) -> str:
         """Returns a digest of the answers to all questions that pages ask.

@@ -1,4 +1,4 @@
-"""All pages, actions and streams, in the order of the navigation."""
+"""All pages, actions and downloads, in the order of the navigation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fournos.web.pages import (
     trends,
     usage,
 )
-from fournos.web.routes import Action, Page, Stream
+from fournos.web.routes import Action, Download, Page
 
 PAGES: Final[tuple[Page, ...]] = (
     fleet.PAGE,
@@ -52,6 +52,6 @@ ACTIONS: Final[tuple[Action, ...]] = (
     *submit.ACTIONS,
     *schedule.ACTIONS,
 )
-STREAMS: Final[tuple[Stream, ...]] = (*logs.STREAMS, *artifacts.STREAMS)
+DOWNLOADS: Final[tuple[Download, ...]] = (*logs.DOWNLOADS, *artifacts.DOWNLOADS)
 WATCHED: Final = tuple(dict.fromkeys(watched for page in PAGES for watched in page.watched))
 """The kinds that the server watches."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.api.kinds import FOURNOS_JOB
 from fournos.history.artifacts.rules import ArtifactError, checked_path
 from fournos.web.errors import PageError
-from fournos.web.routes import Call, Content, Stream
+from fournos.web.routes import Call, Content, Download
 from fournos.web.runs.subject import subject
 
 
@@ -22,11 +21,6 @@ async def open_artifact(call: Call) -> Content:
     return Content(pieces, path.rpartition("/")[2])
 
 
-STREAMS: Final = (
-    Stream(
-        name="artifact",
-        path="/jobs/{namespace}/{name}/artifacts/{path:.+}",
-        open=open_artifact,
-        of=FOURNOS_JOB,
-    ),
+DOWNLOADS: Final = (
+    Download(name="artifact", path="/jobs/{namespace}/{name}/artifacts/{path:.+}", open=open_artifact),
 )

@@ -40,7 +40,7 @@ from fournos.web.runs.failing import error_line, failed
 from fournos.web.runs.measured import shown_results
 from fournos.web.runs.offers import offers
 from fournos.web.runs.parts import part
-from fournos.web.runs.reading import Parts, follow, parts
+from fournos.web.runs.reading import Parts, parts
 from fournos.web.runs.spans import attempts, lanes, waiting_lane, waits
 from fournos.web.runs.subject import JobSubject, subject
 from fournos.web.runs.texts import text
@@ -62,7 +62,6 @@ _RIGHTS: Final = {
 
 async def gather(call: Call) -> Mapping[str, Any]:
     about = await subject(call)
-    await follow(call, about)
     parts_read, allowed, estimate = await asyncio.gather(
         parts(call, about), rights(call, about), of_job(call, about)
     )
@@ -179,6 +178,7 @@ PAGE: Final = Page(
     path="/jobs/{namespace}/{name}",
     gather=gather,
     watched=KINDS,
+    fresh=5.0,
     in_nav=False,
     shared=False,
     command="fournos get -n {namespace} {name}",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from multidict import MultiMapping
@@ -29,31 +28,8 @@ from fournos.web.runs.rows import ListRow, RowPlace, merged, newest, place_of, r
 
 ROWS: Final = 50
 """Rows of a page."""
-_FRESH: Final = timedelta(seconds=30)
-"""For so long an open tab shows the same runs of the history, unless a live job goes."""
-_KEPT: Final = "jobs"
 _LONGEST: Final = 400
 """Characters of a mark."""
-_KEPT_VALUES: Final = "values"
-
-
-@dataclass(frozen=True, slots=True)
-class _KeptRuns:
-    """The runs of the history as a live stream has read them."""
-
-    runs: PagePart[RecordedRuns]
-    at: datetime
-    live: Set[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _KeptValues:
-    """The values of KPIs as a live stream has read them."""
-
-    values: PagePart[KpiValues]
-    at: datetime
-    uids: Set[str]
-    """The UIDs of the rows."""
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
@@ -62,12 +38,13 @@ async def gather(call: Call) -> Mapping[str, Any]:
     jobs: Sequence[Obj] = listed.value or ()
     live = valued(jobs, BY_UID).keys()
     shown = newest(jobs, filters, after, ROWS + 1)
-    history = await _history(call, filters, after, live, shown)
+    oldest = parse_time(created(shown[ROWS])) if len(shown) > ROWS else None
+    history = await part(_recorded(call, filters, after, live, oldest))
     runs = history.value or RecordedRuns()
     rows, following = merged(shown, runs.runs, ROWS, runs.complete_from)
     values: PagePart[KpiValues] = PagePart()
     if filters.kpis and rows:
-        values = await _values(call, filters, rows)
+        values = await part(_values(call, filters, rows))
     return {
         "filters": filters,
         "shortcuts": shortcuts(call.viewer.client.owner or "", call.now),
@@ -90,19 +67,6 @@ def _marked(call: Call) -> Sequence[str]:
     query = call.query
     marks = query.getall("job", []) if isinstance(query, MultiMapping) else []
     return tuple(dict.fromkeys(mark[:_LONGEST] for mark in marks))[:COMPARED]
-
-
-async def _history(
-    call: Call, filters: Filters, after: RowPlace | None, live: Set[str], shown: Sequence[Obj]
-) -> PagePart[RecordedRuns]:
-    """Reads the runs that only the history has; an open tab reads them seldom."""
-    kept: _KeptRuns | None = call.kept.get(_KEPT)
-    if kept and call.now - kept.at < _FRESH and kept.live <= live:
-        return kept.runs
-    oldest = parse_time(created(shown[ROWS])) if len(shown) > ROWS else None
-    runs = await part(_recorded(call, filters, after, live, oldest))
-    call.kept[_KEPT] = _KeptRuns(runs, call.now, live)
-    return runs
 
 
 async def _recorded(
@@ -130,22 +94,12 @@ async def _recorded(
     return RecordedRuns(runs[: ROWS + 1], max(one.complete_from for one in recorded_by_namespace))
 
 
-async def _values(call: Call, filters: Filters, rows: Sequence[ListRow]) -> PagePart[KpiValues]:
+async def _values(call: Call, filters: Filters, rows: Sequence[ListRow]) -> KpiValues:
     """Reads the KPIs of the rows, of which the history has those that are live, too."""
-    cached: _KeptValues | None = call.kept.get(_KEPT_VALUES)
-    uids = {row.uid for row in rows}
-    if cached and call.now - cached.at < _FRESH and cached.uids == uids:
-        return cached.values
-
-    async def read() -> KpiValues:
-        spaces = await recorded_namespaces(call, RESULTS)
-        history = call.viewer.client.history
-        found = await asyncio.gather(*(kpi_values(history, filters, rows, space) for space in spaces))
-        return {uid: texts for by_uid in found for uid, texts in by_uid.items()}
-
-    values = await part(read())
-    call.kept[_KEPT_VALUES] = _KeptValues(values, call.now, uids)
-    return values
+    spaces = await recorded_namespaces(call, RESULTS)
+    history = call.viewer.client.history
+    found = await asyncio.gather(*(kpi_values(history, filters, rows, space) for space in spaces))
+    return {uid: texts for by_uid in found for uid, texts in by_uid.items()}
 
 
 PAGE: Final = Page(

@@ -1,4 +1,4 @@
-"""The log of a job: the last lines or any part, with search; the stream that scripts append; the file."""
+"""The log of a job: the last lines or any part, with search; and as a file."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from fournos.client.logs import LogLine
 from fournos.insight.children import children
 from fournos.insight.values import is_terminal, name_of, phase_of, status_of
 from fournos.web.errors import PageError
-from fournos.web.routes import Call, Content, Page, Stream
-from fournos.web.runs.lines import ShownLine, Window, as_text, plain
+from fournos.web.routes import Call, Content, Download, Page
+from fournos.web.runs.lines import Window
 from fournos.web.runs.parts import part
 from fournos.web.runs.spans import live_tasks
 from fournos.web.runs.subject import JobSubject, subject
 
 LINES: Final = 500
 """Lines of a page."""
-FOLLOWED: Final = 20_000
-"""Lines that a script keeps in the page: the search of the browser finds them."""
 _PATIENCE: Final = 20.0
 """Seconds for reading a whole log."""
 _BATCH: Final = 32_768
 """Bytes that are sent together."""
-_PAUSE: Final = 0.1
-"""Seconds after which lines are sent although few have come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +82,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "here": lambda **query: about.address(
             "logs", **logs.query, **{k: str(v or "") for k, v in query.items()}
         ),
-        "stream": about.address("logs/stream", **logs.query),
         "file": about.address("logs/file", **logs.query),
-        "whole": not first and not search,
-        "follows": about.live and not is_terminal(about.raw),
-        "followed": FOLLOWED,
+        "lasts": bool(first or search) or not about.live or is_terminal(about.raw),
         "lines": LINES,
         "command": command(about, logs),
     }
@@ -110,11 +103,9 @@ async def _tasks(call: Call, about: JobSubject) -> list[str]:
     return [task.name for task in live_tasks(found).get(run, ()) if task.started]
 
 
-def _lines(
-    call: Call, about: JobSubject, logs: ChosenLogs, *, follow: bool = False
-) -> AsyncIterator[LogLine]:
+def _lines(call: Call, about: JobSubject, logs: ChosenLogs) -> AsyncIterator[LogLine]:
     return AsyncJob(call.viewer.client, about.raw).logs(
-        follow=follow, task=logs.task or None, attempt=logs.attempt or None, resolver=logs.resolver
+        task=logs.task or None, attempt=logs.attempt or None, resolver=logs.resolver
     )
 
 
@@ -124,77 +115,24 @@ async def _fill(window: Window, lines: AsyncIterator[LogLine]) -> None:
             window.feed(line)
 
 
-# --- the stream and the file --------------------------------------------------------------------------------
-
-
-async def open_stream(call: Call) -> Content:
-    """Lines from `from` on; with `follow` until the job ends."""
-    about, wanted = await subject(call), selection(call.query)
-    follow = call.query.get("follow") == "yes" and about.live
-    lines = _lines(call, about, wanted, follow=follow)
-    return Content(_batches(_numbered(lines, _number(call.query, "from"))))
-
-
-async def _numbered(lines: AsyncIterator[LogLine], first: int) -> AsyncIterator[bytes]:
-    number = 0
-    async with aclosing(cast(Any, lines)) as found:
-        async for line in found:
-            number += not line.notice
-            if number >= first:
-                yield as_text(ShownLine(0 if line.notice else number, line.source, plain(line.text)))
-
-
 async def open_file(call: Call) -> Content:
     """The whole log, as it was printed."""
     about, wanted = await subject(call), selection(call.query)
     name = "-".join(filter(None, (name_of(about.raw), wanted.task, "resolver" if wanted.resolver else "")))
-    return Content(_batches(_printed(_lines(call, about, wanted))), f"{name}.log")
+    return Content(_printed(_lines(call, about, wanted)), f"{name}.log")
 
 
 async def _printed(lines: AsyncIterator[LogLine]) -> AsyncIterator[bytes]:
+    """Yields the lines, many together."""
+    batch = bytearray()
     async with aclosing(cast(Any, lines)) as found:
         async for line in found:
             if not line.notice:
-                yield f"[{line.source}] {line.text}\n".encode("utf-8", "replace")
-
-
-async def _batches(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Joins pieces that come within a short time, so that many short lines are few writes."""
-    queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(maxsize=1024)
-    reading = asyncio.create_task(_into(queue, pieces))
-    try:
-        while (piece := await queue.get()) is not None:
-            waiting = bytearray()
-            while True:
-                if isinstance(piece, Exception):
-                    if waiting:
-                        yield bytes(waiting)
-                    raise piece
-                waiting += piece
-                if len(waiting) >= _BATCH:
-                    break
-                try:
-                    async with asyncio.timeout(_PAUSE):
-                        piece = await queue.get()
-                except TimeoutError:
-                    break
-                if piece is None:
-                    yield bytes(waiting)
-                    return
-            yield bytes(waiting)
-    finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-
-
-async def _into(queue: asyncio.Queue[bytes | Exception | None], pieces: AsyncIterator[bytes]) -> None:
-    try:
-        async with aclosing(cast(Any, pieces)) as found:
-            async for piece in found:
-                await queue.put(piece)
-    except Exception as error:
-        await queue.put(error)
-    await queue.put(None)
+                batch += f"[{line.source}] {line.text}\n".encode("utf-8", "replace")
+            if len(batch) >= _BATCH:
+                yield bytes(batch)
+                batch.clear()
+    yield bytes(batch)
 
 
 PAGE: Final = Page(
@@ -202,10 +140,9 @@ PAGE: Final = Page(
     title="Logs of {name}",
     path="/jobs/{namespace}/{name}/logs",
     gather=gather,
+    watched=(FOURNOS_JOB,),
+    fresh=5.0,
     in_nav=False,
     shared=False,
 )
-STREAMS: Final = (
-    Stream(name="log lines", path="/jobs/{namespace}/{name}/logs/stream", open=open_stream, of=FOURNOS_JOB),
-    Stream(name="log file", path="/jobs/{namespace}/{name}/logs/file", open=open_file, of=FOURNOS_JOB),
-)
+DOWNLOADS: Final = (Download(name="log file", path="/jobs/{namespace}/{name}/logs/file", open=open_file),)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from fournos.api.phase import Phase
@@ -17,9 +16,8 @@ from fournos.web.runs.subject import JobSubject
 
 _PATIENCE: Final = 2.0
 """Seconds that a page waits for an estimate."""
-_FRESH: Final = timedelta(seconds=30)
-"""For so long an open tab shows the same estimate."""
-_KEPT: Final = "estimate"
+_FRESH: Final = 30.0
+"""Seconds for which a page shows the same estimate."""
 
 T = TypeVar("T")
 
@@ -39,15 +37,14 @@ async def of_job(call: Call, about: JobSubject) -> str:
     """When a waiting job starts and ends; "" if it does not wait, or without an answer of a history."""
     if not about.live or phase_of(about.raw) != Phase.PENDING:
         return ""
-    at, text = call.kept.get(_KEPT, (None, ""))
-    if at is None or call.now - at >= _FRESH:
-        asked = call.viewer.client.history.estimate(about.uid, namespace=about.namespace)
-        text = ""
+
+    async def read() -> str:
         with suppress(RefusedError):
-            found = await _soon(asked)
-            text = sentence(found.estimate, call.now) if found else ""
-        call.kept[_KEPT] = call.now, text
-    return str(text)
+            found = await _soon(call.viewer.client.history.estimate(about.uid, namespace=about.namespace))
+            return sentence(found.estimate, call.now) if found else ""
+        return ""
+
+    return await call.site.memo.get(("estimate", call.viewer.csrf, about.uid), _FRESH, read)
 
 
 async def _soon(asked: Awaitable[T]) -> T | None:

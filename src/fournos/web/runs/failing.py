@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, cast
 
 from fournos.client.errors import FournosError
@@ -24,21 +23,10 @@ from fournos.web.runs.subject import JobSubject
 
 _TAIL: Final = 300
 """The last lines of each container that are searched where the history has no log."""
-_FRESH: Final = timedelta(seconds=10)
-"""For so long an open tab does not look again for a line that it has not found."""
+_FRESH: Final = 30.0
+"""Seconds after which a page looks for the line again."""
 _WAITED: Final = 1.0
 """Seconds that the page waits for a log; a later line is in its next rendering."""
-_KEPT: Final = "first error"
-
-
-@dataclass(frozen=True, slots=True)
-class _KeptLine:
-    """The line as a live stream has read it."""
-
-    version: str
-    """The resourceVersion of the job."""
-    at: datetime
-    line: str
 
 
 def failed(job: Obj, parts: Parts) -> Failure | None:
@@ -57,12 +45,9 @@ async def error_line(call: Call, about: JobSubject, first: Failure | None) -> st
     if first is None or first.category is not Category.BENCHMARK:
         return ""
     version = str(about.raw["metadata"].get("resourceVersion"))
-    kept: _KeptLine | None = call.kept.get(_KEPT)
-    if kept and kept.version == version and (kept.line or call.now - kept.at < _FRESH):
-        return kept.line
-    line = plain((await part(_read(call, about, first.task), patience=_WAITED)).value or "")
-    call.kept[_KEPT] = _KeptLine(version, call.now, line)
-    return line
+    key = ("first error", call.viewer.csrf, about.uid, version)
+    read = call.site.memo.get(key, _FRESH, partial(_read, call, about, first.task))
+    return plain((await part(read, patience=_WAITED)).value or "")
 
 
 async def _read(call: Call, about: JobSubject, task: str) -> str:

@@ -91,8 +91,3 @@ class Window:
     def end(self) -> int:
         """The number of the last kept line; 0 without one."""
         return next((line.number for line in reversed(self.kept) if line.number), 0)
-
-
-def as_text(line: ShownLine) -> bytes:
-    """A line of the stream: number, source and text, with tabs between them."""
-    return f"{line.number}\t{line.source}\t{line.text}\n".encode("utf-8", "replace")

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from fournos.api.kinds import TASK_RUN
-from fournos.api.phase import HOLDING
 from fournos.engine.kube.kinds import EVENT
 from fournos.engine.kube.resource import Resource
 from fournos.history.records import Document
-from fournos.insight.children import Children, readable_children, selector
-from fournos.insight.dispatch import is_dispatched
+from fournos.insight.children import Children, readable_children
 from fournos.insight.tasks import Task
-from fournos.insight.values import phase_of
-from fournos.web.live.following import Watched
+from fournos.insight.values import is_terminal, phase_of
 from fournos.web.routes import Call
 from fournos.web.runs.events import Event, live_events, recorded_events
 from fournos.web.runs.parts import PagePart, part
@@ -30,9 +26,8 @@ if TYPE_CHECKING:
     from fournos.history.records import Detail
     from fournos.history.results.models import ResultRecord
 
-_FRESH: Final = timedelta(seconds=10)
-"""For so long an open tab shows the same parts of the history, unless the job itself changes."""
-_KEPT: Final = "parts"
+_FRESH: Final = 10.0
+"""Seconds for which a page shows the same parts of the history, unless the job itself changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,54 +49,23 @@ class Parts:
     provenance: PagePart[Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class _KeptParts:
-    """The parts as a live stream has read them."""
-
-    version: str
-    """The resourceVersion of the job."""
-    changes: int
-    """`PageWatches.changes`."""
-    at: datetime
-    parts: Parts
-
-
 async def parts(call: Call, about: JobSubject) -> Parts:
-    """Reads all parts; an open tab keeps those that have not changed for a while."""
-    version = str(about.raw["metadata"].get("resourceVersion"))
-    changes = call.following.changes if call.following else 0
-    earlier: _KeptParts | None = call.kept.get(_KEPT)
-    if earlier and earlier.version == version and call.now - earlier.at < _FRESH:
-        if earlier.changes == changes:
-            return earlier.parts
-        read = replace(earlier.parts, **await _current(call, about))
-        call.kept[_KEPT] = replace(earlier, changes=changes, parts=read)
-        return read
-    read = await (_live(call, about) if about.live else _gone(call, about))
-    call.kept[_KEPT] = _KeptParts(version, changes, call.now, read)
-    return read
-
-
-async def follow(call: Call, about: JobSubject) -> None:
-    """Has an open tab of a job that runs watch the job's TaskRuns, if the person may.
-
-    Those of a dispatched job are on its worker.
-    """
-    if call.following is None:
-        return
-    runs = about.live and phase_of(about.raw) in HOLDING and not is_dispatched(about.raw)
-    watched = runs and await call.viewer.rights.may("watch", TASK_RUN, about.namespace)
-    tasks = Watched(TASK_RUN, about.namespace, selector(about.raw))
-    call.following.want(call.viewer.client.api, [tasks] if watched else [])
-
-
-async def _live(call: Call, about: JobSubject) -> Parts:
+    """Reads all parts."""
+    if not about.live:
+        return await _gone(call, about)
     current, stored = await asyncio.gather(_current(call, about), _stored(call, about))
     return Parts(**current, **stored)
 
 
 async def _current(call: Call, about: JobSubject) -> dict[str, Any]:
     """The parts that change while the job runs."""
+    key = ("current", call.viewer.csrf, about.uid, phase_of(about.raw))
+    return await call.site.memo.get(
+        key, _FRESH if is_terminal(about.raw) else 0.0, partial(_read_current, call, about)
+    )
+
+
+async def _read_current(call: Call, about: JobSubject) -> dict[str, Any]:
     api = call.viewer.client.api
     listing = api.list(EVENT, namespace=about.namespace, fields=f"regarding.uid={about.uid}")
     owned, events = await asyncio.gather(part(readable_children(api, about.raw)), part(listing))
@@ -130,6 +94,12 @@ async def _gone(call: Call, about: JobSubject) -> Parts:
 
 async def _stored(call: Call, about: JobSubject) -> dict[str, Any]:
     """The parts that only the history has."""
+    version = str(about.raw["metadata"].get("resourceVersion"))
+    key = ("stored", call.viewer.csrf, about.uid, version)
+    return await call.site.memo.get(key, _FRESH, partial(_read_stored, call, about))
+
+
+async def _read_stored(call: Call, about: JobSubject) -> dict[str, Any]:
     history, where = call.viewer.client.history, about.namespace
     recorded, results, artifacts, provenance = await asyncio.gather(
         part(history.run(about.uid, namespace=where)),

@@ -1,4 +1,4 @@
-// What pages do beyond HTML: times, copying, the theme, and the stream of changes.
+// What pages do beyond HTML: times, copying, the theme, and changes in an open tab.
 "use strict";
 
 // --- times ---------------------------------------------------------------------------------------------------
@@ -95,12 +95,12 @@ document.addEventListener("click", (event) => {
   calendar.showPicker();
 });
 
-// --- the stream of changes -----------------------------------------------------------------------------------
-// HTTP/1.1 allows six connections a host.  At most four tabs of a browser have a stream (Web Locks); the others
-// ask again every few seconds, which costs nothing while nothing changes (ETag).  A hidden tab gives its slot back.
+// --- changes -------------------------------------------------------------------------------------------------
+// An open tab asks for its page every few seconds, one in the background less often.  The server answers 304 while
+// nothing has changed; else htmx morphs the content, which keeps the focus, what is typed, and what is open.
 
-const STREAMS = 4;
 const ASK_EVERY = 5000;
+const HIDDEN_EVERY = 60000;
 
 function state(text) {
   const element = document.getElementById("connection");
@@ -108,72 +108,43 @@ function state(text) {
   element.hidden = !text;
 }
 
-// The attribute is set here: htmx may look at the page before its extension for streams is loaded.
-function connect(live) {
-  live.setAttribute("hx-sse:connect", live.dataset.live);
-  htmx.process(live);
-}
-
-// Other scripts of a page with streams of their own take these slots, too.
-const slots = {
-  free() { /* replaced by what gives the slot back */ },
-  async take() {
-    if (!navigator.locks) return true;
-    for (let number = 1; number <= STREAMS; number += 1) {
-      const held = await new Promise((resolve) => {
-        navigator.locks.request(`fournos-stream-${number}`, { ifAvailable: true }, (lock) => {
-          resolve(lock !== null);
-          return lock === null ? undefined : new Promise((done) => { slots.free = done; });
-        });
-      });
-      if (held && document.hidden) slots.free();
-      if (held) return !document.hidden;
-    }
-    return false;
-  },
-};
-
-let asking = 0;
-let connected = false;
-let following = false;
-let refused = false;
-
-// Connects, or resumes after the tab was hidden.  Without a slot it polls, and tries to connect again.
-async function follow(live) {
-  if (following || document.hidden) return;
-  following = true;
-  const held = !refused && await slots.take();
-  following = false;
-  if (document.hidden) return;
-  if (!held) {
-    asking ||= setInterval(() => { if (!document.hidden) { ask(); follow(live); } }, ASK_EVERY);
-    return;
-  }
-  clearInterval(asking);
-  asking = 0;
-  if (connected) document.dispatchEvent(new CustomEvent("visibilitychange", { detail: "resume" }));
-  else connect(live);
-  connected = true;
-}
-
-function onVisibility(event, live) {
-  if (event.detail === "resume") return;
-  if (document.hidden) {
-    slots.free();
-    return; // the extension pauses its stream
-  }
-  event.stopImmediatePropagation(); // the extension resumes its stream when there is a slot
-  if (asking) ask();
-  follow(live);
-}
-
-async function ask() {
+async function ask(live) {
+  let answer;
+  let text;
   try {
-    await htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerMorph" });
-    state("");
+    const headers = { "If-None-Match": live.dataset.tag };
+    answer = await fetch(location.pathname + location.search, { headers, cache: "no-store", redirect: "manual" });
+    text = await answer.text();
   } catch {
     state("Reconnecting …");
+    return;
   }
+  // The login has ended: the page itself leads to the next one.
+  if (answer.type === "opaqueredirect" || answer.status === 401) {
+    location.reload();
+    return;
+  }
+  if (answer.status === 429 || answer.status >= 500) {
+    state("Reconnecting …");
+    return;
+  }
+  state("");
+  if (answer.status === 304) return;
+  // An error takes the place of what may no longer be seen.
+  live.dataset.tag = answer.headers.get("ETag") ?? "";
+  await htmx.swap({ text, target: document.getElementById("main"), select: "#main", swap: "outerMorph", sourceElement: live });
+}
+
+function follow(live) {
+  let asked = Date.now();
+  let busy = false;
+  const look = async () => {
+    if (busy || Date.now() - asked < (document.hidden ? HIDDEN_EVERY : ASK_EVERY)) return;
+    busy = true;
+    try { await ask(live); } finally { asked = Date.now(); busy = false; }
+  };
+  setInterval(look, 1000);
+  addEventListener("visibilitychange", look);
 }
 
 // --- beginning -----------------------------------------------------------------------------------------------
@@ -184,19 +155,7 @@ addEventListener("DOMContentLoaded", () => {
   reveal();
   showTimes();
   setInterval(() => { if (!document.hidden) showTimes(); }, 1000);
-  const live = document.getElementById("live");
-  if (!live) return;
   document.addEventListener("htmx:after:swap", () => { showTimes(); reveal(); });
-  // The extension reconnects a stream that was open.  A tab whose first stream is refused polls, as one without a slot.
-  live.addEventListener("htmx:response:error", () => { refused = true; slots.free(); follow(live); }, { once: true });
-  live.addEventListener("htmx:sse:error", ({ detail }) => {
-    if (detail.status === 401) location.reload(); // the session has ended: the page asks for a login
-    state("Reconnecting …");
-  });
-  live.addEventListener("htmx:sse:after:connection", () => state(""));
-  // htmx looks at the page in a timer that it has set before this one.
-  setTimeout(() => {
-    addEventListener("visibilitychange", (event) => onVisibility(event, live), { capture: true });
-    follow(live);
-  });
+  const live = document.getElementById("live");
+  if (live) follow(live);
 });

@@ -14,14 +14,12 @@ from fournos.history.api.wire import body
 from fournos.history.results.values import ValuePage
 from fournos.insight import schedule_board
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL, TRIGGER_ANNOTATION
-from fournos.web.identity.members import Ways
 from fournos.web.pages import schedule as schedule_page
 from fournos.web.pages import schedules
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, job
 from tests.unit.cli.schedules import schedule
 from tests.unit.web.calls import READ_ONLY, call, shown, text
-from tests.unit.web.readers import HEADER, reader
 from tests.unit.web.stage import ADMIN, stage
 from tests.unit.web.test_schedule_kpis import measured
 from tests.waiting import until
@@ -116,22 +114,23 @@ async def test_open_tabs_follow_the_schedule_and_its_jobs() -> None:
         return {**obj, "metadata": {**obj["metadata"], "namespace": key.namespace}}
 
     key = Key("perf", "nightly")
-    async with stage(Ways(proxy_header=HEADER), whole=True) as site:
+    async with stage(whole=True) as site:
         site.may("ann", *ADMIN)
+        await site.login()
         uid = site.server.create(FOURNOS_SCHEDULE, in_stage(schedule()))["metadata"]["uid"]
         await until(lambda: site.caches.revision([FOURNOS_SCHEDULE]) == (1,))
-        # The first question for a right ends the streams of pages that ask for none.
-        one, board = [await reader(site, "t-ann", path) for path in ("/schedules/nightly", "/schedules")]
+
+        async def both_show(text: str) -> bool:
+            return all([text in (await site.get(path))[1] for path in ("/schedules/nightly", "/schedules")])
+
+        assert not await both_show("203001010100 UTC: New")
         made = in_stage(child("nightly-1", "Running", "203001010100"))
         made["metadata"]["labels"][SCHEDULE_UID_LABEL] = uid
         site.server.create(FOURNOS_JOB, made)
-        await until(lambda: all("203001010100 UTC: New" in tab.text for tab in (one, board)))
-        pause = {"spec": {"suspend": {"reason": "the GPUs move"}}}
-        site.server.patch(FOURNOS_SCHEDULE, key, pause)
-        await until(lambda: all("the GPUs move" in tab.text for tab in (one, board)))
-        await until(lambda: "/schedules/nightly/resume" in one.text)
-        for tab in (one, board):
-            tab.task.cancel()
+        await until(lambda: both_show("203001010100 UTC: New"))
+        site.server.patch(FOURNOS_SCHEDULE, key, {"spec": {"suspend": {"reason": "the GPUs move"}}})
+        await until(lambda: both_show("the GPUs move"))
+        assert "/schedules/nightly/resume" in (await site.get("/schedules/nightly"))[1]
 
 
 async def test_after_a_button_the_page_waits_for_what_it_wrote() -> None:
