@@ -138,7 +138,7 @@ async def measure(
     keep: bool,
 ) -> Ceiling:
     """Measures Kueue alone and each system with `objects` objects, `turns` times, on a new cluster `name`."""
-    files = ("crd/appwrappers.yaml", "crd/miniclusters.yaml", "minicluster/kueue.yaml")
+    files = ("appwrapper/crd.yaml", "minicluster/crd.yaml", "minicluster/kueue.yaml")
     extra = [each for file in files for each in await asyncio.to_thread(resources.load, f"deploy/{file}")]
     costs: list[Cost] = []
     async with new_rig(name, quotas={FLAVOR: SLOTS}, keep=keep, kueue_config=_CONFIG, extra=extra) as rig:

@@ -179,7 +179,7 @@ PUBLISHED: Final = {
     "appwrapper": PublishedOperator(
         main="cmd/main.go",
         crd="config/crd/bases/workload.codeflare.dev_appwrappers.yaml",
-        our_crd="deploy/crd/appwrappers.yaml",
+        our_crd="deploy/appwrapper/crd.yaml",
         part="appwrappers",
         subject=appwrappers.SUBJECT,
         onlooker=appwrappers.Node,
@@ -190,7 +190,7 @@ PUBLISHED: Final = {
     "minicluster": PublishedOperator(
         main="main.go",
         crd="config/crd/bases/flux-framework.org_miniclusters.yaml",
-        our_crd="deploy/crd/miniclusters.yaml",
+        our_crd="deploy/minicluster/crd.yaml",
         part="miniclusters",
         subject=miniclusters.SUBJECT,
         onlooker=miniclusters.Onlookers,

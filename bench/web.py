@@ -26,7 +26,6 @@ from bench.result import Result
 from bench.rig import GPU, NAMESPACE, job, new_rig
 from bench.tasks import background, limited
 from bench.web_servers import PERSON
-from dev import resources
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key
@@ -117,8 +116,7 @@ def p95_of(values: tuple[float, ...]) -> float:
 
 async def measure(cluster: str, jobs: int, *, reads: int, tabs: int, seconds: float, keep: bool) -> Page:
     """Measures the server on a control plane without an operator."""
-    crd = resources.load("deploy/crd/fournosclusters.yaml")
-    async with new_rig(cluster, quotas={"cluster-0": 100}, keep=keep, extra=crd) as rig:
+    async with new_rig(cluster, quotas={"cluster-0": 100}, keep=keep) as rig:
         await _fill(rig.client, jobs)
         async with server(rig.cluster.kubeconfig_path) as (address, pid):
             site = await Site.of(address)

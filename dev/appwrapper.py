@@ -36,7 +36,7 @@ CLUSTER = "appwrapper-test"
 NAMESPACE = "appwrapper-system"
 IMAGE = re.compile(r"quay\.io/rh_perfscale/fournos:\S+")
 """The image in deploy/appwrapper, of any version."""
-_CRD = "deploy/crd/appwrappers.yaml"
+_CRD = "deploy/appwrapper/crd.yaml"
 _LIMIT = 180.0
 KUEUE_PATIENCE = 200
 """Seconds to wait for Kueue, which may take up to 120 to find a new CRD."""

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from dev import resources
-from dev.chart_about import chart_yaml
 from dev.chart_templates import NAMESPACES, ChartObject, in_variants, templates
-from dev.chart_values import GENERAL, SystemValues, all_values, default, readme, schema_json, values_yaml
-from dev.examples import examples
+from dev.chart_values import SystemValues, all_values, readme, schema_json, values_yaml
 from dev.generated import differences, write
 from dev.image import ROOT
-from dev.release import CHART, Source, documents
+from dev.release import CHART, documents
 from dev.release_install import (
     LOCKS_NAMESPACE,
     SYSTEMS,
@@ -72,7 +70,6 @@ def generated(tree: Path) -> dict[str, str]:
         objects += _in_variants(tree, name)
     values = all_values(_values(system, objects) for system in systems)
     return {
-        "Chart.yaml": _chart_yaml(tree, objects),
         "values.yaml": values_yaml(values),
         "values.schema.json": schema_json(values),
         "README.md": readme(values),
@@ -120,14 +117,6 @@ def _values(system: System, objects: Iterable[ChartObject]) -> SystemValues:
         spec.get("replicas", 1) if deployments else None,
         container.get("resources", {}),
         part.settings if part else None,
-    )
-
-
-def _chart_yaml(tree: Path, objects: Iterable[ChartObject]) -> str:
-    source = Source(tree, 0)
-    crds = [item.document for item in objects if item.kind == "CustomResourceDefinition"]
-    return chart_yaml(
-        source.version, source.url, crds, examples(tree), [source.image, default(GENERAL, "tests.image")]
     )
 
 

@@ -36,7 +36,6 @@ _PLACEHOLDERS: Final = {
 }
 """Text of the manifests, which others change by hand, → the value in place of it."""
 _SWITCHES: Final = {
-    "CustomResourceDefinition": ".Values.crds.enabled",
     "MutatingWebhookConfiguration": ".Values.webhooks.enabled",
     "ValidatingWebhookConfiguration": ".Values.webhooks.enabled",
     "NetworkPolicy": ".Values.networkPolicies.enabled",
@@ -124,11 +123,11 @@ def template(item: ChartObject) -> str:
 
 
 def templates(objects: Iterable[ChartObject]) -> dict[str, str]:
-    """Returns file name → content: one file a system, and one for the CRDs."""
+    """Returns file name → content: one file a system.  The CRDs have a template that reads their files."""
     files: dict[str, list[str]] = {}
     for item in objects:
-        name = "crds" if item.kind == "CustomResourceDefinition" else item.systems[0]
-        files.setdefault(f"{name}.yaml", []).append(template(item))
+        if item.kind != "CustomResourceDefinition":
+            files.setdefault(f"{item.systems[0]}.yaml", []).append(template(item))
     return {name: "".join(parts) for name, parts in files.items()}
 
 

@@ -62,8 +62,7 @@ SYSTEMS = (
         "hearth",
         "FournosCluster (Hearth)",
         files=(
-            "deploy/crd/fournosclusters.yaml",
-            "deploy/crd/fournosjobs.yaml",
+            "manifests/crd.yaml",
             "deploy/deployment.yaml",
             "deploy/clusterrole.yaml",
         ),

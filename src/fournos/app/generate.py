@@ -24,31 +24,26 @@ from fournos.engine.runtime.part import Part
 from fournos.engine.runtime.webhook.registration import configurations
 
 HEADER = "# Generated from src/fournos/api by `python -m fournos.app.generate`. Do not edit.\n"
+CRDS = {
+    "fournos.dev": "manifests/crd.yaml",
+    "workload.codeflare.dev": "deploy/appwrapper/crd.yaml",
+    "flux-framework.org": "deploy/minicluster/crd.yaml",
+}
+"""API group → the one file with its CRDs; the chart has links to them."""
 WEBHOOKS_HEADER = HEADER.replace("src/fournos/api", "the systems' webhooks")
 
 
 def files() -> dict[str, str]:
     """Returns the content of each generated file, by its path in the repository."""
-    manifests: dict[str, str] = {}
+    manifests: dict[str, list[str]] = {}
     pages: dict[str, str] = {}
     for definition, rules in kinds():
         resource = crd(definition, rules=rules)
-        manifests[f"deploy/crd/{definition.plural}.yaml"] = yaml.safe_dump(
-            resource, sort_keys=False, width=110, allow_unicode=True
-        )
+        text = yaml.safe_dump(resource, sort_keys=False, width=110, allow_unicode=True)
+        manifests.setdefault(CRDS[definition.group], []).append(text)
         pages[f"docs/reference/{definition.singular}.md"] = reference(definition, rules)
-    # AppWrapper has its own API group and is installed with its own operator.
-    own_group = [
-        manifests[f"deploy/crd/{definition.plural}.yaml"]
-        for definition, _ in kinds()
-        if definition.group == "fournos.dev"
-    ]
-    everything = "---\n".join(own_group)
     return {
-        **{path: HEADER + text for path, text in manifests.items()},
-        "manifests/crd.yaml": HEADER + everything,
-        "deploy/appwrapper/crd.yaml": HEADER + manifests["deploy/crd/appwrappers.yaml"],
-        "deploy/minicluster/crd.yaml": HEADER + manifests["deploy/crd/miniclusters.yaml"],
+        **{path: HEADER + "---\n".join(texts) for path, texts in manifests.items()},
         **dict(_webhooks(part) for part in PARTS.values() if part.webhook_manifest),
         **pages,
         "docs/reference/settings.md": settings_page(),

@@ -62,7 +62,6 @@ def world(hub: Hub, history: None, operator_image_tag: str) -> Hub:  # noqa: F81
         pipeline("web-fails", "echo before; echo ERROR: no such model >&2; exit 7"),
         pipeline("web-sleeps", "while true; do date; sleep 1; done"),
     )
-    hub.kubectl("apply", "-f", "deploy/crd/fournosclusters.yaml")
     hub.kubectl("wait", "--for=condition=Established", "crd/fournosclusters.fournos.dev", "--timeout=60s")
     hub.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CLUSTERS}},

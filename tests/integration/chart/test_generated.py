@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from dev.chart import VARIANTS, generated
 from dev.chart_templates import KEPT, KEPT_KINDS
@@ -15,7 +13,6 @@ from dev.generated import differences
 from dev.image import ROOT
 from dev.release import CHART, Source, by_system, documents
 from dev.release_install import Document, System, identity, of_all
-from fournos.app.parts import kinds
 from tests.integration.chart.conftest import Render, run
 
 
@@ -91,20 +88,3 @@ def test_each_overlay_is_a_matter_of_values(system: str, variant: str, render: R
 
 
 OTHERS = ("jobs", "clusters", "appwrappers", "miniclusters", "frameworks", "multikueue")
-
-
-def test_artifact_hub_reads_what_the_chart_brings() -> None:
-    chart = yaml.safe_load((ROOT / CHART / "Chart.yaml").read_text())
-    prefix = "artifacthub.io/"
-    annotations = {name.removeprefix(prefix): value for name, value in chart["annotations"].items()}
-    assert all(isinstance(value, str) for value in annotations.values()), "Kubernetes' annotations are text"
-    listed: dict[str, list[dict[str, Any]]] = {
-        name: yaml.safe_load(annotations[name]) for name in ("crds", "crdsExamples", "images", "links")
-    }
-    ours = {(kind.kind, kind.version, kind.name) for kind, _ in kinds()}
-    assert {(each["kind"], each["version"], each["name"]) for each in listed["crds"]} == ours
-    examples = {(each["kind"], each["apiVersion"].rpartition("/")[2]) for each in listed["crdsExamples"]}
-    assert examples == {(kind, version) for kind, version, _ in ours}, "an example of each"
-    assert {each["image"].rpartition(":")[2] for each in listed["images"]} >= {chart["appVersion"]}
-    assert annotations["license"] == "Apache-2.0" and annotations["operator"] == "true"
-    assert (ROOT / chart["icon"].partition("/raw/main/")[2]).is_file()

@@ -173,6 +173,6 @@ def test_argo_reads_this_repository_and_leaves_the_image_to_the_trigger() -> Non
     source = application["spec"]["source"]
     assert source["repoURL"] == PROJECT["urls"]["Repository"] + ".git"
     names = source["directory"]["include"].strip("{}").split(",")
-    assert {"deployment.yaml", "clusterrole.yaml", "imagestream.yaml"} < set(names)
+    assert {"deployment.yaml", "clusterrole.yaml", "imagestream.yaml"} == set(names)
     assert all((ROOT / source["path"] / name).is_file() for name in names)
     assert "RespectIgnoreDifferences=true" in application["spec"]["syncPolicy"]["syncOptions"]

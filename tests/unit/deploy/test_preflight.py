@@ -67,5 +67,5 @@ async def test_a_part_needs_the_crds_of_its_own_kinds_only() -> None:
     server = cast(Client, Server(fournos_dev=None, tekton_dev=None, **published))
     assert await preflight(server, PARTS["appwrappers"].required) == []
     without = cast(Client, Server(workload_codeflare_dev=None))
-    with pytest.raises(UnsupportedError, match=r"deploy/crd/appwrappers\.yaml"):
+    with pytest.raises(UnsupportedError, match=r"deploy/appwrapper/crd\.yaml"):
         await preflight(without, PARTS["appwrappers"].required)

@@ -29,14 +29,14 @@ APPWRAPPER: Final = RequiredApi(
     "AppWrapper",
     "workload.codeflare.dev",
     "v1beta2",
-    "apply its CRD with: kubectl apply --server-side -f deploy/crd/appwrappers.yaml",
+    "apply its CRD with: kubectl apply --server-side -f deploy/appwrapper/crd.yaml",
     ours=True,
 )
 MINICLUSTER: Final = RequiredApi(
     "MiniCluster",
     "flux-framework.org",
     "v1alpha2",
-    "apply its CRD with: kubectl apply --server-side -f deploy/crd/miniclusters.yaml",
+    "apply its CRD with: kubectl apply --server-side -f deploy/minicluster/crd.yaml",
     ours=True,
 )
 TEKTON: Final = RequiredApi(

@@ -38,7 +38,9 @@ def test_the_secret_is_required_and_the_interval_has_no_default() -> None:
     bad = cluster()
     del bad["spec"]["kubeconfigSecret"]
     assert problems(bad)
-    crd = files()["deploy/crd/fournosclusters.yaml"]
+    (crd,) = (
+        text for text in files()["manifests/crd.yaml"].split("---\n") if "fournosclusters.fournos.dev" in text
+    )
     assert "default:" not in crd
 
 
