@@ -295,7 +295,6 @@ def our_adapter(
         "FOURNOS_MULTIKUEUE_ORIGIN": origin,
         "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(frameworks),
         "FOURNOS_MULTIKUEUE_REQUESTS_PER_SECOND": "1000",
-        "FOURNOS_MULTIKUEUE_LOG_LEVEL": "INFO",
     }
     words = ["-m", "fournos", "run", "--enable", "multikueue", "--health-port", str(free_port())]
     with log.open("wb") if log else nullcontext() as out:

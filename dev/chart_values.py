@@ -11,7 +11,7 @@ import yaml
 from pydantic_settings import BaseSettings
 
 from fournos.app.settings_page import variables
-from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.process import ProcessSettings
 from fournos.engine.runtime.webhook.registration import WebhookSettings
 
 _NAME: Final = {"type": "string", "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
@@ -23,7 +23,7 @@ _FULL: Final = {"type": "string", "minLength": 1}
 _NAMES: Final = {"type": "array", "items": _FULL}
 _TEXTS: Final = {"type": "object", "additionalProperties": _TEXT}
 _REPLICAS: Final = {"type": "integer", "minimum": 0}
-_EVERY: Final[tuple[type[BaseSettings], ...]] = (WebhookSettings, MetricsSettings)
+_EVERY: Final[tuple[type[BaseSettings], ...]] = (WebhookSettings, ProcessSettings)
 """Settings of every process."""
 
 

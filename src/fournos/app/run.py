@@ -29,7 +29,7 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime import logs, process
 from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.engine.runtime.events import Recorder
-from fournos.engine.runtime.health import Health, MetricsSettings
+from fournos.engine.runtime.health import Health
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
@@ -75,20 +75,18 @@ def main(
     settings = [part_settings for part_settings in valid if part_settings is not None]
     url = {"url": webhook_url, "service": ""} if webhook_url else {}
     webhooks = _settings(WebhookSettings, **url)
-    scraping = _settings(MetricsSettings)
-    if len(settings) < len(parts) or webhooks is None or scraping is None:
+    own = _settings(process.ProcessSettings)
+    if len(settings) < len(parts) or webhooks is None or own is None:
         return process.ExitCode.NOT_STARTED
-    levels = {name: str(vars(given)["log_level"]) for name, given in zip(names, settings, strict=True)}
-    logs.configure(levels=levels)
+    logs.configure(_level([own, *settings]))
     try:
         credentials = load(kubeconfig, context)
         return uvloop.run(
             _run(
                 list(zip(parts, settings, strict=True)),
                 webhooks,
-                scraping.port,
+                own.metrics_port,
                 credentials,
-                levels=levels,
                 workers=workers,
                 health_port=health_port,
             )
@@ -96,6 +94,12 @@ def main(
     except (CredentialsError, UnsupportedError, KubeError, OSError) as error:
         print(f"fournos: {error}", file=sys.stderr)
         return process.ExitCode.NOT_STARTED
+
+
+def _level(settings: Sequence[BaseSettings]) -> str:
+    """Returns the most detailed level that is set: a part may have a published variable of its own."""
+    levels = [str(vars(one)["log_level"]) for one in settings if "log_level" in one.model_fields_set]
+    return min(levels, key=logging.getLevelNamesMapping().__getitem__, default="INFO")
 
 
 _Settings = TypeVar("_Settings", bound=BaseSettings)
@@ -160,7 +164,6 @@ async def _run(
     metrics_port: int,
     credentials: Credentials,
     *,
-    levels: Mapping[str, str],
     workers: int,
     health_port: int,
 ) -> int:
@@ -172,7 +175,6 @@ async def _run(
         await _verify(parts, events_api)
         recorder = Recorder(events_api, clock, metrics, instance=identity)
         started = [await _start(part, settings, shared, lease_api, recorder) for part, settings in parts]
-        logs.configure(levels=_by_controller(levels, [part.running for part in started]))
         # Not guarded by a lease, because every replica answers.
         webhooks = served(
             await shared.client("webhooks"),
@@ -266,14 +268,6 @@ def _health(started: Sequence[_Started], webhooks: Served, shared: _Shared) -> H
         ],
         refresh=partial(_refresh, started),
     )
-
-
-def _by_controller(levels: Mapping[str, str], running: Sequence[Running]) -> dict[str, str]:
-    """Returns the log level of each part, by the names of its packages and of its controllers."""
-    by_name = dict(levels)
-    for level, part in zip(levels.values(), running, strict=True):
-        by_name |= dict.fromkeys((controller.name for controller in part.controllers), level)
-    return by_name
 
 
 class _Wake:

@@ -11,14 +11,14 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from fournos.app.parts import PARTS
-from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.process import ProcessSettings
 from fournos.engine.runtime.webhook.registration import WebhookSettings
 from fournos.systems.vault.sync import VaultSettings
 
 SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
+    ("Every `fournos run`", ProcessSettings),
     *((part.title, part.settings) for part in PARTS.values()),
     ("Admission webhooks (of each system that has some)", WebhookSettings),
-    ("Metrics (of every `fournos run`)", MetricsSettings),
     ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
@@ -96,9 +96,6 @@ class HistorySettings(StoreSettings):
     )
     page_url: str = Field(
         "", description="Address of the page (deploy/web), to which messages link; empty: they do not"
-    )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
-        "INFO", description="Logging level"
     )
 
     @field_validator("kinds", mode="before")

@@ -85,9 +85,6 @@ class WebSettings(BaseSettings):
         "groups", min_length=1, description="Claim with the groups of a user that is impersonated"
     )
     oidc_groups_prefix: str = Field("oidc:", description="Put before each of them")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
-        "INFO", description="Logging level"
-    )
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic_settings import BaseSettings
 
-from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.process import ProcessSettings
 from fournos.engine.runtime.webhook.registration import WebhookSettings
 from fournos.history.settings import HistorySettings
 from fournos.systems.appwrappers.settings import AppWrapperSettings
@@ -60,7 +60,7 @@ SOURCE = (VAULT, "test_the_address_the_token_and_the_path")
 SECRET_NAMES = (VAULT, "test_the_namespace_and_the_pattern_of_the_secrets")
 WORKERS_NAMESPACES = "test_the_namespaces_of_fournosclusters_and_their_secrets"
 SECOND = "test_when_the_second_worker_is_asked"
-LEVELS = (SHARED, "test_a_log_level_counts_for_its_part_whatever_else_runs")
+LEVEL = (SHARED, "test_the_most_detailed_log_level_that_is_set_counts")
 SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
     JobSettings: {
         "namespace": (
@@ -77,7 +77,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "vault_secret_pattern": (JOBS, SECRETS),
         "kueue_local_queue_name": (JOBS, "test_local_queue_and_gpu_prefix"),
         "gpu_resource_prefix": (JOBS, "test_local_queue_and_gpu_prefix"),
-        "log_level": LEVELS,
         "gc_interval_sec": (PARTS, "test_the_interval_of_garbage_collection"),
         "resolve_deadline_sec": (JOBS, "test_deadline_of_the_resolver_and_its_environment"),
         "resolve_job_template": (JOBS, "test_config_is_found_whatever_the_working_directory"),
@@ -103,6 +102,7 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         ),
     },
     ClusterSettings: {
+        "log_level": LEVEL,
         "namespace": (CLUSTERS, NAMES),
         "secrets_namespace": (CLUSTERS, NAMES),
         "execution_namespace": (CLUSTERS, NAMES),
@@ -116,11 +116,9 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         ),
         "gpu_discovery_timeout_sec": ANSWERS,
         "gpu_shrink_after_sec": (CLUSTERS, "test_how_long_gpus_must_be_missing"),
-        "log_level": LEVELS,
     },
     AppWrapperSettings: {
         "namespace": LEASE,
-        "log_level": LEVELS,
         "gpu_resource_prefix": (SHARED, "test_a_wrapped_job_asks_for_gpus_under_the_same_prefix"),
         "workloads": (ADMISSION, "test_the_queue_and_whether_it_waits"),
         "manage_jobs_without_queue_name": (ADMISSION, "test_the_queue_and_whether_it_waits"),
@@ -142,7 +140,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
     },
     MiniClusterSettings: {
         "namespace": LEASE,
-        "log_level": LEVELS,
         "view_image": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "cluster_domain": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "network_device": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
@@ -159,7 +156,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
     },
     FrameworkSettings: {
         "namespace": LEASE,
-        "log_level": LEVELS,
         "file": (FRAMEWORKS, "test_the_file_adds_a_kind"),
         "kinds": (FRAMEWORKS, "test_kinds_are_those_that_are_queued"),
     },
@@ -182,7 +178,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "gc_interval_sec": (FLEETS, "test_how_often_leftovers_are_looked_for"),
         "clusters_namespace": (WORKERS, WORKERS_NAMESPACES),
         "secrets_namespace": (WORKERS, WORKERS_NAMESPACES),
-        "log_level": LEVELS,
     },
     WebSettings: {
         **dict.fromkeys(
@@ -209,7 +204,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         ),
         "oidc_ca_file": (WEB, "test_a_certificate_authority_of_the_provider_must_be_there"),
         "public_url": (WEB, "test_public_url_names_the_host_that_is_answered"),
-        "log_level": LEVELS,
     },
     HistorySettings: {
         "namespace": LEASE,
@@ -242,7 +236,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "events": (HISTORY, "test_confirmed_changes_are_events_unless_switched_off"),
         "retention_interval": (HISTORY, "test_the_replica_that_records_deletes_at_its_interval"),
         "interval_sec": (HISTORY, "test_changes_within_the_interval_are_written_together"),
-        "log_level": LEVELS,
     },
     WebhookSettings: {
         "service": REGISTERED,
@@ -252,7 +245,10 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "client_authorities": ADDRESSES,
         "secret": REGISTERED,
     },
-    MetricsSettings: {"port": (STARTED, "test_metrics_are_on_the_port_of_the_probes_or_on_their_own")},
+    ProcessSettings: {
+        "log_level": LEVEL,
+        "metrics_port": (STARTED, "test_metrics_are_on_the_port_of_the_probes_or_on_their_own"),
+    },
     VaultSettings: {
         "addr": SOURCE,
         "token": SOURCE,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
-from itertools import combinations, permutations
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -13,17 +12,13 @@ import pytest
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.fournosjob_values import Hardware
 from fournos.app import run
-from fournos.app.parts import PACKAGES, PARTS
-from fournos.engine.runtime.logs import bind
-from fournos.engine.runtime.part import Running
+from fournos.app.parts import PARTS
 from fournos.systems.appwrappers.queued import QueuedAppWrapper
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.clusters.settings import ClusterSettings
 from fournos.systems.jobs.build import workload_request
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.multikueue.settings import MultiKueueSettings
-
-LEVELS = {name: f"{part.prefix}LOG_LEVEL" for name, part in PARTS.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -37,45 +32,28 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     root.setLevel(level)
 
 
-def logged(
-    enable: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> set[str]:
-    """Which parts' INFO lines `fournos run` prints; "process" is a line that belongs to none."""
-
+@pytest.mark.parametrize(
+    ("variables", "enable", "level"),
+    [
+        ({}, "jobs", "INFO"),
+        ({"FOURNOS_LOG_LEVEL": "ERROR"}, "jobs,miniclusters", "ERROR"),
+        ({"HEARTH_LOG_LEVEL": "ERROR"}, "clusters", "ERROR"),
+        ({"HEARTH_LOG_LEVEL": "DEBUG"}, "jobs", "INFO"),
+        ({"HEARTH_LOG_LEVEL": "ERROR", "FOURNOS_LOG_LEVEL": "DEBUG"}, "jobs,clusters", "DEBUG"),
+    ],
+)
+def test_the_most_detailed_log_level_that_is_set_counts(
+    variables: dict[str, str], enable: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def stand_in(*args: Any, **kwargs: Any) -> int:
-        for name in enable:
-            logging.getLogger(f"{PACKAGES[name]}.observe").info("package %s", name)
-            with bind(system=name):
-                logging.getLogger("fournos.engine.runtime.act").info("system %s", name)
-        logging.getLogger("fournos.engine.runtime.lease").info("any process")
         return 0
 
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(run, "load", lambda *_: None)
     monkeypatch.setattr(run, "_run", stand_in)
-    assert run.main(enable=enable) == 0
-    lines = [json.loads(line)["message"].split() for line in capsys.readouterr().err.splitlines()]
-    assert {name for kind, name in lines if kind == "package"} == {n for k, n in lines if k == "system"}
-    return {name for kind, name in lines if kind != "package"}
-
-
-@pytest.mark.parametrize("quiet", PARTS)
-def test_a_log_level_counts_for_its_part_whatever_else_runs(
-    quiet: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv(LEVELS[quiet], "ERROR")
-    for enable in [(quiet,), *(pair for pair in permutations(PARTS, 2) if quiet in pair), tuple(PARTS)]:
-        others = {name for name in enable if name != quiet}
-        assert logged(enable, monkeypatch, capsys) == others | ({"process"} if others else set())
-
-
-def test_the_systems_of_a_part_have_its_level() -> None:
-    class Named:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-    brought = [[Named("jobs"), Named("orphans")], [Named("clusters"), Named("cluster-queue")]]
-    found = run._by_controller({"jobs": "ERROR", "clusters": "INFO"}, [Running(one) for one in brought])  # type: ignore[arg-type]
-    assert found == {"jobs": "ERROR", "orphans": "ERROR", "clusters": "INFO", "cluster-queue": "INFO"}
+    assert run.main(enable=(enable,)) == 0
+    assert logging.getLevelName(logging.getLogger().level) == level
 
 
 SHARED = {
@@ -106,7 +84,7 @@ def test_a_part_s_own_variable_comes_first(variable: str, monkeypatch: pytest.Mo
 
 def test_no_two_parts_have_a_shared_setting_that_is_not_listed() -> None:
     """Names of their own meaning in each part, and those above."""
-    own = {"namespace", "controller_namespace", "log_level", "gc_interval_sec", "stop_grace_sec", "kinds"}
+    own = {"namespace", "controller_namespace", "gc_interval_sec", "stop_grace_sec", "kinds"}
     servers = {"jobs_namespace", "clusters_namespace", "port", "service", "certificate_secret"}
     for one, other in combinations(PARTS.values(), 2):
         common = set(one.settings.model_fields) & set(other.settings.model_fields)

@@ -75,7 +75,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     monkeypatch.setenv("FOURNOS_NAMESPACE", "n")
     identity = FixedIdentity(Proof())
     monkeypatch.setattr(run, "load", lambda *_: Credentials("https://api.example.com", identity))
-    monkeypatch.setattr(run.logs, "configure", lambda **_: None)
+    monkeypatch.setattr(run.logs, "configure", lambda *_: None)
     monkeypatch.setattr(run, "Client", Client)
     monkeypatch.setattr(run, "preflight", nothing_is_wrong)
     monkeypatch.setattr(

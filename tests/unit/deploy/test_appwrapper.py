@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN
 from fournos.app.parts import PARTS
-from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.process import ProcessSettings
 from fournos.engine.runtime.webhook.registration import WebhookSettings
 from fournos.systems.appwrappers.kinds import WRAPPED
 from fournos.systems.appwrappers.settings import AppWrapperSettings
@@ -55,7 +55,7 @@ def test_the_webhooks_are_those_that_are_served() -> None:
 
 def test_the_deployment_is_reached_and_configured() -> None:
     found = objects_of("appwrapper")
-    name, classes = "appwrapper-controller-manager", (AppWrapperSettings, WebhookSettings, MetricsSettings)
+    name, classes = "appwrapper-controller-manager", (AppWrapperSettings, WebhookSettings, ProcessSettings)
     container, pod = (
         container_of(found, name, "appwrappers", *classes),
         found["Deployment", name]["spec"]["template"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fournos.app.parts import PARTS
-from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.process import ProcessSettings
 from fournos.engine.runtime.webhook.registration import WebhookSettings
 from fournos.systems.frameworks.admission import webhooks
 from fournos.systems.frameworks.kinds import BUILT_IN, load
@@ -50,7 +50,7 @@ def test_the_webhooks_are_those_that_are_served() -> None:
 
 def test_the_deployment_is_reached_and_configured() -> None:
     found = objects_of(FOLDER)
-    name, classes = "fournos-frameworks", (FrameworkSettings, WebhookSettings, MetricsSettings)
+    name, classes = "fournos-frameworks", (FrameworkSettings, WebhookSettings, ProcessSettings)
     container, pod = (
         container_of(found, name, "frameworks", *classes),
         found["Deployment", name]["spec"]["template"],

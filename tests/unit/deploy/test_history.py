@@ -5,7 +5,7 @@ from __future__ import annotations
 from devcluster import manifests
 from fournos.app.parts import PARTS
 from fournos.engine.kube.resource import Resource
-from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.process import ProcessSettings
 from fournos.history.recorder.observe import watches
 from fournos.history.settings import HistorySettings
 from tests.unit.deploy.folder import DEPLOY, container_of, files_of, granted, kustomization_of, objects_of
@@ -57,7 +57,7 @@ def test_the_network_reaches_the_ports_of_the_pod_alone() -> None:
 def test_the_deployment_is_configured_and_one() -> None:
     found = objects_of(FOLDER)
     deployment = found["Deployment", "fournos-history"]
-    container = container_of(found, "fournos-history", "history", HistorySettings, MetricsSettings)
+    container = container_of(found, "fournos-history", "history", HistorySettings, ProcessSettings)
     assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]) == (1, {"type": "Recreate"})
     assert PARTS["history"].lease in str(found["Role", "fournos-history"])
     assert HistorySettings().namespace == found["Namespace", "fournos-history"]["metadata"]["name"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from devcluster import manifests
-from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.process import ProcessSettings
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = {
@@ -42,14 +42,14 @@ class Shipped:
         return [one for one in self.objects if one["kind"] == kind]
 
     @property
-    def settings(self) -> MetricsSettings:
-        prefix = "FOURNOS_METRICS_"
+    def settings(self) -> ProcessSettings:
+        prefix = "FOURNOS_"
         given = {
             entry["name"].removeprefix(prefix).lower(): entry["value"]
             for entry in self.container["env"]
-            if entry["name"].startswith(prefix)
+            if entry["name"] == "FOURNOS_METRICS_PORT"
         }
-        return MetricsSettings(**given)
+        return ProcessSettings(**given)
 
     @property
     def metrics_service(self) -> dict[str, Any]:
@@ -70,12 +70,12 @@ def shipped(request: pytest.FixtureRequest) -> Shipped:
 
 def test_the_service_leads_to_the_port(shipped: Shipped) -> None:
     ports = {port["name"]: port["containerPort"] for port in shipped.container["ports"]}
-    assert ports["metrics"] == shipped.settings.port != ports["http"]
+    assert ports["metrics"] == shipped.settings.metrics_port != ports["http"]
     service = shipped.metrics_service
     assert service["spec"]["selector"].items() <= shipped.pod["metadata"]["labels"].items()
     assert service["spec"]["selector"].items() <= service["metadata"]["labels"].items()
     (port,) = service["spec"]["ports"]
-    assert port == {"name": "metrics", "port": shipped.settings.port, "targetPort": "metrics"}
+    assert port == {"name": "metrics", "port": shipped.settings.metrics_port, "targetPort": "metrics"}
 
 
 def test_the_port_is_open_to_namespaces_that_scrape_alone(shipped: Shipped) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fournos.app.parts import PARTS
 from fournos.engine.kube.resource import Resource
-from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.process import ProcessSettings
 from fournos.systems.miniclusters.observe import watches
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.unit.deploy.folder import container_of, files_of, granted, kustomization_of, objects_of
@@ -27,7 +27,7 @@ def test_what_is_watched_may_be_watched_and_secrets_are_never_changed() -> None:
 
 def test_the_deployment_is_configured() -> None:
     found = objects_of(FOLDER)
-    classes = MiniClusterSettings, MetricsSettings
+    classes = MiniClusterSettings, ProcessSettings
     container_of(found, "operator-controller-manager", "miniclusters", *classes)
     assert PARTS["miniclusters"].lease in str(found["Role", "minicluster-leader-election-role"])
     assert MiniClusterSettings().namespace == found["Namespace", "operator-system"]["metadata"]["name"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.runtime.health import MetricsSettings
+from fournos.engine.runtime.process import ProcessSettings
 from fournos.web.identity.members import CALLBACK
 from fournos.web.serving import CLOSING
 from fournos.web.settings import WebSettings
@@ -29,7 +29,7 @@ def test_every_file_is_in_its_kustomization(folder: str) -> None:
 
 def test_the_deployment_is_configured() -> None:
     found = objects_of("web")
-    classes = WebSettings, MetricsSettings
+    classes = WebSettings, ProcessSettings
     container = container_of(found, "fournos-web", "web", *classes)
     assert found["Deployment", "fournos-web"]["spec"]["replicas"] > 1
     for folder in ("web", *OVERLAYS):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Annotated, Final
+from typing import Final
 
 from aiohttp import web
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.listening import listening
@@ -21,18 +19,6 @@ TICK: Final = 1.0
 
 Problems = Callable[[], Iterable[str]]
 """Returns the present problems, one line each; nothing if there is none."""
-
-
-class MetricsSettings(BaseSettings):
-    """Every field is one variable: `FOURNOS_METRICS_` + the field's name in capitals."""
-
-    model_config = SettingsConfigDict(env_prefix="FOURNOS_METRICS_", extra="ignore")
-
-    port: Annotated[int, Field(ge=0, le=65535)] = Field(
-        0,
-        description="Port that serves /metrics, by http: a NetworkPolicy says to whom; "
-        "0: the port of /healthz and /readyz",
-    )
 
 
 class Health:

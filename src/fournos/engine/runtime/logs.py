@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -83,35 +82,16 @@ class HumanFormatter(logging.Formatter):
         return f"{line}\n{traceback}" if traceback else line
 
 
-class _Levels(logging.Filter):
-    """Filters lines by the level of the operator that they are about, or of the package that logs them."""
-
-    def __init__(self, levels: Mapping[str, str]) -> None:
-        super().__init__()
-        self._levels: dict[str, int] = {
-            name: getattr(logging, level.upper()) for name, level in levels.items()
-        }
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        package = record.name.removeprefix("fournos.").removeprefix("systems.").partition(".")[0]
-        level = self._levels.get(_bound.get().get("system", ""), self._levels.get(package, 0))
-        return record.levelno >= level
-
-
 def configure(
     level: str = "INFO",
     *,
-    levels: Mapping[str, str] | None = None,
     human: bool | None = None,
     stream: TextIO | None = None,
 ) -> None:
     """Sets up the root logger.
 
-    `human` None: short lines if `stream` (default: stderr) is a terminal, else JSON.
-
-    `levels`: minimum level by operator (the bound field `system`) or by package of ours, for operators that
-    share the process.  Lines of neither have the most detailed of these levels.  `level` is used without
-    `levels`.  Raises ValueError for an unknown level.
+    `human` None: short lines if `stream` (default: stderr) is a terminal, else JSON.  Raises ValueError for
+    an unknown level.
     """
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
@@ -119,9 +99,6 @@ def configure(
     handler.setFormatter(HumanFormatter() if chosen else JsonFormatter())
     root = logging.getLogger()
     root.setLevel(level.upper())
-    if levels:
-        handler.addFilter(_Levels(levels))
-        root.setLevel(min(getattr(logging, one.upper()) for one in levels.values()))
     root.handlers[:] = [handler]
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)

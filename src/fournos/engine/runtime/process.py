@@ -7,7 +7,10 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.kube.errors import NotLeaderError
 from fournos.engine.runtime.clock import Clock
@@ -16,6 +19,7 @@ from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.memory import collect_seldom, keep_objects
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import LEADER
+from fournos.engine.runtime.settings_types import LogLevel
 from fournos.engine.runtime.supervise import supervise
 
 log = logging.getLogger(__name__)
@@ -24,6 +28,19 @@ GRACE = 20.0
 """Seconds that running passes have to finish; below the 30 s after which Kubernetes kills the pod."""
 FLUSH = 3.0
 """Seconds to send the last Events."""
+
+
+class ProcessSettings(BaseSettings):
+    """Every field is one variable: `FOURNOS_` + the field's name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="FOURNOS_", extra="ignore")
+
+    log_level: LogLevel = "INFO"
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        0,
+        description="Port that serves /metrics, by http: a NetworkPolicy says to whom; "
+        "0: the port of /healthz and /readyz",
+    )
 
 
 class ExitCode(IntEnum):

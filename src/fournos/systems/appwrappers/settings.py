@@ -11,7 +11,6 @@ from pydantic import AliasChoices, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.api.durations import parse_duration
-from fournos.engine.runtime.settings_types import LogLevel
 
 
 class AppWrapperSettings(BaseSettings):
@@ -22,7 +21,6 @@ class AppWrapperSettings(BaseSettings):
     namespace: str = Field(
         "appwrapper-system", min_length=1, description="Namespace of the operator itself (its lease)"
     )
-    log_level: LogLevel = "INFO"
     workloads: Literal["own", "kueue"] = Field(
         "kueue",
         description="Who makes the Workloads: Kueue's built-in AppWrapper integration, or this operator "

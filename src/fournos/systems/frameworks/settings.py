@@ -7,7 +7,6 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from fournos.engine.runtime.settings_types import LogLevel
 from fournos.systems.frameworks.kind_spec import Framework
 from fournos.systems.frameworks.kinds import chosen, load
 
@@ -20,7 +19,6 @@ class FrameworkSettings(BaseSettings):
     namespace: str = Field(
         "fournos", min_length=1, description="Namespace of the operator itself (its lease)"
     )
-    log_level: LogLevel = "INFO"
     file: str = Field("", description="YAML file that describes further kinds")
     kinds: Annotated[tuple[str, ...], NoDecode] = Field(
         (),

@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.api.fournosjob_values import MAX_REPEATS
 from fournos.engine.api.durations import parse_duration
-from fournos.engine.runtime.settings_types import LogLevel, Seconds, with_placeholder
+from fournos.engine.runtime.settings_types import Seconds, with_placeholder
 
 SecretPolicy = Literal["open", "listed"]
 
@@ -44,7 +44,6 @@ class JobSettings(BaseSettings):
     vault_secret_pattern: str = Field("vault-{entry}", description="Pattern for naming vault-synced Secrets")
     kueue_local_queue_name: str = Field("fournos-queue", description="Kueue LocalQueue name")
     gpu_resource_prefix: str = Field("fournos/gpu-", description="Resource name prefix for GPU types")
-    log_level: LogLevel = "INFO"
     gc_interval_sec: Seconds = Field(300.0, description="Resource GC interval (seconds)")
     resolve_deadline_sec: Annotated[int, Field(gt=0)] = Field(
         300, description="Deadline for the resolve Job (seconds)"

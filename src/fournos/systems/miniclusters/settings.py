@@ -7,8 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fournos.engine.runtime.settings_types import LogLevel
-
 
 class MiniClusterSettings(BaseSettings):
     """Every field is one variable: `FOURNOS_MINICLUSTER_` + the field's name in capitals."""
@@ -20,7 +18,6 @@ class MiniClusterSettings(BaseSettings):
     namespace: str = Field(
         "operator-system", min_length=1, description="Namespace of the operator itself (its lease)"
     )
-    log_level: LogLevel = "INFO"
     view_image: str = Field(
         "ghcr.io/converged-computing/flux-view-rocky:tag-9",
         min_length=1,

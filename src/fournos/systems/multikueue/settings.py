@@ -14,7 +14,7 @@ from pydantic import AliasChoices, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.kube.resource import Resource
-from fournos.engine.runtime.settings_types import LogLevel, Seconds
+from fournos.engine.runtime.settings_types import Seconds
 from fournos.systems.multikueue.config import MultiKueueConfiguration, read
 from fournos.systems.multikueue.kinds import parse_all
 from fournos.systems.multikueue.names import CONTROLLER
@@ -101,7 +101,6 @@ class MultiKueueSettings(BaseSettings):
         description="Namespace of the FournosClusters' kubeconfig Secrets; without it, "
         "FOURNOS_SECRETS_NAMESPACE counts",
     )
-    log_level: LogLevel = "INFO"
 
     @model_validator(mode="after")
     def _usable(self) -> Self:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fournos.engine.runtime.settings_types import LogLevel
-
 
 class ScheduleSettings(BaseSettings):
     """Every field is one variable: `FOURNOS_SCHEDULES_` + the field's name in capitals."""
@@ -27,7 +25,6 @@ class ScheduleSettings(BaseSettings):
         ),
         description="Namespace of the operator itself; without it, FOURNOS_CONTROLLER_NAMESPACE counts",
     )
-    log_level: LogLevel = "INFO"
     authors_required: bool = Field(
         False,
         description="Whether a schedule creates jobs only for an author that the webhook has stored: true "
