@@ -14,12 +14,12 @@ import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import SystemClock
-from fournos.history.alerts.announce import Announcer
-from fournos.history.alerts.due import News
-from fournos.history.alerts.receiver import NewsContext, SendOutcome
+from fournos.history.alerts.announce import Announcer, Events, Webhook
+from fournos.history.alerts.news import News, NewsContext
 from fournos.history.artifacts.archive import Artifacts, UploadBusyError
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs, S3Location, open_blobs
@@ -44,22 +44,21 @@ EXPIRED = 40
 """Runs that are beyond the retention, each with a blob."""
 
 
-class FileReceiver:
+class FileReceiver(Webhook):
     """Appends the identifier of each message to a file, and takes as long as a receiver that is far away."""
 
-    name = "webhook"
-
     def __init__(self, sent: Path) -> None:
+        super().__init__(str(sent))
         self._sent = sent
 
-    def takes(self, news: News) -> bool:
+    @property
+    def there(self) -> bool:
         return True
 
-    async def send(self, news: News, context: NewsContext) -> SendOutcome:
+    async def send(self, news: News, context: NewsContext) -> None:
         await asyncio.sleep(0.3)
         with self._sent.open("a") as file:
             file.write(f"{news.id} {news.run} {os.getpid()}\n")
-        return SendOutcome()
 
 
 class Clock:
@@ -130,9 +129,11 @@ async def retention(store: HistoryStore, blobs: Blobs) -> None:
 
 
 async def announce(store: HistoryStore, cluster: str, sent: Path) -> None:
-    announcer = Announcer(FileReceiver(sent), Clock())  # type: ignore[arg-type]
+    clock: Any = Clock()
+    nowhere: Any = None
+    announcer = Announcer(clock, Events(nowhere, lambda run: None, clock, ""), FileReceiver(sent))
     for _ in range(3):
-        await standings(store, at(60), [announcer], cluster=cluster)
+        await standings(store, at(60), announcer, cluster=cluster)
         await announcer.announce(store)
         await asyncio.sleep(0.2)
 

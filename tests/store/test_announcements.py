@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,22 +14,17 @@ from fournos.engine.kube.kinds import EVENT
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history import metrics as table
-from fournos.history.alerts.announce import Announcer
-from fournos.history.alerts.body import body
-from fournos.history.alerts.due import UNDER_WAY, Delivery, News
-from fournos.history.alerts.events import Events
-from fournos.history.alerts.receiver import NewsContext, SendOutcome
+from fournos.history.alerts.announce import KEPT, Announcer, Events, NotSentError, Webhook, announced
+from fournos.history.alerts.news import News, NewsContext, body
 from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.store import HistoryStore
-from fournos.history.store.announcements import KEPT, Announcements
 from fournos.history.store.patrol import standings, watch_results
 from fournos.history.store.verdicts import Verdicts
 from tests.history import NAMESPACE_UID, at
 from tests.store.test_review import findings, history, measured
 from tests.waiting import until
 from tests.world.connection import Connection
-from tests.world.harness import DiedError
 from tests.world.server import Server
 
 
@@ -42,21 +36,22 @@ class Clock:
         return at(self.seconds)
 
 
-class Receiver:
-    name = "webhook"
+class Receiver(Webhook):
+    """Takes messages, or does what `outcome` says."""
 
     def __init__(self) -> None:
+        super().__init__("")
         self.bodies: list[dict[str, Any]] = []
-        self.outcome: SendOutcome | BaseException = SendOutcome()
+        self.outcome: BaseException | None = None
 
-    def takes(self, news: News) -> bool:
+    @property
+    def there(self) -> bool:
         return True
 
-    async def send(self, news: News, context: NewsContext) -> SendOutcome:
+    async def send(self, news: News, context: NewsContext) -> None:
         self.bodies.append(json.loads(body(news, context)))
-        if isinstance(self.outcome, BaseException):
+        if self.outcome is not None:
             raise self.outcome
-        return self.outcome
 
 
 async def drop(store: HistoryStore) -> Identity:
@@ -65,15 +60,15 @@ async def drop(store: HistoryStore) -> Identity:
     return [await measured(store, number, 60 + number % 3) for number in range(20, 26)][-1]
 
 
-async def look(store: HistoryStore, receiver: Any, seconds: float = 60) -> None:
-    announcer = Announcer(receiver, Clock(seconds))
-    await standings(store, at(60), [announcer], cluster="here")
+def none(server: Server | None = None, **killed: Any) -> Events:
+    """Events of jobs that are gone."""
+    return Events(Connection(server or Server(), **killed), lambda run: None, Clock(), "r")
+
+
+async def look(store: HistoryStore, receiver: Webhook | None, events: Events | None = None) -> None:
+    announcer = Announcer(Clock(), events or none(), receiver)
+    await standings(store, at(60), announcer, cluster="here")
     await announcer.announce(store)
-
-
-async def deliveries(store: HistoryStore, receiver: str = "webhook") -> list[tuple[Delivery, int]]:
-    found = await Announcements(store).of(NAMESPACE_UID, "f", receiver)
-    return [(one.delivery, one.tries) for one in found]
 
 
 async def test_a_regression_is_sent_once(store: HistoryStore) -> None:
@@ -85,7 +80,6 @@ async def test_a_regression_is_sent_once(store: HistoryStore) -> None:
     assert sent["fournos"]["state"] == "Confirmed"
     assert sent["fournos"]["run"]["uid"] == "uid-20"
     assert len(sent["fournos"]["commands"]) == 2
-    assert await deliveries(store) == [(Delivery.SENT, 1)]
     await measured(store, 26, 61)
     await look(store, receiver)
     assert len(receiver.bodies) == 1, "calculated anew with a further run"
@@ -121,94 +115,59 @@ async def test_what_is_acknowledged_is_not_sent(store: HistoryStore) -> None:
 async def test_a_receiver_that_is_down_gets_it_later(store: HistoryStore) -> None:
     await drop(store)
     receiver = Receiver()
-    receiver.outcome = SendOutcome("status 500", down=True)
+    receiver.outcome = NotSentError("status 500", down=True)
     await look(store, receiver)
-    assert await deliveries(store) == [(Delivery.FAILED, 1)]
-    stored = Announcements(store)
-    assert await stored.counts((NAMESPACE_UID,), "bench", at(0), cluster="here") == {
-        "webhook": {Delivery.FAILED: 1}
-    }
-    assert await stored.counts(None, "bench", at(61)) == {}, "older ones"
-    assert await stored.counts(None, "other", at(0)) == await stored.counts((), "bench", at(0)) == {}
-    assert await stored.counts(None, "bench", at(0), cluster="there") == {}
-    receiver.outcome = SendOutcome()
-    await look(store, receiver)
-    await look(store, receiver)
+    receiver.outcome = None
+    for _ in range(2):
+        await look(store, receiver)
     assert [one["fournos"]["id"] for one in receiver.bodies] == [receiver.bodies[0]["fournos"]["id"]] * 2
-    assert await deliveries(store) == [(Delivery.SENT, 2)]
 
 
-async def test_one_that_was_cut_off_is_sent_once_more_and_no_more(store: HistoryStore) -> None:
+async def test_one_that_was_cut_off_is_not_sent_again(store: HistoryStore) -> None:
+    """It may have arrived, and another recorder may be sending it."""
     await drop(store)
     receiver = Receiver()
     receiver.outcome = ConnectionAbortedError("killed")
-    for seconds, expected in ((60, Delivery.SENDING), (360, Delivery.RESENDING)):
-        with pytest.raises(ConnectionAbortedError):
-            await look(store, receiver, seconds)
-        assert [delivery for delivery, _ in await deliveries(store)] == [expected]
-    await look(store, receiver, 660)
-    assert len(receiver.bodies) == 2
-
-
-async def test_one_that_another_process_is_sending_is_left_to_it(store: HistoryStore) -> None:
-    await drop(store)
-    receiver = Receiver()
-    receiver.outcome = ConnectionAbortedError("as if it went on")
     with pytest.raises(ConnectionAbortedError):
         await look(store, receiver)
-    receiver.outcome = SendOutcome()
-    await look(store, receiver, 60 + UNDER_WAY.total_seconds() - 1)
+    await look(store, receiver)
     assert len(receiver.bodies) == 1
-    await look(store, receiver, 60 + UNDER_WAY.total_seconds())
+
+
+async def test_of_two_recorders_one_sends_it(store: HistoryStore) -> None:
+    await drop(store)
+    receiver = Receiver()
+    announcers = [Announcer(Clock(), none(), receiver) for _ in range(2)]
+    for announcer in announcers:
+        await standings(store, at(60), announcer, cluster="here")
+    await asyncio.gather(*(announcer.announce(store) for announcer in announcers))
+    assert len(receiver.bodies) == 1
+
+
+async def test_an_event_is_created_beside_the_message(store: HistoryStore) -> None:
+    await drop(store)
+    server, receiver = Server(), Receiver()
+    job = {"metadata": {"namespace": "bench", "name": "job-20", "uid": "uid-20"}}
+    events = Events(Connection(server), lambda run: (FOURNOS_JOB, job), Clock(), "r")
+    receiver.outcome = NotSentError("status 500", down=True)
+    await look(store, receiver, events)
+    receiver.outcome = None
+    await look(store, receiver, events)
+    (made,) = server.list(EVENT)
+    assert (made["reason"], made["regarding"]["uid"]) == ("RegressionConfirmed", "uid-20")
     assert len(receiver.bodies) == 2
 
 
-async def test_an_event_is_created_once_whenever_the_recorder_is_killed(store: HistoryStore) -> None:
-    await drop(store)
-    server = Server()
-    job = {"metadata": {"namespace": "bench", "name": "job-20", "uid": "uid-20"}}
-
-    def events(**killed: Any) -> Events:
-        return Events(
-            Connection(server, **killed), lambda: "here", lambda run: (FOURNOS_JOB, job), Clock(), "r"
-        )
-
-    def kill(number: int) -> None:
-        raise DiedError
-
-    for seconds, killed in ((60, {"before": kill}), (360, {"after": kill})):
-        with pytest.raises(DiedError):
-            await look(store, events(**killed), seconds)
-    assert len(server.list(EVENT)) == 1
-    await look(store, events(), 660)
-    (made,) = server.list(EVENT)
-    assert (made["reason"], made["regarding"]["uid"]) == ("RegressionConfirmed", "uid-20")
-    assert await deliveries(store, "event") == [(Delivery.RESENDING, 2)]
-    receiver = Receiver()
-    await look(store, receiver)
-    assert len(receiver.bodies) == 1, "the webhook has marks of its own"
-
-
-async def test_a_job_that_is_gone_is_recorded_as_such(store: HistoryStore) -> None:
-    await drop(store)
-    server, metrics = Server(), Metrics((*RUNTIME, *table.METRICS))
-    events = Events(Connection(server), lambda: "here", lambda run: None, Clock(), "r")
-    for _ in range(2):
-        announcer = Announcer(events, Clock(), lambda found: metrics.add(table.EVENTS, found))
-        await standings(store, at(60), [announcer], cluster="here")
-        await announcer.announce(store)
-    assert await deliveries(store, "event") == [(Delivery.GONE, 1)]
-    assert server.list(EVENT) == []
-    assert metrics.value("fournos_history_events_total", "Gone") == 1
-
-
-async def test_old_rows_expire(store: HistoryStore) -> None:
-    await drop(store)
+async def test_what_was_announced_is_forgotten_after_a_year(store: HistoryStore) -> None:
+    run = await store.get(await drop(store))
+    assert run is not None
     await look(store, Receiver())
-    await Announcements(store).expire(at(60) + KEPT - timedelta(seconds=1))
-    assert await deliveries(store)
-    await Announcements(store).expire(at(60) + KEPT + timedelta(seconds=1))
-    assert not await deliveries(store)
+    late = Clock(60 + KEPT.total_seconds() - 1)
+    await Announcer(late, none()).announce(store)
+    assert await announced(store, run)
+    late.seconds += 2
+    await Announcer(late, none()).announce(store)
+    assert not await announced(store, run)
 
 
 async def test_the_leader_alone_sends(store: HistoryStore) -> None:
@@ -219,9 +178,9 @@ async def test_the_leader_alone_sends(store: HistoryStore) -> None:
     async def leader() -> HistoryStore:
         return await opened
 
-    announcer = Announcer(receiver, Clock(), lambda found: metrics.add(table.MESSAGES, found))
+    announcer = Announcer(Clock(), none(), receiver, lambda found: metrics.add(table.MESSAGES, found))
     task = asyncio.create_task(
-        watch_results(leader, metrics, Clock(), [announcer], cluster=lambda: "here", interval=0.01)
+        watch_results(leader, metrics, Clock(), announcer, cluster=lambda: "here", interval=0.01)
     )
     await asyncio.sleep(0)
     assert receiver.bodies == []

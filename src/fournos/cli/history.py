@@ -19,7 +19,6 @@ from fournos.engine.api.durations import parse_ttl
 from fournos.extras import remedy
 from fournos.history.blobs import FREE, BlobsUsageError, S3Location, copy_blobs, open_blobs
 from fournos.history.records import PAGE_MAX, Query, Run
-from fournos.history.settings import HistorySettings
 from fournos.history.store_settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from fournos.history.store import HistoryStore
 
 app = command_group("Upkeep of the history's database, where that can be reached: backup, marks, deletion.")
-webhook = command_group("The webhook of messages about results.")
-app.add_typer(webhook, name="webhook")
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="File of the backup.")]
 UidOption = Annotated[str, typer.Option("--uid", metavar="UID", help="The one with this UID, of several.")]
@@ -184,32 +181,6 @@ async def vacuum(
         before = await maintenance.size(store.database)
         await maintenance.vacuum(store.database)
         cli.output.say(f"{before} bytes before, {await maintenance.size(store.database)} bytes now")
-
-
-@verb(webhook, "test")
-async def webhook_test(cli: Cli) -> int:
-    """Send a test message to each webhook of messages about results. Exit code 1 if one fails.
-
-    No URL is shown. It runs where their file can be read, such as in the pod.
-
-    \b
-    kubectl -n fournos-history exec deploy/fournos-history -- fournos history webhook test
-    """
-    try:
-        from fournos.history.alerts.webhook import webhook_of
-    except ImportError as error:
-        raise Fail(f"{error.name} is missing", fix=remedy("history")) from error
-    settings = HistorySettings()
-    if not settings.webhook_url_file:
-        raise Fail(
-            "there is no webhook: FOURNOS_HISTORY_WEBHOOK_URL_FILE is not set",
-            fix="run it in the pod of the history, or set it to a file with the URL",
-        )
-    outcomes = await webhook_of(settings).test()
-    for selector, outcome in outcomes:
-        said = f"was not taken: {outcome.failure}" if outcome.failure else "was taken."
-        cli.output.say(f"{selector}: it {said}" if selector else f"It {said}")
-    return Exit.FAILED if any(outcome.failure for _, outcome in outcomes) else Exit.OK
 
 
 @asynccontextmanager

@@ -49,14 +49,6 @@ MESSAGES: Final = Counter(
     "Messages to the outgoing webhook, by what became of them: Sent or Failed.",
     ("delivery",),
 )
-
-EVENTS: Final = Counter(
-    "fournos_history_events_total",
-    "Kubernetes Events of confirmed changes, by what became of them: Sent, Failed, or Gone (the object does "
-    "not exist any more).",
-    ("delivery",),
-)
-
 METRICS: Final[tuple[Metric, ...]] = (
     DATABASE_BYTES,
     DOCUMENT_BYTES,
@@ -69,7 +61,6 @@ METRICS: Final[tuple[Metric, ...]] = (
     CHANGES,
     SILENT,
     MESSAGES,
-    EVENTS,
 )
 
 

@@ -20,14 +20,13 @@ from fournos.engine.runtime.part import Part, Running, Wake
 from fournos.engine.runtime.preflight import UnsupportedError
 from fournos.extras import remedy
 from fournos.history.blobs import Blobs, BlobsUsageError, check_blobs, open_blobs
-from fournos.history.metrics import EVENTS, MESSAGES
+from fournos.history.metrics import MESSAGES
 from fournos.history.recorder import metrics as recorder_metrics
 from fournos.history.recorder.controller import LiveObjects, name_of, recorder
 from fournos.history.recorder.journal import Journal
 from fournos.history.settings import HistorySettings
 
 if TYPE_CHECKING:
-    from fournos.history.alerts.announce import Announcer
     from fournos.history.logs.collector import LogCollector
     from fournos.history.recorder.database import DatabaseArchive
 
@@ -122,19 +121,16 @@ def _changes(
     api: Client,
     objects: LiveObjects,
 ) -> Callable[[], Awaitable[None]]:
-    """Returns the task that looks for changes of results, and announces them to each receiver."""
-    from fournos.history.alerts.announce import Announcer
-    from fournos.history.alerts.events import Events
-    from fournos.history.alerts.webhook import webhook_of
+    """Returns the task that looks for changes of results, and announces them."""
+    from fournos.history.alerts.announce import Announcer, Events, Webhook
     from fournos.history.store.patrol import watch_results
 
-    announcers: list[Announcer] = []
-    if settings.webhook_url_file:
-        announcers.append(Announcer(webhook_of(settings, clock), clock, partial(metrics.add, MESSAGES)))
-    if settings.events:
-        events = Events(api, objects.cluster, objects.find, clock, socket.gethostname())
-        announcers.append(Announcer(events, clock, partial(metrics.add, EVENTS)))
-    return partial(watch_results, archive.recording, metrics, clock, announcers, cluster=objects.cluster)
+    events = Events(api, objects.find, clock, socket.gethostname())
+    webhook = (
+        Webhook(settings.webhook_url_file, page=settings.page_url) if settings.webhook_url_file else None
+    )
+    announcer = Announcer(clock, events, webhook, partial(metrics.add, MESSAGES))
+    return partial(watch_results, archive.recording, metrics, clock, announcer, cluster=objects.cluster)
 
 
 def _collector(

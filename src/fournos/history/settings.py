@@ -81,18 +81,10 @@ class HistorySettings(StoreSettings):
     retention_interval: str = Field(
         "1h", description="Time between two deletions of what is beyond the limits, at least 1s"
     )
-    events: bool = Field(
-        True,
-        description="Whether a confirmed change is a Kubernetes Event of the job with which it began",
-    )
     webhook_url_file: str = Field(
         "",
-        description="File with the URL to which confirmed changes and silent series are sent, or with a line "
-        "`SELECTOR URL` for each of several, such as that of a mounted Secret; while it is not there, they "
-        "are not sent",
-    )
-    webhook_secret_file: str = Field(
-        "", description="File with the key of the header X-Fournos-Signature; without it no signature"
+        description="File with the URL to which confirmed changes and silent series are sent, such as that "
+        "of a mounted Secret; while it is not there, they are not sent",
     )
     page_url: str = Field(
         "", description="Address of the page (deploy/web), to which messages link; empty: they do not"

@@ -229,11 +229,8 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         **dict.fromkeys(("log_mb", "log_mb_per_hour"), (LOGS, "test_the_limits_of_a_run")),
         "log_deadline_sec": (LOGS, "test_the_hand_over_waits_for_logs_as_long_as_the_setting"),
         "log_streams": (LOGS, "test_the_collector_has_the_settings"),
-        **dict.fromkeys(
-            ("webhook_url_file", "webhook_secret_file"), (HISTORY, "test_confirmed_changes_go_to_the_webhook")
-        ),
+        "webhook_url_file": (HISTORY, "test_confirmed_changes_go_to_the_webhook"),
         "page_url": (HISTORY, "test_messages_link_to_the_page"),
-        "events": (HISTORY, "test_confirmed_changes_are_events_unless_switched_off"),
         "retention_interval": (HISTORY, "test_the_replica_that_records_deletes_at_its_interval"),
         "interval_sec": (HISTORY, "test_changes_within_the_interval_are_written_together"),
     },

@@ -10,7 +10,6 @@ from fournos.history.api import (
     comparisons,
     estimates,
     logs,
-    messages,
     results,
     runs,
     trends,
@@ -31,6 +30,5 @@ ROUTES: Final[tuple[Route, ...]] = (
     *benchmarks.ROUTES,
     *estimates.ROUTES,
     *verdicts.ROUTES,
-    *messages.ROUTES,
     *usage.ROUTES,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
@@ -33,7 +33,7 @@ async def watch_results(
     opened: Callable[[], Awaitable[HistoryStore]],
     metrics: Metrics,
     clock: Clock,
-    announcers: Sequence[Announcer] = (),
+    announcer: Announcer | None = None,
     *,
     cluster: Callable[[], str],
     interval: float = INTERVAL,
@@ -50,8 +50,8 @@ async def watch_results(
             await asyncio.sleep(min(interval, UNKNOWN))
             continue
         try:
-            report_changes(metrics, await standings(store, clock.now(), announcers, cluster=own))
-            for announcer in announcers:
+            report_changes(metrics, await standings(store, clock.now(), announcer, cluster=own))
+            if announcer is not None:
                 await announcer.announce(store)
         except StoreUnavailableError as error:
             log.warning("results are not judged now: %s", error)
@@ -59,7 +59,7 @@ async def watch_results(
 
 
 async def standings(
-    store: HistoryStore, now: datetime, announcers: Sequence[Announcer] = (), *, cluster: str
+    store: HistoryStore, now: datetime, announcer: Announcer | None = None, *, cluster: str
 ) -> dict[str, list[Standing]]:
     """Returns what there is to tell of each fingerprint of a cluster, by the name of its namespace."""
     by_namespace: dict[str, list[Standing]] = {}
@@ -67,7 +67,7 @@ async def standings(
     for run in await newest_runs(store, now - WATCHED, cluster=cluster):
         reviewed = await review_in_its_namespace(store, run)
         by_namespace.setdefault(run.identity.namespace, []).append(standing(reviewed, under_way, now))
-        for announcer in announcers:
+        if announcer is not None:
             await announcer.look(store, reviewed)
     return by_namespace
 

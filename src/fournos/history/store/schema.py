@@ -366,21 +366,16 @@ predictions: Final = Table(
 announcements: Final = Table(
     "announcements",
     metadata,
-    Column("id", ID, primary_key=True, autoincrement=True),
+    Column("message", Text, primary_key=True),  # which may have several series
+    Column("series", Text, primary_key=True),
     Column("namespace_uid", Text, nullable=False),
     Column("fingerprint", Text, nullable=False),
-    Column("series", Text, nullable=False),
     # No key of a run: what was announced once stays announced without it.
     Column("run", Text, nullable=False),
     Column("at", Time, nullable=False),
     Column("rises", Boolean, nullable=False),
     Column("state", Text, nullable=False),
-    Column("receiver", Text, nullable=False),
-    Column("message", Text, nullable=False),  # identifies the message, which may have several series
-    Column("delivery", Text, nullable=False),
-    Column("tries", Integer, nullable=False),
     Column("made_at", Time, nullable=False),
     Index("announcements_place", "namespace_uid", "fingerprint"),
-    Index("announcements_message", "message"),
     Index("announcements_time", "made_at"),
 )

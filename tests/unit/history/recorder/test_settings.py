@@ -15,18 +15,15 @@ from fournos.engine.api.times import creation_time
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
-from fournos.history.alerts.announce import Announcer
-from fournos.history.alerts.due import due
-from fournos.history.alerts.events import Events
-from fournos.history.alerts.receiver import NewsContext, SendOutcome
-from fournos.history.alerts.webhook import WebhookReceiver
+from fournos.history.alerts.announce import Announcer, Events, Webhook
+from fournos.history.alerts.news import NewsContext, due
 from fournos.history.part import PART
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.recorder.observe import watches
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.settings import HistorySettings
 from fournos.history.store import HistoryStore
-from tests.unit.history.alerts.test_due import DROP, NOW, judged, series
+from tests.unit.history.alerts.test_news import DROP, NOW, judged, series
 from tests.unit.history.recorder.stories import Story
 from tests.unit.systems.jobs.actors import Tekton, job
 from tests.world.connection import Connection
@@ -121,69 +118,54 @@ async def test_the_replica_that_records_deletes_at_its_interval(
         HistorySettings()
 
 
-def receivers(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Any]]:
-    """Returns what starts the part, and returns the receivers of its announcements."""
-    found: list[Any] = []
+def webhook(monkeypatch: pytest.MonkeyPatch) -> Webhook | None:
+    """Starts the part, and returns the webhook of its announcements."""
+    found: list[Webhook | None] = []
     original = Announcer.__init__
 
-    def noted(self: Announcer, receiver: Any, *rest: Any) -> None:
-        found.append(receiver)
-        original(self, receiver, *rest)
+    def noted(self: Announcer, clock: Any, events: Events, webhook: Webhook | None, *rest: Any) -> None:
+        found.append(webhook)
+        original(self, clock, events, webhook, *rest)
 
     monkeypatch.setattr(Announcer, "__init__", noted)
-
-    def start() -> list[Any]:
-        found.clear()
-        started = PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
-        assert "history-changes" in started.serve(Connection(Server()))  # type: ignore[arg-type]
-        return list(found)
-
-    return start
+    started = PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
+    assert "history-changes" in started.serve(Connection(Server()))  # type: ignore[arg-type]
+    return found[0]
 
 
-def test_confirmed_changes_are_events_unless_switched_off(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.fixture
+def posts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+
+    async def post(self: Webhook, url: object, content: bytes) -> None:
+        found.append((str(url), content))
+
+    monkeypatch.setattr(Webhook, "_post", post)
+    monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
+    (tmp_path / "url").write_text("https://hooks.example.com/services/x\n")
+    return found
+
+
+async def test_confirmed_changes_go_to_the_webhook(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, posts: list[tuple[str, bytes]]
 ) -> None:
-    monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
-    made = receivers(monkeypatch)
-    assert [type(one) for one in made()] == [Events]
-    monkeypatch.setenv("FOURNOS_HISTORY_EVENTS", "false")
-    assert made() == []
-
-
-async def test_confirmed_changes_go_to_the_webhook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    made, posts = receivers(monkeypatch), []
-
-    async def post(self: WebhookReceiver, url: object, secret: bytes, content: bytes) -> SendOutcome:
-        posts.append((str(url), secret, content))
-        return SendOutcome()
-
-    monkeypatch.setattr(WebhookReceiver, "_post", post)
-    monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
-    assert [type(one) for one in made()] == [Events], "without a receiver"
-    (tmp_path / "url").write_text("https://hooks.example.com/services/x\n")
-    (tmp_path / "secret").write_text("s3cret")
+    assert webhook(monkeypatch) is None
     monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_URL_FILE", str(tmp_path / "url"))
-    monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
-    webhook, _ = made()
-    assert isinstance(webhook, WebhookReceiver)
-    assert await webhook.post(b"{}") == SendOutcome()
-    assert posts == [("https://hooks.example.com/services/x", b"s3cret", b"{}")]
+    made = webhook(monkeypatch)
+    assert made is not None and made.there
+    (news,) = due(judged(series(*DROP)), [], NOW)
+    await made.send(news, NewsContext(None))
+    ((url, content),) = posts
+    assert url == "https://hooks.example.com/services/x" and b"Regression confirmed" in content
 
 
-async def test_messages_link_to_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    made, posts = receivers(monkeypatch), []
-
-    async def post(self: WebhookReceiver, url: object, secret: bytes, content: bytes) -> SendOutcome:
-        posts.append(content)
-        return SendOutcome()
-
-    monkeypatch.setattr(WebhookReceiver, "_post", post)
-    (tmp_path / "url").write_text("https://hooks.example.com/services/x\n")
-    monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
+async def test_messages_link_to_the_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, posts: list[tuple[str, bytes]]
+) -> None:
     monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_URL_FILE", str(tmp_path / "url"))
     monkeypatch.setenv("FOURNOS_HISTORY_PAGE_URL", "https://fournos.example.com")
-    webhook, _ = made()
+    made = webhook(monkeypatch)
+    assert made is not None
     (news,) = due(judged(series(*DROP)), [], NOW)
-    await webhook.send(news, NewsContext(None))
-    assert b"https://fournos.example.com/trends/" in posts[0]
+    await made.send(news, NewsContext(None))
+    assert b"https://fournos.example.com/trends/" in posts[0][1]
