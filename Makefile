@@ -169,7 +169,6 @@ verify: $(STAMP) ## Generated files are what their sources say, links in docs/ l
 	@echo "==> verify: generated files, and the links of docs/"
 	@$(PYTHON) -m fournos.app.generate --check
 	@$(PYTHON) -m fournos.cli.reference --check
-	@$(PYTHON) -m dev.client_reference --check
 	@$(PYTHON) -m dev.versions_page --check
 	@$(MKDOCS) build
 
@@ -204,7 +203,6 @@ bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/resul
 manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, reference pages)
 	@$(PYTHON) -m fournos.app.generate
 	@$(PYTHON) -m fournos.cli.reference --write
-	@$(PYTHON) -m dev.client_reference
 	@$(PYTHON) -m dev.versions_page
 
 chart: programs ## Write charts/fournos again from the manifests

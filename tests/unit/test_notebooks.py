@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dev.client_reference import PAGE, page
 from tests.documents import cells, execute, sections
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,13 +43,3 @@ def test_every_section_of_the_pages_is_found() -> None:
     assert {"", "A matrix", "With an event loop"} <= sections(ROOT / "docs" / "client.md").keys()
     kinds = sections(ROOT / "docs" / "client-kinds.md")
     assert set(kinds) == {"Schedules", "AppWrappers", "MiniClusters", "Any other kind"}
-
-
-def test_the_reference_has_every_public_name() -> None:
-    import fournos.client
-
-    text = page(ROOT / "src")
-    assert text == (ROOT / PAGE).read_text(encoding="utf-8")
-    for name in vars(fournos.client):
-        if name[0].isupper():
-            assert name in text, name
