@@ -50,8 +50,6 @@ _IMPLIED: Final = {
 """Values of a system → variables that other values set to true."""
 _VARIABLES_IF: Final = {
     "FOURNOS_WEBHOOK_SERVICE": ".Values.webhooks.enabled",
-    # Without the webhook no author is stored, and each schedule would be suspended at its first time.
-    "FOURNOS_SCHEDULES_AUTHORS_REQUIRED": ".Values.webhooks.enabled",
     "FOURNOS_HISTORY_ENABLED": ".Values.history.enabled",
     "FOURNOS_WEB_IMPERSONATE": ".Values.web.impersonation.enabled",
 }

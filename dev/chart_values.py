@@ -75,7 +75,7 @@ GENERAL: Final = (
         "webhooks.enabled",
         True,
         _SWITCH,
-        "Admission webhooks; without them only policies and CRDs refuse, and AppWrappers and schedules "
+        "Admission webhooks; without them only policies and CRDs refuse, and AppWrappers "
         "create what their authors may not.",
     ),
     Value("networkPolicies.enabled", True, _SWITCH, "NetworkPolicies that leave the ports that are used."),

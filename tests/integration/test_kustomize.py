@@ -18,12 +18,9 @@ from devcluster import manifests
 from devcluster.existing import kubectl_program
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.webhook.registration import Service, configurations
-from fournos.engine.runtime.webhook.types import Webhook
 from fournos.history.settings import HistorySettings
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.settings import JobSettings
-from fournos.systems.schedules.settings import ScheduleSettings
-from fournos.systems.schedules.webhooks import schedule_webhooks
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,7 +84,7 @@ def _works_in(found: Mapping[tuple[str, str], Any], operator: str, jobs: str, se
     assert place["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
     service = Service(operator, str(values["FOURNOS_WEBHOOK_SERVICE"]))
     assert ("Service", service.name) in found
-    wanted = configurations(_webhooks(settings), service, owner=operator)
+    wanted = configurations(job_webhooks(settings), service, owner=operator)
     for (resource, name), body in wanted.items():
         assert found[resource.kind, name] == body
     assert _named(found["ClusterRole", f"fournos-job-webhooks-{jobs}"]) == [name for _, name in wanted]
@@ -114,7 +111,7 @@ def test_the_webhook_of_an_operator_in_one_namespace(tmp_path: Path) -> None:
     ).stdout
     found = {(item["kind"], item["metadata"]["name"]): item for item in manifests.parse(text)}
     wanted = configurations(
-        _webhooks(JobSettings(namespace="ovens")), Service("ovens", "fournos-webhooks"), owner="ovens"
+        job_webhooks(JobSettings(namespace="ovens")), Service("ovens", "fournos-webhooks"), owner="ovens"
     )
     for (resource, name), body in wanted.items():
         assert found.pop((resource.kind, name)) == body
@@ -122,11 +119,6 @@ def test_the_webhook_of_an_operator_in_one_namespace(tmp_path: Path) -> None:
         assert item["metadata"].get("namespace", "ovens") == "ovens"
         assert {subject["namespace"] for subject in item.get("subjects", ())} <= {"ovens"}
     assert _named(found["ClusterRole", "fournos-job-webhooks-ovens"]) == [name for _, name in wanted]
-
-
-def _webhooks(settings: JobSettings) -> tuple[Webhook, ...]:
-    """The webhooks of both parts that run in the Deployment of the jobs."""
-    return (*job_webhooks(settings), *schedule_webhooks(ScheduleSettings(namespace=settings.namespace)))
 
 
 def _named(role: Obj) -> list[str]:

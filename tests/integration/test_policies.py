@@ -15,6 +15,7 @@ from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.settings import JobSettings
 from tests.integration.conftest import Server
 from tests.integration.test_rbac import PLURALS, rights, secrets_namespace  # noqa: F401
+from tests.unit.systems.schedules.actors import LOCK_TEMPLATE, schedule
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -267,6 +268,55 @@ async def test_only_the_operator_makes_the_jobs_of_schedules(who: As) -> None:
     await who.may_not("user", "PATCH", f"{who.jobs}/real", {"metadata": {"labels": None}}, label)
     await who.may("user", "PATCH", f"{who.jobs}/real", {"spec": {"shutdown": "Stop"}})
     await who.may("user", "DELETE", f"{who.jobs}/real", {})
+
+
+async def test_a_schedule_takes_the_rights_that_its_jobs_take(who: As, server: Server) -> None:
+    """Who may not create the job may not put it into a schedule, nor have one go on that is paused."""
+    schedules = who.jobs.replace("fournosjobs", "fournosschedules")
+    path = f"{schedules}/nightly"
+    own = {"apiGroups": ["fournos.dev"], "resources": ["fournosschedules"], "verbs": ["*"]}
+    jobs = {"apiGroups": ["fournos.dev"], "resources": ["fournosjobs"]}
+    await grant(server, who.namespace, "planner", [own])
+    await grant(server, who.namespace, "author", [own, {**jobs, "verbs": ["create"]}])
+    await grant(server, who.namespace, "keeper", [own, {**jobs, "verbs": ["create", "patch", "delete"]}])
+
+    def made(**fields: Any) -> dict[str, Any]:
+        whole = schedule(**fields)
+        return {**whole, "metadata": {**whole["metadata"], "namespace": who.namespace}}
+
+    await who.until_refused("planner", "POST", schedules, made())
+    await who.may_not("planner", "POST", schedules, made(), "may not create FournosJobs")
+    await who.may("author", "POST", schedules, made())
+    for spec, verb in (
+        ({"concurrencyPolicy": "Replace"}, "patch"),
+        ({"historyLimits": {"failed": 1}}, "delete"),
+    ):
+        await who.may_not("author", "POST", schedules, made(name="x", **spec), f"may not {verb} FournosJobs")
+        await who.may_not("author", "PATCH", path, {"spec": spec}, f"may not {verb} FournosJobs")
+        await who.may("keeper", "POST", schedules, made(name="x", **spec), dryRun="All")
+    # Who edits it answers for all of it, whoever wrote the rest.
+    await who.may("keeper", "PATCH", path, {"spec": {"concurrencyPolicy": "Replace"}})
+    await who.may_not("author", "PATCH", path, {"spec": {"timeZone": "Asia/Tokyo"}}, "may not patch")
+    trigger = {"metadata": {"annotations": {"fournos.dev/trigger": "now"}}}
+    await who.may_not("planner", "PATCH", path, trigger, "may not create FournosJobs")
+    await who.may("author", "PATCH", path, trigger)
+    await who.may("planner", "PATCH", path, {"metadata": {"labels": {"team": "perf"}}})
+    # Everybody who may write it pauses it, the operator, too; to go on is to have it create jobs.
+    await who.may("planner", "PATCH", path, {"spec": {"suspend": {"until": "2126-01-01T00:00:00Z"}}})
+    earlier = {"spec": {"suspend": {"until": "2020-01-01T00:00:00Z"}}}
+    await who.may_not("planner", "PATCH", path, earlier, "may not create FournosJobs")
+    await who.may("fournos", "PATCH", path, {"spec": {"suspend": {"reason": "failed", "until": None}}})
+    for change in (earlier, {"spec": {"suspend": None}}):
+        await who.may_not("planner", "PATCH", path, change, "may not create FournosJobs")
+        await who.may_not("author", "PATCH", path, change, "may not patch FournosJobs")
+    await who.may("planner", "PATCH", path, {"spec": {"suspend": {"reason": "new GPUs"}}})
+    await who.may("keeper", "PATCH", path, {"spec": {"suspend": None}})
+    locked = made(name="locked", jobTemplate=LOCK_TEMPLATE)
+    await who.may_not("keeper", "POST", schedules, locked, "WorkloadPriorityClass fournos-lock-held")
+    for label in ("fournos.dev/confirms", "fournos.dev/schedule-uid"):
+        template = {**LOCK_TEMPLATE, "metadata": {"labels": {label: "x"}}}
+        borrowed = made(name="borrowed", jobTemplate=template)
+        await who.may_not("keeper", "POST", schedules, borrowed, "are the operator's")
 
 
 async def test_a_resolver_fills_in_hardware_and_secrets_and_nothing_else(who: As) -> None:

@@ -17,17 +17,10 @@ MAX_JOBS: Final = 64
 """Maximum number of jobs of one fire."""
 MAX_ACTIVE: Final = 10
 """Maximum number of fires that are active at once, with the policies Allow and Replace."""
-
-MAX_TRIGGER: Final = 16384
-"""Maximum number of characters of a trigger."""
+MAX_TRIGGER: Final = 63
+"""Maximum number of characters of a trigger's id."""
 
 Expression = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 256})]
-Day = Annotated[
-    str, WithJsonSchema({"type": "string", "maxLength": 10, "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
-]
-TimeOfDay = Annotated[
-    str, WithJsonSchema({"type": "string", "maxLength": 5, "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"})
-]
 Text = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 4096})]
 FieldPath = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 256})]
 Axis = Annotated[
@@ -45,15 +38,8 @@ Axis = Annotated[
 
 class ConcurrencyPolicy(StrEnum):
     FORBID = "Forbid"
-    QUEUE = "Queue"
     REPLACE = "Replace"
     ALLOW = "Allow"
-
-
-class UnchangedOf(StrEnum):
-    PARAMS = "Params"
-    IMAGE_DIGESTS = "ImageDigests"
-    GIT_REF = "GitRef"
 
 
 class FireOutcome(StrEnum):
@@ -65,8 +51,6 @@ class FireOutcome(StrEnum):
 class MissedReason(StrEnum):
     LATE = "Late"
     OVERLAP = "Overlap"
-    TOO_SOON = "TooSoon"
-    UNCHANGED = "Unchanged"
 
 
 class TemplateMetadata(Model):
@@ -90,42 +74,11 @@ class JobTemplate(Model):
     )
 
 
-class Window(Model):
-    """A part of each day; with `to` before `from` it goes past midnight."""
-
-    from_: TimeOfDay = Field(alias="from", description="Where it begins, such as 08:00.")
-    to: TimeOfDay = Field(description="Where it ends, such as 18:00; this minute is outside.")
-
-
-class Exclusions(Model):
-    """When no job is created, in the time zone of the schedule."""
-
-    dates: tuple[Day, ...] = described("Whole days, such as 2026-12-24.", (), maxItems=366)
-    windows: tuple[Window, ...] = described("Parts of each day.", (), maxItems=16)
-
-
 class Suspension(Model):
     """A pause."""
 
     reason: str | None = described("Why the schedule is suspended.", maxLength=1024)
     until: datetime | None = described("When it goes on by itself; absent: when this field is removed.")
-
-
-class SkipUnchanged(Model):
-    """Which runs would measure the same again."""
-
-    of: UnchangedOf = Field(
-        description="Params: params and matrix, as they are written in the schedule. ImageDigests: the jobs, "
-        "as they are written, and the digests of the images of their Pipelines. GitRef: the commits in "
-        "`fields`. A time whose images or commits are not known is not skipped."
-    )
-    fields: tuple[FieldPath, ...] = described(
-        "With GitRef: fields of the job's spec by path, such as params.revision, that hold a whole commit "
-        "hash; a branch or a tag may name another commit each time.",
-        (),
-        maxItems=8,
-        list_type="atomic",
-    )
 
 
 class HistoryLimits(Model):
@@ -160,8 +113,7 @@ class FournosScheduleSpec(Model):
     )
     concurrency_policy: ConcurrencyPolicy = described(
         "What happens at a time at which a fire before it is still active. Forbid: the time is skipped. "
-        "Queue: the newest such time waits until the deadline. Replace: the older jobs are stopped. "
-        "Allow: they run side by side.",
+        "Replace: the older jobs are stopped. Allow: they run side by side.",
         ConcurrencyPolicy.FORBID,
         crd_default=True,
     )
@@ -171,19 +123,8 @@ class FournosScheduleSpec(Model):
         maximum=604800,
         format="int32",
     )
-    jitter_seconds: int = described(
-        "Each time is moved by up to so many seconds, always by the same for one schedule.",
-        0,
-        minimum=0,
-        maximum=86400,
-        format="int32",
-    )
-    exclusions: Exclusions | None = described("When no job is created.")
     suspend: Suspension | None = described(
         "No job is created while this is set; what runs goes on. Times in between are not made up for."
-    )
-    skip_unchanged: SkipUnchanged | None = described(
-        "Skip a time if the last fire that ran measured the same; absent: never."
     )
     stop_after_failures: int = described(
         "Suspend the schedule after so many failures in a row; 0: never.",
@@ -192,9 +133,6 @@ class FournosScheduleSpec(Model):
         minimum=0,
         maximum=1000,
         format="int32",
-    )
-    minimum_interval: str | None = described(
-        "Skip a time that comes sooner than this after the last fire, such as 30m or 12h.", maxLength=64
     )
     history_limits: HistoryLimits | None = described(
         "How many ended fires keep their jobs; absent: all, until spec.ttl of each job."
@@ -211,9 +149,8 @@ class ActiveFire(Model):
     refused: tuple[int, ...] = described(
         "Numbers of the jobs that could not be created, from 0.", (), maxItems=MAX_JOBS
     )
-    digest: str | None = described("Digest of what skipUnchanged compares.")
     trigger: str | None = described(
-        "The annotation fournos.dev/trigger that asked for it; absent: its time came.", maxLength=MAX_TRIGGER
+        "Id of the trigger that asked for it; absent: its time came.", maxLength=MAX_TRIGGER
     )
 
 
@@ -223,7 +160,6 @@ class LastFire(Model):
     time: datetime = Field(description="The scheduled time.")
     outcome: FireOutcome = Field(description="Failed if one of its jobs failed, else Stopped if one was.")
     message: str | None = described("Which jobs did not succeed.")
-    digest: str | None = described("Digest of what skipUnchanged compares.")
 
 
 class Missed(Model):
@@ -250,7 +186,7 @@ class FournosScheduleStatus(Model):
     last_success_time: datetime | None = described("The scheduled time of the last fire that succeeded.")
     last_start_time: datetime | None = described("The scheduled time of the last fire.")
     missed: Missed | None = described("Times at which no job was created.")
-    last_trigger: str | None = described("Id of the last trigger that was taken up.", maxLength=64)
+    last_trigger: str | None = described("Id of the last trigger that was taken up.", maxLength=MAX_TRIGGER)
     failures: int | None = described("Fires that failed since one succeeded.", format="int32")
     effective_since: datetime | None = described(
         "When the operator saw this generation of the spec: earlier times are not made up for."

@@ -16,9 +16,6 @@ PIPELINE: Final = Resource("tekton.dev", "v1", "Pipeline", "pipelines")
 PIPELINE_RUN: Final = Resource("tekton.dev", "v1", "PipelineRun", "pipelineruns")
 RESOLVE_IMAGE_ANNOTATION: Final = "fournos.dev/resolve-image"
 """Annotation of a Pipeline: the image of the resolve Job."""
-TASK: Final = Resource("tekton.dev", "v1", "Task", "tasks")
 TASK_RUN: Final = Resource("tekton.dev", "v1", "TaskRun", "taskruns")
-IMAGE_STREAM: Final = Resource("image.openshift.io", "v1", "ImageStream", "imagestreams")
-"""Tags of OpenShift's own registry, with their digests."""
 RUN_POD_TEMPLATE: Final = "spec.taskRunTemplate.podTemplate"
 """The path of nodeSelector and tolerations for all pods of a PipelineRun."""

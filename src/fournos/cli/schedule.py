@@ -1,41 +1,49 @@
-"""fournos schedule …: jobs at certain times.
-
-The commands that write are in `schedule_create` and `schedule_change`.
-"""
+"""fournos schedule …: jobs at certain times; `schedule create` is in `schedule_create`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import datetime
 from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
-from fournos.api.kinds import FOURNOS_SCHEDULE
-from fournos.cli.command import Cli, command_group, verb
+from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
+from fournos.cli.command import Cli, CliSession, command_group, verb
 from fournos.cli.details import condition_table, created_fact, details, steps_table
-from fournos.cli.errors import Fail
-from fournos.cli.find import completion
+from fournos.cli.exits import Exit
+from fournos.cli.find import find_one, name_argument
 from fournos.cli.formatting import phase_text
 from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, show_list
-from fournos.cli.manifest import read
 from fournos.cli.output import table
-from fournos.cli.schedule_change import NameArgument, find_schedule
-from fournos.cli.schedule_change import install as install_change
 from fournos.cli.schedule_create import create
-from fournos.cli.schedule_import import import_schedules
+from fournos.cli.stop import YesOption, ask
+from fournos.client.asynchronous import AsyncClient
+from fournos.client.errors import DeletedError
+from fournos.client.handles import PATIENCE
+from fournos.client.schedules import AsyncSchedule
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight import schedules
-from fournos.insight.schedule_changes import moment_of
-from fournos.insight.schedule_manifests import read_schedule
-from fournos.insight.schedule_preview import MOST_TIMES, ScheduledTime, clock_text
-from fournos.insight.schedules import jobs_of, next_times, preview_of, state, under_way
+from fournos.insight.schedule_manifests import moment_of
+from fournos.insight.schedules import TIMES_SHOWN, clock_text, jobs_of, next_times, state, under_way
 from fournos.insight.selection import cluster_of
-from fournos.insight.values import created, moment, name_of, phase_of, short, since, spec_of, status_of
+from fournos.insight.values import (
+    count,
+    created,
+    moment,
+    name_of,
+    phase_of,
+    short,
+    since,
+    spec_of,
+    status_of,
+)
 
-_TIMES_SHOWN: Final = 3
+COMMAND: Final = "fournos schedule"
+NameArgument = Annotated[str, name_argument(FOURNOS_SCHEDULE)]
 
 app = command_group("Schedules: jobs at certain times, such as every night.")
 verb(app, "create")(create)
@@ -107,7 +115,7 @@ _TABLE: Final = ListTable(
 
 @verb(app, "get", "show")
 async def get_schedule(cli: Cli, name: NameArgument) -> None:
-    """Show a schedule: its last fire, its jobs that have not ended, missed times, and the next ones.
+    """Show a schedule: its last fire, its jobs that have not ended, missed times, and the next ten.
 
     \b
     fournos schedule get nightly
@@ -154,106 +162,140 @@ def _next_times(schedule: Obj, now: datetime) -> list[Text]:
     if state(schedule, now) is schedules.ScheduleState.INVALID:
         return []
     return [
-        Text.assemble(clock_text(time, precise=time.second > 0), (f"  in {short(time - now)}", "dim"))
-        for time in next_times(schedule, _TIMES_SHOWN, now)
+        Text.assemble(clock_text(time), (f"  in {short(time - now)}", "dim"))
+        for time in next_times(schedule, TIMES_SHOWN, now)
     ]
 
 
 def _commands(schedule: Obj, now: datetime) -> list[Text]:
     name = name_of(schedule)
     steps = [
-        (f"fournos schedule preview {name}", "more of its times"),
         (f"fournos schedule trigger {name}", "its jobs now"),
         (f"fournos list -l {schedules.jobs_selector(schedule)}", "all its jobs"),
     ]
-    if schedules.pause_of(schedule, now) is not None:
+    if schedules.is_suspended(schedule, now):
         steps.insert(0, (f"fournos schedule resume {name}", "go on"))
     return steps_table(steps)
 
 
-# --- preview ---------------------------------------------------------------------------------------------
+async def find_schedule(session: CliSession, name: str) -> Obj:
+    """Returns the schedule that `NAME` or `KIND/NAME` names.  Raises Fail if there is none."""
+    bare = name.rpartition("/")[2]
+    return await find_one(session, FOURNOS_SCHEDULE, bare, command=COMMAND, what="schedule")
 
 
-@verb(app, "preview")
-async def preview_schedule(
+# --- changes ---------------------------------------------------------------------------------------------
+
+
+async def _handle(cli: Cli, session: CliSession, name: str) -> AsyncSchedule:
+    client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
+    return AsyncSchedule(client, await find_schedule(session, name))
+
+
+@verb(app, "suspend")
+async def suspend(
     cli: Cli,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NAME]",
-            help="Name of the schedule.",
-            autocompletion=completion(FOURNOS_SCHEDULE),
-            show_default=False,
-        ),
-    ] = None,
-    file: Annotated[
+    name: NameArgument,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others see it.")] = "",
+    until: Annotated[
         str | None,
         typer.Option(
-            "--file",
-            "-f",
-            metavar="FILE",
-            help="Of this manifest; - is standard input. Needs no cluster.",
-        ),
-    ] = None,
-    number: Annotated[
-        int, typer.Option("--number", metavar="N", min=1, max=MOST_TIMES, help="How many times.")
-    ] = 10,
-    begin: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
+            "--until",
             metavar="TIME",
-            help="From when on, in the schedule's zone: 2026-03-28 or 2026-03-28T12:00; default: now.",
+            help="When it goes on by itself: 7d, or 2026-12-27T08:00 in the schedule's zone.",
         ),
     ] = None,
 ) -> None:
-    """Show the next times with their UTC offsets, and what clock changes and exclusions do to them.
+    """Suspend a schedule: it creates no jobs until it is resumed. What runs goes on.
 
     \b
-    fournos schedule preview nightly
-    fournos schedule preview nightly --from 2026-10-20
-    fournos schedule preview -f schedule.yaml --number 30
+    fournos schedule suspend nightly --reason "the cluster gets new GPUs"
+    fournos schedule suspend nightly --until 2026-12-27
     """
-    if (name is None) == (file is None):
-        raise Fail("preview takes a name or a file", fix="write one of them: NAME, or -f FILE")
-    if file is not None:
-        schedule: Obj = read_schedule(read(file), "standard input" if file == "-" else file)
-    else:
-        async with cli.session() as session:
-            schedule = await find_schedule(session, str(name))
-    now = cli.world.now()
-    start = now if begin is None else moment_of(begin, schedules.plan(schedule).zone, now)
-    times = preview_of(schedule, start, number, now)
-    if cli.output.structured:
-        cli.output.data({"times": [_data(time) for time in times]})
-        return
-    cli.output.lines(times_table(times, width=cli.output.width))
-    if (jitter := spec_of(schedule).get("jitterSeconds")) and file is not None:
-        cli.output.hint(
-            f"Each starts up to {jitter} s later: how much is known when the schedule is created."
-        )
+    async with cli.session() as session:
+        schedule, now = await _handle(cli, session, name), cli.world.now()
+        end = None if until is None else moment_of(until, schedules.plan(schedule.raw).zone, now)
+        await schedule.suspend(reason, until=end)
+    length = f"until {format_time(end)}" if end else f"until: {COMMAND} resume {schedule.name}"
+    cli.output.say(f"{schedule.name} suspended {length}")
 
 
-def _data(time: ScheduledTime) -> dict[str, str | None]:
-    return {
-        "time": time.clock.isoformat(),
-        "starts": format_time(time.starts) if time.starts else None,
-        "note": time.note,
-    }
+@verb(app, "resume")
+async def resume(cli: Cli, name: NameArgument) -> None:
+    """Resume a suspended schedule. Times that have passed are not made up for.
+
+    \b
+    fournos schedule resume nightly
+    """
+    async with cli.session() as session:
+        schedule = await _handle(cli, session, name)
+        await schedule.resume()
+    times = next_times(schedule.raw, 1, cli.world.now())
+    cli.output.say(f"{schedule.name} resumed" + "".join(f"; next: {clock_text(time)}" for time in times))
 
 
-def times_table(times: Sequence[ScheduledTime], *, width: int | None) -> list[Text]:
-    """Returns the times; when their jobs start only if jitter makes that another time."""
-    jitter = any(time.starts and time.starts != time.clock.astimezone(UTC) for time in times)
-    rows: list[list[str | Text]] = []
-    for time in times:
-        row: list[str | Text] = [clock_text(time.clock), Text(time.note, style="yellow")]
-        if jitter:
-            starts = time.starts.astimezone(time.clock.tzinfo) if time.starts else None
-            row.insert(1, f"{starts:%H:%M:%S}" if starts else "-")
-        rows.append(row)
-    return table(["TIME", *(["STARTS"] if jitter else []), "NOTE"], rows, width=width)
+@verb(app, "trigger")
+async def trigger(
+    cli: Cli,
+    name: NameArgument,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Return at once, without the names of the jobs.")
+    ] = False,
+) -> int:
+    """Make a fire by hand: the jobs of a schedule now. It moves no time, and works while it is suspended.
+
+    The fire counts as active: with the policy Forbid a time that comes before its end is skipped.
+
+    \b
+    fournos schedule trigger nightly
+    """
+    async with cli.session() as session:
+        schedule = await _handle(cli, session, name)
+        jobs = await schedule.trigger(timeout=0 if no_wait else PATIENCE)
+    if no_wait:
+        cli.output.say(f"{schedule.name} triggered")
+        return Exit.OK
+    if not jobs:
+        cli.output.warn(f"no jobs were created. See: kubectl events --for fournosschedule/{schedule.name}")
+        return Exit.FAILED
+    if not cli.output.objects(FOURNOS_JOB, [job.raw for job in jobs]):
+        cli.output.lines(f"{job.name} created" for job in jobs)
+    return Exit.OK
 
 
-install_change(app)
-verb(app, "import")(import_schedules)
+@verb(app, "delete", "rm")
+async def delete(
+    cli: Cli,
+    name: NameArgument,
+    cascade: Annotated[
+        bool, typer.Option("--cascade", help="Also its jobs, those that run included.")
+    ] = False,
+    yes: YesOption = False,
+) -> None:
+    """Delete a schedule. Its jobs stay, and those that run go on, unless --cascade is given.
+
+    On a terminal it asks first.
+
+    \b
+    fournos schedule delete nightly
+    fournos schedule delete nightly --cascade --yes
+    """
+    async with cli.session() as session:
+        schedule = await _handle(cli, session, name)
+        jobs = await jobs_of(session.api, schedule.raw)
+        active = f" ({len(under_way(jobs))} of them under way)" if under_way(jobs) else ""
+        extra = f" and its {count(len(jobs), 'job')}{active}" if cascade and jobs else ""
+        ask(cli, f"Really delete schedule {schedule.name}{extra}?", yes)
+        # First the schedule, so that it creates no more jobs.
+        await schedule.delete()
+        cli.output.say(f"{schedule.name} deleted")
+        if not cascade:
+            if jobs:
+                cli.output.say(f"{count(len(jobs), 'job')} stay{'s' if len(jobs) == 1 else ''}{active}")
+                cli.output.hint(f"See them: fournos list -l {schedules.jobs_selector(schedule.raw)}")
+            return
+        # Listed again: the operator may have created jobs since.
+        for job in await schedule.jobs():
+            with suppress(DeletedError):  # it has gone since
+                await job.delete()
+            cli.output.say(f"{job.name} deleted")

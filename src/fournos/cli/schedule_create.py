@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
-from fournos.api.fournosschedule import ConcurrencyPolicy, UnchangedOf
+from fournos.api.fournosschedule import ConcurrencyPolicy
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.cli.again import SetOption
 from fournos.cli.command import Cli
@@ -27,14 +26,11 @@ from fournos.client.submission import axis
 from fournos.engine.api.durations import parse_duration
 from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import place, with_owner
-from fournos.insight.schedule_manifests import job_path, jobs_of_fire, schedule_manifest
-from fournos.insight.schedule_preview import clock_text
-from fournos.insight.schedules import next_times
+from fournos.insight.schedule_manifests import jobs_of_fire, schedule_manifest
+from fournos.insight.schedules import clock_text, next_times
 from fournos.insight.values import count, name_of
 
 _TIMES_SHOWN: Final = 3
-_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-_WINDOW: Final = re.compile(r"([0-9]{2}:[0-9]{2})-([0-9]{2}:[0-9]{2})", re.ASCII)
 
 
 CronOption = Annotated[
@@ -62,40 +58,12 @@ ConcurrencyOption = Annotated[
         "--concurrency",
         case_sensitive=False,
         help="At a time at which jobs of an earlier one have not ended: skip it (Forbid, the default), "
-        "wait (Queue), stop the earlier jobs (Replace), run beside them (Allow).",
-    ),
-]
-UnchangedOption = Annotated[
-    UnchangedOf | None,
-    typer.Option(
-        "--skip-unchanged",
-        case_sensitive=False,
-        help="Skip a time if the last fire had the same, and succeeded.",
-    ),
-]
-UnchangedFieldOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--unchanged-field",
-        metavar="PATH",
-        help="With --skip-unchanged GitRef: field that holds the commit, such as params.revision.",
+        "stop the earlier jobs (Replace), run beside them (Allow).",
     ),
 ]
 DeadlineOption = Annotated[
     str | None,
     typer.Option("--deadline", metavar="TIME", help="How late jobs may be created, such as 30m."),
-]
-JitterOption = Annotated[
-    str | None,
-    typer.Option("--jitter", metavar="TIME", help="Move the times by up to so long, always by the same."),
-]
-ExcludeOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--exclude",
-        metavar="WHEN",
-        help="No jobs on a day, 2026-12-24, or in a part of each day, 08:00-18:00. Repeatable.",
-    ),
 ]
 
 
@@ -112,11 +80,7 @@ async def create(
     texts: SetStringOption = None,
     owner: OwnerOption = None,
     concurrency: ConcurrencyOption = None,
-    skip_unchanged: UnchangedOption = None,
-    unchanged_fields: UnchangedFieldOption = None,
     deadline: DeadlineOption = None,
-    jitter: JitterOption = None,
-    exclude: ExcludeOption = None,
     dry_run: DryRunOption = None,
     force: ForceOption = False,
 ) -> None:
@@ -132,10 +96,7 @@ async def create(
     job = _job(file, assignments=assignments or (), texts=texts or (), owner=owner)
     fields = {
         "concurrencyPolicy": concurrency and concurrency.value,
-        "skipUnchanged": _skip_unchanged(skip_unchanged, unchanged_fields or ()),
-        "startingDeadlineSeconds": deadline and _seconds(deadline, "--deadline"),
-        "jitterSeconds": jitter and _seconds(jitter, "--jitter"),
-        "exclusions": exclude and _exclusions(exclude),
+        "startingDeadlineSeconds": deadline and _seconds(deadline),
     }
     manifest = schedule_manifest(
         name,
@@ -176,37 +137,11 @@ def _job(file: str, *, assignments: Sequence[str], texts: Sequence[str], owner: 
     return with_owner(job, owner)
 
 
-def _skip_unchanged(of: UnchangedOf | None, paths: Sequence[str]) -> dict[str, Any] | None:
-    """Returns spec.skipUnchanged.  Raises Fail for fields that nothing compares."""
-    if of is None and paths:
-        raise Fail(
-            "--unchanged-field says nothing without --skip-unchanged", fix="add --skip-unchanged GitRef"
-        )
-    fields = {"fields": [job_path(path) for path in paths]} if paths else {}
-    return {"of": of.value, **fields} if of else None
-
-
-def _seconds(text: str, option: str) -> int:
+def _seconds(text: str) -> int:
     try:
         return int(parse_duration(text).total_seconds())
     except ValueError as error:
-        raise Fail(f"{option}: {error}", fix=f"write it like {option} 30m or {option} 1h30m") from None
-
-
-def _exclusions(texts: Sequence[str]) -> dict[str, Any]:
-    """Returns spec.exclusions.  Raises Fail for a text that is neither a day nor a part of a day."""
-    days, windows = [], []
-    for text in texts:
-        if _DAY.fullmatch(text):
-            days.append(text)
-        elif window := _WINDOW.fullmatch(text):
-            windows.append({"from": window[1], "to": window[2]})
-        else:
-            raise Fail(
-                f"--exclude {text!r:.80} is neither a day nor a part of a day",
-                fix="write it like --exclude 2026-12-24 or --exclude 08:00-18:00",
-            )
-    return {**({"dates": days} if days else {}), **({"windows": windows} if windows else {})}
+        raise Fail(f"--deadline: {error}", fix="write it like --deadline 30m or --deadline 1h30m") from None
 
 
 def _show(cli: Cli, manifest: Obj) -> None:
@@ -219,6 +154,6 @@ def _report(cli: Cli, schedule: Obj, *, jobs: int) -> None:
     name = name_of(schedule)
     cli.output.say(f"{name} created in {schedule['metadata']['namespace']}: {count(jobs, 'job')} each time")
     for time in next_times(schedule, _TIMES_SHOWN, cli.world.now()):
-        cli.output.say(f"  {clock_text(time, precise=time.second > 0)}")
+        cli.output.say(f"  {clock_text(time)}")
     if cli.output.interactive:
         cli.output.hint(f"Its jobs now: fournos schedule trigger {name}")

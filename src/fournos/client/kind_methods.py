@@ -20,7 +20,7 @@ from fournos.client.frames import Handles
 from fournos.client.miniclusters import AsyncMiniCluster
 from fournos.client.objects import AsyncObject
 from fournos.client.queues import AsyncQueue
-from fournos.client.schedules import AsyncSchedule
+from fournos.client.schedules import AsyncSchedule, schedule_body
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
 from fournos.insight.environment import clusters_namespace
 from fournos.insight.selection import newest_first
@@ -106,12 +106,11 @@ class KindMethods(ClientConnection):
 
         `times` are cron expressions of five fields, or @daily and the like, in the IANA `time_zone`.  Each
         time there is one job for each combination of the values of `matrix`, path → values.  `options` are
-        further fields of a FournosSchedule's spec, such as concurrency_policy="Queue" or jitter_seconds=300.
+        further fields of a FournosSchedule's spec, such as concurrency_policy="Replace".
         Times and jobs are checked first: raises FournosError and ManifestError.
         """
-        from fournos.client.schedule_submission import schedule
-
-        body = schedule(name, job, times, time_zone, owner=self.owner, matrix=matrix or {}, options=options)
+        matrix = matrix or {}
+        body = schedule_body(name, job, times, time_zone, owner=self.owner, matrix=matrix, options=options)
         return AsyncSchedule(self, await self.api.create(FOURNOS_SCHEDULE, self._placed(body)))
 
     # --- AppWrappers ---------------------------------------------------------------------------------------

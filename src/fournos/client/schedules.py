@@ -6,7 +6,7 @@ Modules that only some methods need are imported inside of them: the models take
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ from fournos.insight.values import moment, spec_of, status_of
 
 if TYPE_CHECKING:
     from fournos.api.fournosschedule import FournosScheduleSpec, FournosScheduleStatus
+    from fournos.client.submission import JobSpec
 
 _STATES: Final = ("Invalid", "Suspended", "Overlapping", "Active", "Idle")
 
@@ -45,7 +46,7 @@ class ScheduleView(View):
 
     @property
     def phase(self) -> str:
-        """Idle, Active, Overlapping (a fire is skipped or waits), Suspended or Invalid."""
+        """Idle, Active, Overlapping (a fire was skipped), Suspended or Invalid."""
         from fournos.insight.schedules import state
 
         return state(self.raw, datetime.now(UTC)).value
@@ -106,6 +107,38 @@ class ScheduleView(View):
         }
 
 
+def schedule_body(
+    name: str,
+    job: JobSpec,
+    times: str | Sequence[str],
+    time_zone: str,
+    *,
+    owner: str,
+    matrix: Mapping[str, Sequence[Any]],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Returns the checked manifest of a schedule of a job: a typed spec, a mapping or a file.
+
+    `options`: further fields of its spec, by their names in Python or JSON.  Raises FournosError and
+    ManifestError.
+    """
+    from fournos.api.fournosschedule import FournosScheduleSpec
+    from fournos.client.repeat import fields
+    from fournos.client.submission import base_document, combinations
+    from fournos.insight.manifests import with_owner
+    from fournos.insight.schedule_manifests import schedule_manifest
+
+    combinations(matrix)  # refuses an axis without a list of values
+    return schedule_manifest(
+        name,
+        with_owner(base_document(job), owner),
+        [times] if isinstance(times, str) else times,
+        time_zone,
+        matrix=matrix,
+        fields=fields(options, FournosScheduleSpec, "schedule"),
+    )
+
+
 class AsyncSchedule(AsyncWork, ScheduleView):
     """The handle of one schedule, identified by its UID."""
 
@@ -120,7 +153,7 @@ class AsyncSchedule(AsyncWork, ScheduleView):
 
         Raises FournosError for an end that has passed.
         """
-        from fournos.insight.schedule_changes import suspend_change
+        from fournos.insight.schedule_manifests import suspend_change
 
         await self._patch(suspend_change(reason=reason, until=until, now=datetime.now(UTC)))
 
@@ -130,28 +163,24 @@ class AsyncSchedule(AsyncWork, ScheduleView):
 
         Raises FournosError if it is not suspended.
         """
-        from fournos.insight.schedule_changes import resume_change
+        from fournos.insight.schedule_manifests import resume_change
 
         await self.refresh()
         await self._patch(resume_change(self._raw))
 
     @typed
-    async def trigger(
-        self, changes: Mapping[str, Any] | None = None, *, timeout: Seconds = PATIENCE
-    ) -> Handles[AsyncJob]:
+    async def trigger(self, *, timeout: Seconds = PATIENCE) -> Handles[AsyncJob]:
         """Makes a fire by hand and returns its jobs; `timeout=0` does not wait for them.
 
-        It also works while the schedule is suspended, counts as an active fire and moves no time.  `changes`
-        sets fields of the job in this fire alone, by path, such as {"params.model": "b"}.  Raises
-        ManifestError for a job that would be refused.  Raises WaitTimeout after `timeout`; the request stays
-        in force.
+        It also works while the schedule is suspended, counts as an active fire and moves no time.  Raises
+        WaitTimeout after `timeout`; the request stays in force.
         """
-        from fournos.insight.schedule_changes import taken_up, trigger_change
+        from fournos.insight.schedule_manifests import taken_up, trigger_change
         from fournos.insight.schedules import jobs_of_trigger
 
         await self.refresh()
         trigger = secrets.token_hex(5)
-        await self._patch(trigger_change(self._raw, trigger, changes or {}, datetime.now(UTC)))
+        await self._patch(trigger_change(self._raw, trigger, datetime.now(UTC)))
         if not timeout:
             return Handles()
         await self._effect(

@@ -1,4 +1,4 @@
-"""Builds and checks the manifest of a FournosSchedule.  Pure."""
+"""Builds and checks the manifest of a FournosSchedule, and the changes of one.  Pure."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import copy
 import difflib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any, Final
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from fournos.api.fournosschedule import FournosScheduleSpec
 from fournos.api.kinds import FOURNOS_SCHEDULE
+from fournos.engine.api.durations import parse_ttl
 from fournos.engine.api.rules import Violation
+from fournos.engine.api.times import format_time, parse_time
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError, ManifestError, refusal
-from fournos.insight.manifests import documents, field_path
-from fournos.systems.schedules.children import Fire, changed, children
-from fournos.systems.schedules.dialect import DIALECT, cron, zone
-from fournos.systems.schedules.plan import problem
+from fournos.insight.manifests import field_path
+from fournos.insight.schedules import ScheduleState, message, state
+from fournos.insight.values import name_of, spec_of, status_of
+from fournos.systems.schedules.build import Fire, children, job_violations, problem
+from fournos.systems.schedules.names import TRIGGER_ANNOTATION
 from fournos.systems.schedules.rules import check_manifest
-from fournos.systems.schedules.template import job_violations
+from fournos.systems.schedules.times import DIALECT, cron, zone
 
 _CORRECT: Final = "correct these fields and try again"
 _EXAMPLE: Final = {"uid": "00000000-0000-0000-0000-000000000000", "namespace": "default"}
@@ -71,20 +73,6 @@ def job_path(path: str) -> str:
     return ".".join(parts[1:])
 
 
-def read_schedule(text: str, source: str) -> dict[str, Any]:
-    """Returns the only FournosSchedule of a YAML or JSON text, checked.  Raises ManifestError."""
-    manifests = documents(text, source)
-    schedules = [manifest for manifest in manifests if manifest.get("kind") == FOURNOS_SCHEDULE.kind]
-    if len(schedules) != 1:
-        there = ", ".join(str(manifest.get("kind")) for manifest in manifests) or "nothing"
-        raise ManifestError(
-            f"{source} holds {there}",
-            fix="name a file with one FournosSchedule; fournos schedule create --dry-run client prints one",
-        )
-    accepted(schedules[0], source)
-    return schedules[0]
-
-
 def accepted(manifest: Mapping[str, Any], source: str) -> None:
     """Checks times, schedule and each job of a fire, as the API server and the operator do.
 
@@ -133,14 +121,70 @@ def _zone_fix(text: str) -> str:
     return f"write {' or '.join(names)}" if names else "write one such as Europe/Berlin or Etc/UTC"
 
 
-def check_jobs(manifest: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> None:
-    """Checks the jobs of a fire with changed fields.  Raises ManifestError."""
-    if broken := job_violations(jobs_of_fire(manifest, changes)):
-        raise refusal(source, broken, fix=_CORRECT)
-
-
-def jobs_of_fire(manifest: Mapping[str, Any], changes: Mapping[str, Any] = MappingProxyType({})) -> list[Obj]:
+def jobs_of_fire(manifest: Mapping[str, Any]) -> list[Obj]:
     """Returns the jobs of an example of a fire.  The manifest must fit the schema."""
     schedule = {**manifest, "metadata": {**_EXAMPLE, **manifest["metadata"]}}
     spec = FournosScheduleSpec.model_validate(manifest["spec"])
-    return children(*changed(schedule, spec, changes), Fire(_EXAMPLE_TIME, zone(spec.time_zone), None))
+    return children(schedule, spec, Fire(_EXAMPLE_TIME, zone(spec.time_zone), None))
+
+
+# --- the changes that can be requested -------------------------------------------------------------------
+
+
+def suspend_change(*, reason: str, until: datetime | None, now: datetime) -> Obj:
+    """Returns the merge patch that suspends a schedule.  Raises FournosError for a time that has passed."""
+    if until is not None and until <= now:
+        raise FournosError(
+            f"{format_time(until)} has passed already",
+            fix="name a later time, or leave it out to suspend the schedule until it is resumed",
+        )
+    pause: dict[str, Any] = {"reason": reason or None, "until": format_time(until) if until else None}
+    return {"spec": {"suspend": pause}}
+
+
+def resume_change(schedule: Obj) -> Obj:
+    """Returns the merge patch that ends the suspension.  Raises FournosError if there is none."""
+    if spec_of(schedule).get("suspend") is None:
+        raise FournosError(
+            f"{name_of(schedule)} is not suspended", fix=f"see it: fournos schedule get {name_of(schedule)}"
+        )
+    return {"spec": {"suspend": None}}
+
+
+def trigger_change(schedule: Obj, trigger: str, now: datetime) -> Obj:
+    """Returns the merge patch that asks for a fire now; `trigger` is an id that was not used before.
+
+    Raises FournosError for a schedule that cannot be used.
+    """
+    name = name_of(schedule)
+    if state(schedule, now) is ScheduleState.INVALID:
+        raise FournosError(
+            f"{name} cannot be used: {message(schedule, now)}",
+            fix=f"correct it: kubectl edit fournosschedule {name}",
+        )
+    return {"metadata": {"annotations": {TRIGGER_ANNOTATION: trigger}}}
+
+
+def taken_up(schedule: Obj, trigger: str) -> bool:
+    """True if the jobs of a trigger are created, or it was refused."""
+    status = status_of(schedule)
+    creating = [fire.get("trigger") for fire in status.get("active") or () if not fire.get("created")]
+    return status.get("lastTrigger") == trigger and trigger not in creating
+
+
+def moment_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    """Reads 2026-12-24, 2026-12-24T08:00, a time with an offset, or a length from now such as 12h or 7d.
+
+    A text without an offset is a time of `zone`.  Raises FournosError.
+    """
+    try:
+        return now + parse_ttl(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise FournosError(
+            f"{text!r:.80} is no time", fix="write 2026-12-24, 2026-12-24T08:00, 2026-12-24T08:00:00Z or 7d"
+        ) from None
+    return parse_time((moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat())

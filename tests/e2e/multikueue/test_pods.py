@@ -14,7 +14,6 @@ from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.schedules.names import TRIGGER_ANNOTATION
-from fournos.systems.schedules.trigger import Trigger
 from tests.fakes.flux_image import flux_image
 from tests.integration.multikueue.fleet import PIPELINE_RUN, TARGET, Fleet, typed
 from tests.integration.multikueue.test_wrapped import has, submit
@@ -70,7 +69,7 @@ async def scheduled(fleet: Fleet, job: dict[str, Any]) -> None:
     template = {"spec": {**job, "managedBy": names.MULTIKUEUE}}
     spec = {"schedules": ["@yearly"], "timeZone": "Etc/UTC", "jobTemplate": template}
     body = typed(FOURNOS_SCHEDULE, "yearly", spec=spec)
-    annotations = {TRIGGER_ANNOTATION: Trigger("now").text()}
+    annotations = {TRIGGER_ANNOTATION: "now"}
     body["metadata"] |= {"namespace": fleet.namespace, "annotations": annotations}
     await fleet.manager.client.create(FOURNOS_SCHEDULE, body)
 

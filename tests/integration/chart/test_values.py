@@ -162,7 +162,7 @@ def test_switches(render: Render) -> None:
     webhooks = {f"{kind}WebhookConfiguration" for kind in ("Validating", "Mutating")}
     assert kinds(whole) - kinds(less) == {"CustomResourceDefinition", "NetworkPolicy", *webhooks}
     specs = [item["spec"] for item in _of(less, "Deployment")]
-    of_webhooks = {"FOURNOS_WEBHOOK_SERVICE", "FOURNOS_SCHEDULES_AUTHORS_REQUIRED"}
+    of_webhooks = {"FOURNOS_WEBHOOK_SERVICE"}
     assert not [spec for spec in specs if of_webhooks & variables(spec).keys()]
     assert "Namespace" not in kinds(render("namespaces.create=false"))
 

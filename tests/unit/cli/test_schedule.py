@@ -1,17 +1,19 @@
-"""fournos schedule list, get, preview."""
+"""fournos schedule list, get, suspend, resume, trigger, delete."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from fournos.systems.schedules.names import SCHEDULE_UID_LABEL
+from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TRIGGER_ANNOTATION
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import ago
-from tests.unit.cli.schedules import JOB, child, schedule
+from tests.unit.cli.schedules import child, schedule
+
+OF_IT = {"metadata": {"uid": "uid-nightly"}}
+"""The precondition of each change: never a later schedule of this name."""
 
 
 def test_schedules_at_a_glance() -> None:
@@ -69,6 +71,7 @@ def test_one_schedule_with_what_is_worth_knowing() -> None:
         f"fournos list -l {SCHEDULE_UID_LABEL}=uid-nightly all its jobs",
     } <= facts
     assert "nightly-0" not in text and "other" not in text
+    assert text.count("02:00+01:00") == 10, "the next ten times"
     assert yaml.safe_load(Program(api)("schedule", "get", "nightly", "-o", "yaml").stdout)["kind"] == (
         "FournosSchedule"
     )
@@ -79,8 +82,6 @@ def test_a_schedule_that_the_operator_refuses_says_why() -> None:
     api = Api(schedule(timeZone="Mars/Base", status={"conditions": [refused]}))
     shown = Program(api)("schedule", "get", "nightly")
     assert shown.exit_code == 0 and "nightly  Invalid" in shown.stdout and "no zone Mars" in shown.stdout
-    preview = Program(api)("schedule", "preview", "nightly", "--from", "2026-01-01")
-    assert preview.exit_code == 2 and "'Mars/Base' is no time zone" in preview.stderr
 
 
 def test_a_missing_one_is_answered_with_a_similar_name() -> None:
@@ -88,34 +89,102 @@ def test_a_missing_one_is_answered_with_a_similar_name() -> None:
     assert result.exit_code == 5 and "did you mean nightly?" in result.stderr
 
 
-def test_a_preview_has_jitter_exclusions_and_data() -> None:
-    api = Api(schedule(jitterSeconds=600, exclusions={"dates": ["2030-01-03"]}))
-    lines = Program(api)("schedule", "preview", "nightly", "--number", "2").stdout.splitlines()
-    assert lines[0].split() == ["TIME", "STARTS", "NOTE"]
-    assert lines[2].split() == ["Thu", "2030-01-03", "02:00+01:00", "-", "excluded:", "2030-01-03"]
-    data = json.loads(Program(api)("schedule", "preview", "nightly", "--number", "2", "-o", "json").stdout)
-    first, second = data["times"]
-    assert first["time"] == "2030-01-02T02:00:00+01:00" and first["starts"].startswith("2030-01-02T01:0")
-    assert second == {"time": "2030-01-03T02:00:00+01:00", "starts": None, "note": "excluded: 2030-01-03"}
-    # What is shown to start is what the operator's own clock has.
-    assert lines[1].split()[3].endswith(first["starts"][16:19])
+# --- fournos schedule suspend, resume, trigger, delete ---------------------------------------------------
 
 
-def test_without_jitter_the_start_has_no_column_of_its_own() -> None:
-    api = Api(schedule(schedules=["30 2 * * *"]))
-    lines = Program(api)("schedule", "preview", "nightly", "--from", "2026-10-25").stdout.splitlines()
-    assert lines[0].split() == ["TIME", "NOTE"]
-    assert lines[1] == "Sun 2026-10-25 02:30+02:00  twice on the clock: only the first counts"
+@pytest.mark.parametrize(
+    ("words", "pause", "says"),
+    [
+        ((), {"reason": None, "until": None}, "until: fournos schedule resume nightly"),
+        (("--reason", "new GPUs"), {"reason": "new GPUs", "until": None}, "suspended"),
+        (("--until", "7d"), {"reason": None, "until": "2030-01-08T12:00:00Z"}, "until 2030-01-08T12:00:00Z"),
+        (("--until", "2030-01-05"), {"reason": None, "until": "2030-01-04T23:00:00Z"}, "2030-01-04T23"),
+        (
+            ("--until", "2030-01-05T08:00:00Z"),
+            {"reason": None, "until": "2030-01-05T08:00:00Z"},
+            "2030-01-05T08",
+        ),
+    ],
+)
+def test_suspending_writes_reason_and_end(words: tuple[str, ...], pause: dict[str, Any], says: str) -> None:
+    api = Api(schedule())
+    result = Program(api)("schedule", "suspend", "nightly", *words)
+    assert result.exit_code == 0 and says in result.stdout
+    assert api.writes == [("patch", "bench/nightly", {"spec": {"suspend": pause}, **OF_IT})]
 
 
-@pytest.mark.parametrize("words", [(), ("nightly", "-f", "schedule.yaml")])
-def test_a_preview_is_of_a_name_or_of_a_file(words: tuple[str, ...]) -> None:
-    result = Program(Api(schedule()))("schedule", "preview", *words)
-    assert result.exit_code == 2 and "a name or a file" in result.stderr
+@pytest.mark.parametrize(
+    ("until", "says"), [("2020-01-01", "has passed already"), ("tomorrow", "'tomorrow' is no time")]
+)
+def test_an_end_that_cannot_be_is_refused(until: str, says: str) -> None:
+    api = Api(schedule())
+    result = Program(api)("schedule", "suspend", "nightly", "--until", until)
+    assert result.exit_code == 2 and says in result.stderr
+    assert api.writes == []
 
 
-def test_a_file_without_a_schedule_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(JOB)
-    result = Program(Api())("schedule", "preview", "-f", str(file))
-    assert result.exit_code == 2 and "holds FournosJob" in result.stderr
+def test_resuming_removes_the_suspension() -> None:
+    api = Api(schedule(suspend={"reason": "x"}))
+    result = Program(api)("schedule", "resume", "nightly")
+    assert result.exit_code == 0 and "nightly resumed" in result.stdout
+    assert api.writes == [("patch", "bench/nightly", {"spec": {"suspend": None}, **OF_IT})]
+    result = Program(Api(schedule()))("schedule", "resume", "nightly")
+    assert result.exit_code == 2 and "nightly is not suspended" in result.stderr
+
+
+def test_a_trigger_is_an_id_of_its_own() -> None:
+    api = Api(schedule())
+    result = Program(api)("schedule", "trigger", "nightly", "--no-wait")
+    assert (result.exit_code, result.stdout) == (0, "nightly triggered\n"), result.stderr
+    ((_, key, body),) = api.writes
+    assert (key, body["metadata"]["uid"]) == ("bench/nightly", "uid-nightly")
+    assert body["metadata"]["annotations"][TRIGGER_ANNOTATION]
+
+
+def taken_up(monkeypatch: pytest.MonkeyPatch, *jobs: dict[str, Any]) -> Api:
+    """An operator that has taken up the trigger abc, and made these jobs."""
+    monkeypatch.setattr("secrets.token_hex", lambda length: "abc")
+    return Api(schedule(status={"lastTrigger": "abc"}), *jobs)
+
+
+def test_a_trigger_names_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = child("nightly-7", "New")
+    made["metadata"]["annotations"] = {TRIGGER_ANNOTATION: "abc"}
+    api = taken_up(monkeypatch, made, child("nightly-0", "Succeeded"))
+    result = Program(api)("schedule", "trigger", "nightly")
+    assert (result.exit_code, result.stdout) == (0, "nightly-7 created\n"), result.stderr
+    names = Program(api)("schedule", "trigger", "nightly", "-o", "name")
+    assert names.stdout == "fournosjob.fournos.dev/nightly-7\n"
+
+
+def test_a_trigger_that_made_nothing_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = Program(taken_up(monkeypatch))("schedule", "trigger", "nightly")
+    assert result.exit_code == 1 and "no jobs were created" in result.stderr
+
+
+def with_jobs() -> Api:
+    return Api(
+        schedule(),
+        child("nightly-0", "Succeeded"),
+        child("nightly-1", "Running"),
+        child("other", "Running", of="other"),
+    )
+
+
+def test_deleting_says_what_stays() -> None:
+    api = with_jobs()
+    result = Program(api)("schedule", "delete", "nightly")
+    assert result.stdout.splitlines() == ["nightly deleted", "2 jobs stay (1 of them under way)"]
+    assert f"fournos list -l {SCHEDULE_UID_LABEL}=uid-nightly" in result.stderr
+    assert api.writes == [("delete", "bench/nightly", "uid-nightly")]
+
+
+def test_a_cascade_deletes_its_jobs_and_no_other_after_the_schedule() -> None:
+    api = with_jobs()
+    result = Program(api)("schedule", "delete", "nightly", "--cascade")
+    assert result.stdout.splitlines() == ["nightly deleted", "nightly-0 deleted", "nightly-1 deleted"]
+    assert api.writes == [
+        ("delete", "bench/nightly", "uid-nightly"),
+        ("delete", "bench/nightly-0", "uid-nightly-0"),
+        ("delete", "bench/nightly-1", "uid-nightly-1"),
+    ]

@@ -56,8 +56,7 @@ def test_each_option_is_a_field(file: str) -> None:
     options = (
         *("--axis", "params.model=a,b", "--axis", "spec.hardware.gpuCount=1,2"),
         *("--set", "hardware.gpuType=a100", "--set-string", "params.tag=7"),
-        *("--concurrency", "queue", "--skip-unchanged", "params", "--owner", "me"),
-        *("--deadline", "1h30m", "--jitter", "5m", "--exclude", "2026-12-24", "--exclude", "08:00-18:00"),
+        *("--concurrency", "replace", "--owner", "me", "--deadline", "1h30m"),
     )
     result = Program(api)(
         "schedule", "create", "nightly", "-f", file, *NIGHTLY, "--cron", "@weekly", *options
@@ -75,28 +74,9 @@ def test_each_option_is_a_field(file: str) -> None:
         "schedules": ["0 2 * * *", "@weekly"],
         "timeZone": "Europe/Berlin",
         "matrix": {"params.model": ["a", "b"], "hardware.gpuCount": [1, 2]},
-        "concurrencyPolicy": "Queue",
-        "skipUnchanged": {"of": "Params"},
+        "concurrencyPolicy": "Replace",
         "startingDeadlineSeconds": 5400,
-        "jitterSeconds": 300,
-        "exclusions": {"dates": ["2026-12-24"], "windows": [{"from": "08:00", "to": "18:00"}]},
     }
-
-
-def test_git_ref_names_the_fields_of_the_commit(file: str) -> None:
-    options = (
-        "--skip-unchanged",
-        "gitref",
-        "--unchanged-field",
-        "spec.params.sha",
-        "--unchanged-field",
-        "env.SHA",
-    )
-    api = Api()
-    result = Program(api)("schedule", "create", "nightly", "-f", file, *NIGHTLY, *options)
-    assert result.exit_code == 0, result.stderr
-    ((_, body),) = api.writes
-    assert body["spec"]["skipUnchanged"] == {"of": "GitRef", "fields": ["params.sha", "env.SHA"]}
 
 
 @pytest.mark.parametrize(
@@ -122,16 +102,7 @@ def test_git_ref_names_the_fields_of_the_commit(file: str) -> None:
             "81 combinations: write 1 to 64",
             "correct",
         ),
-        (("--skip-unchanged", "gitref"), "spec.skipUnchanged.fields: with of: GitRef name", "correct"),
-        (("--unchanged-field", "params.sha"), "without --skip-unchanged", "add --skip-unchanged GitRef"),
-        (
-            ("--skip-unchanged", "gitref", "--unchanged-field", "metadata.labels.sha"),
-            "is no field of a job's spec",
-            "params.model",
-        ),
         (("--deadline", "soon"), "--deadline: 'soon' is not a duration", "--deadline 30m"),
-        (("--exclude", "christmas"), "'christmas' is neither a day nor a part", "--exclude 2026-12-24"),
-        (("--exclude", "2026-02-30"), "spec: ", "correct"),
     ],
 )
 def test_what_is_refused_before_anything_is_created(
@@ -159,19 +130,11 @@ def test_a_name_that_nothing_has_is_refused_unless_forced(file: str) -> None:
     assert Program(api)("schedule", "create", "nightly", "-f", file, *NIGHTLY, "--force").exit_code == 0
 
 
-def test_a_dry_run_prints_a_manifest_that_preview_takes(file: str, tmp_path: Path) -> None:
+def test_a_dry_run_prints_a_manifest(file: str) -> None:
     api = Api()
     result = Program(api)("schedule", "create", "nightly", "-f", file, *NIGHTLY, "--dry-run", "client")
     assert (result.exit_code, api.writes) == (0, [])
-    path = tmp_path / "schedule.yaml"
-    path.write_text(result.stdout)
-    shown = Program(api)("schedule", "preview", "-f", str(path), "--from", "2026-03-28", "--number", "2")
-    assert shown.stdout.splitlines() == [
-        "TIME                        NOTE",
-        "Sat 2026-03-28 02:00+01:00",
-        "Sun 2026-03-29 02:00        skipped: the clock is set from 02:00 to 03:00; its jobs start at 03:00",
-        "Sun 2026-03-29 03:00+02:00  for 02:00",
-    ]
+    assert yaml.safe_load(result.stdout)["spec"]["schedules"] == ["0 2 * * *"]
     asked = Program(api)("schedule", "create", "nightly", "-f", file, *NIGHTLY, "--dry-run", "server")
     assert yaml.safe_load(asked.stdout)["metadata"]["namespace"] == NS
     assert [verb for verb, *_ in api.writes] == ["dry run"]

@@ -14,7 +14,6 @@ SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 JOB = Resource("batch", "v1", "Job", "jobs")
-CRON_JOB = Resource("batch", "v1", "CronJob", "cronjobs")
 PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 EVENT = Resource("events.k8s.io", "v1", "Event", "events")

@@ -22,9 +22,11 @@ GENERATION_ANNOTATION: Final = "fournos.dev/schedule-generation"
 TIME_ANNOTATION: Final = "fournos.dev/scheduled-at"
 """Annotation of a job: the scheduled time."""
 TRIGGER_ANNOTATION: Final = "fournos.dev/trigger"
-"""Annotation of a schedule: asks for a fire now (`trigger.Trigger`); of a job: the id of the trigger."""
-AUTHOR_ANNOTATION: Final = "fournos.dev/schedule-author"
-"""Annotation of a schedule: for whom it creates jobs.  Only the webhook writes it."""
+"""Annotation of a schedule: asks for a fire now, by an id that is used once; of a job: that id."""
+ACCEPTED: Final = "Accepted"
+"""The condition that says whether the spec can be used."""
+OVERLAPPING: Final = "Overlapping"
+"""The condition that is True while the newest fire was skipped because of one before it."""
 CONFIRMS_LABEL: Final = "fournos.dev/confirms"
 """Label of a rerun that confirms a suspected regression; it has the labels of its job, too."""
 
@@ -52,16 +54,5 @@ def job_names(schedule: str, uid: str, time: datetime, jobs: int) -> tuple[str, 
 def _job_name(schedule: str, uid: str, suffix: str) -> str:
     if len(schedule) + len(suffix) <= MAX_JOB_NAME:
         return schedule + suffix
-    suffix = f"-{digest(uid)}{suffix}"
+    suffix = f"-{sha256(uid.encode()).hexdigest()[:_DIGEST]}{suffix}"
     return schedule[: MAX_JOB_NAME - len(suffix)].rstrip("-.") + suffix
-
-
-def digest(text: str) -> str:
-    """Returns a digest of eight hexadecimal digits."""
-    return sha256(text.encode()).hexdigest()[:_DIGEST]
-
-
-def jitter(uid: str, seconds: int) -> int:
-    """Returns by how many seconds, at most `seconds`, a schedule is moved: by a hash, so that a restart moves
-    nothing."""
-    return int(sha256(f"jitter {uid}".encode()).hexdigest(), 16) % (seconds + 1)

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from fournos.api.fournosschedule import DEFINITION
 from fournos.engine.api.required import FOURNOS
+from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
-from fournos.engine.runtime.webhook.registration import Service
-from fournos.systems.schedules.controller import schedules_controller
-from fournos.systems.schedules.metrics import ExpectedSuccesses, count_written, report
+from fournos.engine.runtime.part import Part, Running, Wake
+from fournos.systems.schedules.decide import decide
+from fournos.systems.schedules.metrics import count_written, report
 from fournos.systems.schedules.names import LEASE, SCHEDULES
+from fournos.systems.schedules.observe import Observed, observe, watches
 from fournos.systems.schedules.rules import RULES
 from fournos.systems.schedules.settings import ScheduleSettings
-from fournos.systems.schedules.webhooks import schedule_webhooks
+
+
+def schedules_controller(
+    settings: ScheduleSettings, *, written: Callable[[Obj, Obj], None] | None = None
+) -> Controller[Observed]:
+    """Returns the controller of FournosSchedules.  `written` is called after each status write."""
+    return Controller(
+        name=SCHEDULES,
+        watches=watches(settings),
+        observe=observe,
+        decide=partial(decide, settings=settings),
+        primary=lambda observed: observed.schedule,
+        owns_status=lambda schedule: True,
+        written=written,
+    )
 
 
 def start(settings: ScheduleSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
-    expected = ExpectedSuccesses()
     return Running(
         [schedules_controller(settings, written=partial(count_written, metrics))],
-        refresh=lambda manager: report(manager.caches(SCHEDULES), metrics, expected),
+        refresh=lambda manager: report(manager.caches(SCHEDULES), metrics),
     )
 
 
@@ -33,11 +49,5 @@ PART = Part(
     start=start,
     lease=LEASE,
     required=(FOURNOS,),
-    webhooks=schedule_webhooks,
-    webhook_manifest=WebhookManifest(
-        "deploy/job-webhooks/schedules.yaml",
-        Service("fournos-operator", "fournos-webhooks"),
-        lambda: ScheduleSettings(namespace="fournos"),
-    ),
     kinds=((DEFINITION, RULES),),
 )

@@ -1,7 +1,7 @@
 """Validation rules of a FournosSchedule: CEL for the API server, and the same checks in Python.
 
-The API server checks the syntax. That a day, a time zone and the combinations exist is checked by
-`plan.problem`, which the operator and its webhook apply.
+The API server checks the syntax.  That a day, a time zone and the combinations exist is checked by
+`build.problem`, which the operator applies.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import Final
 from fournos.api.fournosschedule import DEFINITION
 from fournos.engine.api.rules import Json, Rule, Violation, full_match, text_rule, violations
 from fournos.engine.api.validate import schema_violations
-from fournos.systems.schedules.dialect import DIALECT, PATTERN
 from fournos.systems.schedules.names import MAX_NAME
+from fournos.systems.schedules.times import DIALECT, PATTERN
 
-_TTL: Final = r"[0-9]{1,6}(m|h|d)"
 _ZONE: Final = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -39,21 +38,6 @@ RULES: Final[tuple[Rule, ...]] = (
         "write a time zone of the IANA database, such as Europe/Berlin or Etc/UTC",
         pattern=_ZONE,
         longest=64,
-    ),
-    text_rule(
-        "minimumInterval",
-        "write a whole number and m, h or d, such as 30m, 12h or 7d, or leave it out",
-        pattern=_TTL,
-        longest=7,
-    ),
-    Rule(
-        id="git-ref-fields",
-        at="spec.skipUnchanged",
-        field="spec.skipUnchanged.fields",
-        message="with of: GitRef name the fields that hold the commit, such as fields: [params.revision]; "
-        "leave fields out with Params and ImageDigests",
-        cel="(self.of == 'GitRef') == (has(self.fields) && self.fields.size() > 0)",
-        holds=lambda new, _: (new.get("of") == "GitRef") == bool(new.get("fields")),
     ),
 )
 

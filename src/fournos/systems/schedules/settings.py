@@ -25,11 +25,6 @@ class ScheduleSettings(BaseSettings):
         ),
         description="Namespace of the operator itself; without it, FOURNOS_CONTROLLER_NAMESPACE counts",
     )
-    authors_required: bool = Field(
-        False,
-        description="Whether a schedule creates jobs only for an author that the webhook has stored: true "
-        "where the webhook is served",
-    )
     archived_first: bool = Field(
         False,
         validation_alias=AliasChoices("FOURNOS_SCHEDULES_ARCHIVED_FIRST", "FOURNOS_HISTORY_ENABLED"),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.api.phase import Phase
 from fournos.client.schedules import AsyncSchedule
 from fournos.engine.kube.resource import Key, Obj, key_of
-from fournos.insight import schedule_board, schedules
+from fournos.insight import schedules
 from fournos.insight.errors import FournosError
-from fournos.insight.schedule_changes import moment_of
-from fournos.insight.schedule_preview import ScheduledTime, clock_text
+from fournos.insight.schedule_manifests import moment_of
 from fournos.insight.selection import cluster_of
 from fournos.insight.values import created, is_terminal, name_of, phase_of, spec_of
 from fournos.systems.schedules.names import SCHEDULE_LABEL
@@ -23,7 +23,6 @@ from fournos.web.runs.parts import part
 from fournos.web.runs.schedule_kpis import ScheduleKpis, schedule_kpis
 from fournos.web.written import Written
 
-TIMES: Final = 10
 JOBS: Final = 20
 RUNS: Final = 100
 """The newest runs whose KPIs are shown."""
@@ -44,7 +43,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     kpis = await part(_kpis(call, schedule, sum(map(is_terminal, jobs))), patience=_PATIENCE)
     words = f"-n {key.namespace} {shlex.quote(key.name)}"
     return {
-        "line": schedule_board.line(schedule, jobs, call.now),
+        "line": schedules.line(schedule, jobs, call.now),
         "facts": schedules.facts(schedule),
         "times": _times(schedule, call),
         "jobs": [
@@ -59,7 +58,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "number": len(jobs),
         "kpis": kpis,
         "namespace": key.namespace,
-        "suspended": schedules.pause_of(schedule, call.now) is not None,
+        "suspended": schedules.is_suspended(schedule, call.now),
         "may": await call.viewer.rights.may("patch", FOURNOS_SCHEDULE, key.namespace, name=key.name),
         "commands": {verb: f"fournos schedule {verb} {words}" for verb in ("suspend", "trigger")},
         "command": f"fournos schedule get {words}",
@@ -86,13 +85,13 @@ async def _kpis(call: Call, schedule: Obj, ended: int) -> ScheduleKpis:
     return await call.site.memo.get(("schedule", viewer.name, key, by, ended), _FRESH, read)
 
 
-def _times(schedule: Obj, call: Call) -> list[tuple[str, ScheduledTime]]:
+def _times(schedule: Obj, call: Call) -> list[tuple[str, datetime]]:
     """Returns the next times with their texts; none of a schedule whose state says that it has none."""
     try:
-        rows = schedules.preview_of(schedule, call.now, TIMES, call.now)
+        times = schedules.next_times(schedule, schedules.TIMES_SHOWN, call.now)
     except FournosError:
         return []
-    return [(clock_text(row.clock), row) for row in rows]
+    return [(schedules.clock_text(time), time) for time in times]
 
 
 PAGE: Final = Page(
@@ -100,7 +99,7 @@ PAGE: Final = Page(
     title="Schedule",
     path="/schedules/{name}",
     gather=gather,
-    watched=schedule_board.KINDS,
+    watched=schedules.KINDS,
     in_nav=False,
     shared=False,
 )

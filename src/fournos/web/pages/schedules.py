@@ -1,4 +1,4 @@
-"""The schedules of the jobs' namespace, and the times of the coming week."""
+"""The schedules of the jobs' namespace."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fournos.engine.kube.errors import NoSuchResourceError
-from fournos.insight import schedule_board
+from fournos.insight import schedules
 from fournos.web.routes import Call, Page
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
     namespace = call.site.jobs_namespace or call.viewer.client.namespace
     try:
-        board = await schedule_board.read(call.viewer.source, namespace, call.now)
+        lines = await schedules.read_lines(call.viewer.source, namespace, call.now)
     except NoSuchResourceError:
-        board = None  # an older installation
-    return {"board": board, "namespace": namespace}
+        lines = None  # an older installation
+    return {"lines": lines, "namespace": namespace}
 
 
 PAGE: Final = Page(
@@ -24,6 +24,6 @@ PAGE: Final = Page(
     title="Schedules",
     path="/schedules",
     gather=gather,
-    watched=schedule_board.KINDS,
+    watched=schedules.KINDS,
     command="fournos schedule list{jobs}",
 )

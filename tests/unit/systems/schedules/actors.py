@@ -8,8 +8,8 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.api.phase import TERMINAL
 from fournos.engine.kube.resource import Key, key_of
-from fournos.systems.schedules.controller import schedules_controller
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL
+from fournos.systems.schedules.part import schedules_controller
 from fournos.systems.schedules.settings import ScheduleSettings
 from tests.world.server import Server
 

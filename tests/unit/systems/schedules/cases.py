@@ -20,15 +20,4 @@ CREATIONS: list[tuple[str, Any, Any]] = [
         schedule(schedules=["*/15 8-18 * JAN-JUN 1-5"]),
     ),
     ("timezone-text", schedule(timeZone="CET "), schedule(timeZone="America/Argentina/Buenos_Aires")),
-    (
-        "git-ref-fields",
-        schedule(skipUnchanged={"of": "GitRef"}),
-        schedule(skipUnchanged={"of": "GitRef", "fields": ["params.revision"]}),
-    ),
-    (
-        "git-ref-fields",
-        schedule(skipUnchanged={"of": "ImageDigests", "fields": ["params.image"]}),
-        schedule(skipUnchanged={"of": "ImageDigests"}),
-    ),
-    ("minimuminterval-text", schedule(minimumInterval="1h30m"), schedule(minimumInterval="90m")),
 ]

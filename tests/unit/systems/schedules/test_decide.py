@@ -1,4 +1,4 @@
-"""Single decisions: edits, suspension, the clock, the author, refusals."""
+"""Single decisions: edits, suspension, the clock, refusals."""
 
 from __future__ import annotations
 
@@ -11,34 +11,25 @@ from fournos.api.fournosschedule import FournosScheduleSpec
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import (
-    MAX_ROUNDS,
     Answer,
     Decision,
     Facts,
     LiveGet,
     LiveList,
-    NeededFacts,
     Present,
     Question,
     StepFailure,
     Unknown,
-    User,
-    UserAccess,
-    attempt,
 )
-from fournos.engine.runtime.steps import Create, Delete, Patch, Step
-from fournos.systems.schedules.author import stored
-from fournos.systems.schedules.author_rights import DELETE, LOCK_PRIORITY, STOP, AuthorRight
+from fournos.engine.runtime.steps import Create, Delete
 from fournos.systems.schedules.decide import decide
-from fournos.systems.schedules.names import AUTHOR_ANNOTATION, SCHEDULE_UID_LABEL, TIME_LABEL
+from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL
 from fournos.systems.schedules.observe import Observed
 from fournos.systems.schedules.settings import ScheduleSettings
-from tests.unit.systems.schedules.actors import KEY, LOCK_TEMPLATE, NS, SETTINGS, schedule
+from tests.unit.systems.schedules.actors import ENGINE, KEY, NS, SETTINGS, schedule
 
 NOW = datetime(2030, 1, 2, 2, 0, 5, tzinfo=UTC)
 TONIGHT, LAST_NIGHT = "2030-01-02T02:00:00Z", "2030-01-01T02:00:00Z"
-ANN = User("ann")
-MAY = UserAccess(ANN, "create", FOURNOS_JOB, NS)
 ALL = LiveList(FOURNOS_JOB, NS, f"{SCHEDULE_UID_LABEL}=uid-1")
 ACCEPTED = {"type": "Accepted", "status": "True", "reason": "Valid"}
 SEEN = {"observedGeneration": 1, "effectiveSince": "2030-01-01T00:00:00Z", "conditions": [ACCEPTED]}
@@ -58,13 +49,12 @@ def look(
     *jobs: Obj,
     now: datetime = NOW,
     generation: int = 1,
-    author: User | None = None,
     answers: dict[Question, Answer] | None = None,
     failure: StepFailure | None = None,
     settings: ScheduleSettings = SETTINGS,
     **spec: Any,
 ) -> Decision:
-    given = schedule(annotations={AUTHOR_ANNOTATION: stored(author)} if author else {}, **spec)
+    given = schedule(**spec)
     given["metadata"] |= {
         "uid": "uid-1",
         "generation": generation,
@@ -103,32 +93,6 @@ def test_an_old_view_of_the_schedule_creates_nothing() -> None:
 def test_while_jobs_cannot_be_listed_nothing_is_taken_up() -> None:
     found = look(answers={ALL: Unknown("etcd")})
     assert found == Decision(retry=True)
-
-
-def test_whatever_is_asked_is_asked_in_as_many_rounds_as_a_pass_has() -> None:
-    """The live jobs, then the images, then the rights and the schedule itself."""
-    uses = {"concurrencyPolicy": "Replace", "skipUnchanged": {"of": "ImageDigests"}}
-    image = f"engine@sha256:{'1' * 64}"
-    pipeline = {
-        "metadata": {"annotations": {"fournos.dev/resolve-image": image}},
-        "spec": {"tasks": [{"name": "run", "taskSpec": {"steps": [{"image": image}]}}]},
-    }
-    answers: dict[Any, Answer] = {STOP.question(ANN, NS): Present(True), ALL: Present((job("Running"),))}
-    given = schedule(annotations={AUTHOR_ANNOTATION: stored(ANN)}, **uses)
-    given["metadata"] |= {"uid": "uid-1", "generation": 1, "resourceVersion": "9"}
-    given["status"] = RAN
-    observed = Observed(given, FournosScheduleSpec.model_validate(given["spec"]), "", (job("Running"),))
-    known: dict[Any, Answer] = {}
-    rounds = 0
-    while True:
-        found = attempt(decide, observed, Facts(known), NOW, settings=SETTINGS)
-        if not isinstance(found, NeededFacts):
-            break
-        rounds += 1
-        for question in found.questions:
-            live = Present(pipeline if question != LiveGet(FOURNOS_SCHEDULE, KEY) else given)
-            known[question] = answers.get(question, Present(()) if isinstance(question, LiveList) else live)
-    assert rounds <= MAX_ROUNDS and len(found.steps) == 1, found
 
 
 # --- edits, suspension, the clock ----------------------------------------------------------------------
@@ -171,20 +135,6 @@ def test_at_rest_nothing_is_asked_and_nothing_is_written() -> None:
     assert found.wake_at == datetime(2030, 1, 2, 2, tzinfo=UTC)
 
 
-def test_after_many_excluded_days_the_schedule_goes_on() -> None:
-    """More excluded times than one pass looks at: then it looks again on the next day."""
-    dates = [f"2030-01-{day:02}" for day in range(1, 8)]
-    spec = {"schedules": ["* * * * *"], "exclusions": {"dates": dates}}
-    status, now = RAN, NOW
-    for _ in range(10):
-        found = look(status, now=now, **spec)
-        if "active" in wrote(found):
-            break
-        assert found.wake_at is not None
-        status, now = wrote(found), found.wake_at
-    assert wrote(found)["active"][0]["time"] == "2030-01-08T00:00:00Z" and "missed" not in wrote(found)
-
-
 def test_a_spec_that_cannot_work_is_said_once_and_waits_for_a_change() -> None:
     found = look(timeZone="Europe/Bonn")
     (condition,) = wrote(found)["conditions"]
@@ -194,74 +144,14 @@ def test_a_spec_that_cannot_work_is_said_once_and_waits_for_a_change() -> None:
     assert again.events == () and wrote(again) == wrote(found)
 
 
-# --- the author ----------------------------------------------------------------------------------------
-
-
-def test_an_author_with_the_right() -> None:
-    assert look(CLAIMED, author=ANN, answers={MAY: Present(True)}).steps
-
-
-def test_an_author_who_has_lost_the_right_suspends_the_schedule() -> None:
-    found = look(CLAIMED, author=ANN, answers={MAY: Present(False)})
-    (step,) = found.steps
-    why = "its author ann may not create FournosJobs any more"
-    assert isinstance(step, Patch) and step.resource == FOURNOS_SCHEDULE
-    assert step.body["spec"] == {"suspend": {"reason": why, "until": None}}
-    assert step.body["metadata"] == {"resourceVersion": "9"}
-    fire = wrote(found)["lastFire"]
-    assert "active" not in wrote(found) and (fire["outcome"], fire["message"]) == ("Failed", why)
-    assert [(event.type, event.reason, event.message) for event in found.events] == [
-        ("Warning", "Suspended", why)
-    ]
-
-
-def test_a_lost_right_to_a_priority_suspends_the_schedule() -> None:
-    use = LOCK_PRIORITY.question(ANN, NS)
-    assert (use.namespace, use.name) == ("", "fournos-lock-held"), "the class has no namespace"
-    allowed = {MAY: Present(True), use: Present(True)}
-    assert isinstance(look(CLAIMED, author=ANN, answers=allowed, jobTemplate=LOCK_TEMPLATE).steps[0], Create)
-    (step,) = look(
-        CLAIMED, author=ANN, answers={**allowed, use: Present(False)}, jobTemplate=LOCK_TEMPLATE
-    ).steps
-    assert isinstance(step, Patch) and step.body["spec"]["suspend"]["reason"] == (
-        "its author ann may not use WorkloadPriorityClass fournos-lock-held any more "
-        "(the label kueue.x-k8s.io/priority-class of its jobs)"
-    )
-
-
-@pytest.mark.parametrize(
-    ("right", "spec", "phase", "does"),
-    [
-        (STOP, {"concurrencyPolicy": "Replace"}, "Running", Patch),
-        (DELETE, {"historyLimits": {"succeeded": 0}}, "Succeeded", Delete),
-    ],
-)
-def test_a_lost_right_ends_no_job(right: AuthorRight, spec: Any, phase: str, does: type[Step]) -> None:
-    question = right.question(ANN, NS)
-    (step,) = look(RAN, job(phase), author=ANN, answers={question: Present(True)}, **spec).steps
-    assert isinstance(step, does) and step.resource == FOURNOS_JOB
-    lost = look(RAN, job(phase), author=ANN, answers={question: Present(False)}, **spec)
-    (step,) = lost.steps
-    assert isinstance(step, Patch) and step.resource == FOURNOS_SCHEDULE
-    reason = step.body["spec"]["suspend"]["reason"]
-    assert reason.startswith(f"its author ann may not {right.verb} FournosJobs any more (spec.")
-    assert "active" not in wrote(lost) and wrote(lost)["lastScheduleTime"] == TONIGHT
-    fire = wrote(lost)["lastFire"]
-    assert (fire["time"], fire["outcome"], fire["message"]) == (TONIGHT, "Failed", reason)
-    unknown = {question: Unknown("timeout")}
-    assert look(RAN, job(phase), author=ANN, answers=unknown, **spec) == Decision(retry=True)
-    assert wrote(look(RAN, author=ANN, **spec))["active"], "with nothing to end nothing is asked"
-
-
-def test_a_review_that_fails_is_repeated() -> None:
-    assert look(CLAIMED, author=ANN, answers={MAY: Unknown("timeout")}) == Decision(retry=True)
-
-
-def test_where_authors_are_required_none_creates_nothing() -> None:
-    strict = SETTINGS.model_copy(update={"authors_required": True})
-    (step,) = look(CLAIMED, settings=strict).steps
-    assert isinstance(step, Patch) and "no author is stored" in step.body["spec"]["suspend"]["reason"]
-    assert isinstance(look(CLAIMED).steps[0], Create), "by default the right to schedules is enough"
+def test_jobs_that_could_never_be_created_are_said_at_once_and_looked_at_once_a_generation() -> None:
+    no_cluster = {"spec": {"executionEngine": ENGINE, "exclusive": True}}
+    found = look(SEEN, generation=2, jobTemplate=no_cluster)
+    (condition,) = wrote(found)["conditions"]
+    assert condition["status"] == "False" and "spec.jobTemplate.spec.cluster" in condition["message"]
+    assert "active" not in wrote(found) and found.steps == ()
+    accepted = look(SEEN, jobTemplate=no_cluster)
+    assert wrote(accepted)["active"] == [CLAIM], "a generation that was accepted is not looked at again"
 
 
 # --- refusals ------------------------------------------------------------------------------------------

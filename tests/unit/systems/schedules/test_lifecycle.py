@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE
+from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.api.conditions import condition
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import Key, Obj
+from fournos.systems.schedules.names import TRIGGER_ANNOTATION
 from tests.unit.systems.schedules.actors import (
     CONTROLLER,
     HOUR,
@@ -35,7 +36,7 @@ from tests.world.server import Server
 FIRST, SECOND, THIRD = (f"nightly-203001{day:02}0200" for day in (1, 2, 3))
 SUCCEED = (end("Succeeded"),)
 PAUSE = edit(suspend={"reason": "the story ends"})
-AXES = {"params.model": ["a", "b"], "hardware.gpuCount": [1, 2]}
+AXES = {"params.model": ["a", "b"], "hardware.gpuCount": [1, 2], "hardware.gpuType": ["a100"]}
 
 
 def nothing(server: Server) -> None:
@@ -52,7 +53,7 @@ def story(*script: Callable[[Server], None], actors: Any = SUCCEED, **fields: An
         invariants=(each_once,),
         horizon=22 * HOUR,
         end_unseen=ended_fires_are_settled,
-        lags=fields.pop("lags", (1, 2, 3, 5, 8)),
+        lags=(1, 2, 3, 5, 8),
         **fields,
     )
 
@@ -67,30 +68,6 @@ def delete_first(server: Server) -> None:
         server.delete(FOURNOS_JOB, Key(NS, FIRST))
 
 
-def pipeline(digit: str) -> Callable[[Server], None]:
-    return lambda server: _create(server, digit)
-
-
-def _create(server: Server, digit: str) -> None:
-    image = f"registry.example/engine@sha256:{digit * 64}"
-    server.create(
-        PIPELINE,
-        {
-            "metadata": {
-                "name": "fournos-full",
-                "namespace": NS,
-                "annotations": {"fournos.dev/resolve-image": image},
-            },
-            "spec": {"tasks": [{"name": "run", "taskSpec": {"steps": [{"name": "run", "image": image}]}}]},
-        },
-    )
-
-
-def newer(server: Server) -> None:
-    server.delete(PIPELINE, Key(NS, "fournos-full"))
-    _create(server, "2")
-
-
 NIGHTLY = story(submit(), later, PAUSE)
 MATRIX = story(submit(matrix=AXES), PAUSE)
 STORIES = {
@@ -98,25 +75,11 @@ STORIES = {
     "matrix": MATRIX,
     "a foreign job has a name": story(submit(matrix=AXES), PAUSE, setup=foreign),
     "forbid": story(submit(), later, PAUSE, actors=()),
-    "queue": story(
-        submit(concurrencyPolicy="Queue", startingDeadlineSeconds=23 * 3600),
-        later,
-        end("Succeeded"),
-        PAUSE,
-        actors=(),
-    ),
     "replace": story(submit(concurrencyPolicy="Replace"), later, PAUSE, actors=(stop,)),
     "allow": story(submit(concurrencyPolicy="Allow"), later, PAUSE, actors=()),
     "failures": story(submit(stopAfterFailures=2), later, later, actors=(end("Failed"),)),
     "deleted in its period": story(submit(), delete_first, later, PAUSE, actors=()),
     "limits": story(submit(historyLimits={"succeeded": 1}), later, later, PAUSE),
-    "unchanged": story(submit(skipUnchanged={"of": "Params"}), later, PAUSE),
-    "the same images": story(
-        submit(skipUnchanged={"of": "ImageDigests"}), later, PAUSE, setup=pipeline("1"), lags=(1, 2)
-    ),
-    "another image": story(
-        submit(skipUnchanged={"of": "ImageDigests"}), newer, later, PAUSE, setup=pipeline("1"), lags=(1, 2)
-    ),
     "deleted schedule": story(submit(), remove, actors=()),
 }
 
@@ -186,12 +149,6 @@ async def test_forbid_skips_and_says_because_of_what() -> None:
     )
 
 
-async def test_queue_waits_for_the_one_before_it() -> None:
-    server = await ran("queue")
-    assert jobs(server) == {FIRST: "Succeeded", SECOND: ""}
-    assert "missed" not in status(server)
-
-
 async def test_replace_stops_the_older_jobs() -> None:
     assert jobs(await ran("replace")) == {FIRST: "Stopped", SECOND: ""}
 
@@ -221,18 +178,95 @@ async def test_limits_keep_the_newest() -> None:
     assert list(jobs(await ran("limits"))) == [SECOND, THIRD]
 
 
-async def test_unchanged_params_are_skipped_and_counted() -> None:
-    server = await ran("unchanged")
-    assert list(jobs(server)) == [FIRST] and status(server)["missed"]["reason"] == "Unchanged"
-
-
-async def test_the_same_images_are_skipped_and_a_new_one_runs() -> None:
-    same = await ran("the same images")
-    assert list(jobs(same)) == [FIRST] and status(same)["missed"]["reason"] == "Unchanged"
-    other = await ran("another image")
-    assert list(jobs(other)) == [FIRST, SECOND] and "missed" not in status(other)
-
-
 async def test_a_deleted_schedule_leaves_what_runs() -> None:
     server = await ran("deleted schedule")
     assert jobs(server) == {FIRST: ""} and not server.list(FOURNOS_SCHEDULE)
+
+
+# --- triggers: a fire by hand, once for each, that counts as active and moves no time --------------------
+
+PAUSED: Any = {"reason": "new GPUs"}
+
+
+def trigger(name: str) -> Callable[[Server], None]:
+    def act(server: Server) -> None:
+        server.patch(FOURNOS_SCHEDULE, KEY, {"metadata": {"annotations": {TRIGGER_ANNOTATION: name}}})
+
+    return act
+
+
+TRIGGERED = {
+    "suspended": story(submit(suspend=PAUSED), trigger("t1")),
+    "matrix": story(submit(suspend=PAUSED, matrix=AXES), trigger("t1")),
+    "too long": story(submit(suspend=PAUSED), trigger("x" * 64)),
+    "twice": story(submit(suspend=PAUSED), trigger("t1"), trigger("t2")),
+    "beside a night": story(submit(), trigger("t1"), edit(suspend=PAUSED), actors=()),
+    "before a night": story(submit(suspend=PAUSED), trigger("t1"), edit(suspend=None), later, actors=()),
+    "failed": story(submit(suspend=PAUSED, stopAfterFailures=1), trigger("t1"), actors=(end("Failed"),)),
+}
+
+
+@pytest.mark.parametrize("disturbance", DISTURBED)
+@pytest.mark.parametrize("name", TRIGGERED)
+async def test_a_trigger_survives(name: str, disturbance: str) -> None:
+    assert await DISTURBED[disturbance](TRIGGERED[name]) > 1
+
+
+async def ran_by_hand(name: str) -> Server:
+    return (await run(TRIGGERED[name])).server
+
+
+def by_hand(server: Server) -> list[Obj]:
+    """The jobs of triggers: their time has seconds."""
+    return [job for job in server.list(FOURNOS_JOB) if TRIGGER_ANNOTATION in job["metadata"]["annotations"]]
+
+
+async def test_a_suspended_schedule_fires_once_and_moves_no_time() -> None:
+    server = await ran_by_hand("suspended")
+    (job,) = by_hand(server)
+    time = job["metadata"]["annotations"]["fournos.dev/scheduled-at"]
+    assert job["metadata"]["annotations"][TRIGGER_ANNOTATION] == "t1"
+    assert job["metadata"]["labels"]["fournos.dev/schedule-time"] == "".join(filter(str.isdigit, time))
+    assert not time.endswith(":00Z")
+    assert job["spec"]["timeouts"] == {"pending": "24h0m0s"}
+    found = status(server)
+    assert (found["lastTrigger"], found["lastFire"]) == ("t1", {"time": time, "outcome": "Succeeded"})
+    assert {"lastScheduleTime", "lastStartTime", "lastSuccessTime", "active"} & found.keys() == set()
+
+
+async def test_a_trigger_is_all_jobs_of_the_matrix() -> None:
+    assert len(by_hand(await ran_by_hand("matrix"))) == 4
+
+
+async def test_what_is_longer_than_an_id_is_no_trigger() -> None:
+    assert jobs(await ran_by_hand("too long")) == {}
+
+
+async def test_each_trigger_is_a_fire() -> None:
+    server = await ran_by_hand("twice")
+    assert [job["metadata"]["annotations"][TRIGGER_ANNOTATION] for job in by_hand(server)] == ["t1", "t2"]
+    assert len(set(created(server))) == 2
+
+
+async def test_a_trigger_does_not_wait_for_a_night() -> None:
+    server = await ran_by_hand("beside a night")
+    assert FIRST in jobs(server) and len(jobs(server)) == 2
+    assert len(status(server)["active"]) == 2
+
+
+async def test_a_fire_by_hand_counts_as_active() -> None:
+    server = await ran_by_hand("before a night")
+    assert len(by_hand(server)) == len(jobs(server)) == 1
+    assert status(server)["missed"]["reason"] == "Overlap"
+
+
+async def test_a_failure_by_hand_suspends_nothing() -> None:
+    found = status(await ran_by_hand("failed"))
+    assert found["lastFire"]["outcome"] == "Failed" and "failures" not in found
+
+
+async def test_a_night_after_it_is_not_held_back() -> None:
+    ended = await run(
+        replace(TRIGGERED["suspended"], script=(*TRIGGERED["suspended"].script, edit(suspend=None)))
+    )
+    assert {FIRST, SECOND} & set(jobs(ended.server))

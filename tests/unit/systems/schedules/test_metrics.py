@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import pytest
 
+from fournos.api.fournosschedule import FournosScheduleSpec, FournosScheduleStatus
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.app.metrics import TABLE
+from fournos.engine.api.times import format_time
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
-from fournos.systems.schedules import metrics as table
-from fournos.systems.schedules.metrics import ExpectedSuccesses, count_written, report
-from fournos.systems.schedules.names import jitter
-from fournos.systems.schedules.overdue import success_expected
+from fournos.systems.schedules.metrics import count_written, report, success_expected
 from tests.unit.systems.schedules.actors import schedule
 
 T1, T2 = "2030-01-01T02:00:00Z", "2030-01-02T02:00:00Z"
@@ -31,15 +29,14 @@ def begun(at: str) -> dict[str, Any]:
     return {"lastStartTime": T2, "active": [{"time": T2, "startedAt": at, "jobs": 1}]}
 
 
-@pytest.mark.parametrize("jitter_seconds", [0, 60])
-def test_lateness_is_counted_once_a_fire_and_without_jitter(jitter_seconds: int) -> None:
-    metrics, spec = Metrics(TABLE), {"jitterSeconds": jitter_seconds}
-    before, claimed = of({"lastStartTime": T1}, **spec), of(begun("2030-01-02T02:02:00Z"), **spec)
+def test_lateness_is_counted_once_a_fire() -> None:
+    metrics = Metrics(TABLE)
+    before, claimed = of({"lastStartTime": T1}), of(begun("2030-01-02T02:02:00Z"))
     count_written(metrics, before, claimed)
     count_written(metrics, claimed, claimed)
     text = metrics.render().decode()
     assert "fournos_schedule_late_seconds_count 1.0" in text
-    assert f"fournos_schedule_late_seconds_sum {120.0 - jitter('uid-1', jitter_seconds)}" in text
+    assert "fournos_schedule_late_seconds_sum 120.0" in text
 
 
 def test_missed_times_are_counted_by_reason() -> None:
@@ -55,41 +52,89 @@ def test_missed_times_are_counted_by_reason() -> None:
 def test_the_gauges_are_of_the_cache() -> None:
     metrics, store = Metrics(TABLE), Store()
     store.replace([of({"lastSuccessTime": T1, "failures": 2})], "1")
-    report(Caches({FOURNOS_SCHEDULE: store}), metrics, ExpectedSuccesses())
+    report(Caches({FOURNOS_SCHEDULE: store}), metrics)
     labels = ("fournos", "nightly")
     assert metrics.value("fournos_schedule_failures_in_a_row", *labels) == 2
     assert metrics.value("fournos_schedule_last_success_timestamp_seconds", *labels) == 1893463200
     assert metrics.value("fournos_schedule_missed_total", "Late") == 0
     store.replace([], "2")
-    report(Caches({FOURNOS_SCHEDULE: store}), metrics, ExpectedSuccesses())
+    report(Caches({FOURNOS_SCHEDULE: store}), metrics)
     assert 'schedule="nightly"' not in metrics.render().decode(), "a deleted schedule leaves no series"
 
 
-def test_the_end_of_three_periods_follows_the_schedule_and_is_computed_once_a_change(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    computed = []
-
-    def counted(spec: Any, status: Any, uid: str) -> datetime | None:
-        computed.append(uid)
-        return success_expected(spec, status, uid)
-
-    monkeypatch.setattr(table, "success_expected", counted)
-    metrics, store, expected = Metrics(TABLE), Store(), ExpectedSuccesses()
+def test_the_end_of_three_periods_follows_the_schedule() -> None:
+    metrics, store = Metrics(TABLE), Store()
     values = []
-    for version, last in (("1", T1), ("1", T1), ("2", T2)):
+    for version, last in (("1", T1), ("2", T2)):
         seen = of({"effectiveSince": "2029-12-31T00:00:00Z", "lastSuccessTime": last})
         seen["metadata"]["resourceVersion"] = version
         broken = of({"effectiveSince": T1}, timeZone="Nowhere/Land")
-        broken["metadata"] |= {"name": "broken", "uid": "uid-2", "resourceVersion": "1"}
+        broken["metadata"] |= {"name": "broken", "uid": "uid-2"}
         distant = of({"effectiveSince": T1}, suspend={"until": "9999-12-31T23:59:59Z"})
-        distant["metadata"] |= {"name": "distant", "uid": "uid-3", "resourceVersion": "1"}
+        distant["metadata"] |= {"name": "distant", "uid": "uid-3"}
         store.replace([seen, broken, distant], version)
-        report(Caches({FOURNOS_SCHEDULE: store}), metrics, expected)
+        report(Caches({FOURNOS_SCHEDULE: store}), metrics)
         name = "fournos_schedule_success_expected_timestamp_seconds"
         values.append(metrics.value(name, "fournos", "nightly"))
-    assert values == [1893463200 + days * 86400 for days in (3, 3, 4)]
-    assert (computed.count("uid-1"), computed.count("uid-2")) == (2, 1)
-    assert 'schedule="broken"' not in "".join(
-        line for line in metrics.render().decode().splitlines() if "expected" in line
+    assert values == [1893463200 + days * 86400 for days in (3, 4)]
+    expected = [line for line in metrics.render().decode().splitlines() if "expected" in line]
+    assert not any('schedule="broken"' in line or 'schedule="distant"' in line for line in expected)
+
+
+# --- when three periods of a schedule without a success are over -----------------------------------------
+
+MONDAY = "2030-01-07T02:00:00Z"
+SINCE = {"effectiveSince": "2030-01-01T12:00:00Z"}
+SUCCEEDED = {**SINCE, "lastSuccessTime": MONDAY}
+WEEKDAYS = {"schedules": ["0 2 * * 1-5"]}
+FOR_EVER = {"suspend": {"reason": "a holiday"}}
+
+
+def expected(status: dict[str, Any], **spec: Any) -> str | None:
+    end = success_expected(
+        FournosScheduleSpec.model_validate(schedule(**spec)["spec"]),
+        FournosScheduleStatus.model_validate(status),
     )
+    return format_time(end) if end else None
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "end"),
+    [
+        ({}, SUCCEEDED, "2030-01-10T02:00:00Z"),
+        ({}, {**SUCCEEDED, "failures": 2}, "2030-01-10T02:00:00Z"),
+        (WEEKDAYS, {**SINCE, "lastSuccessTime": "2030-01-10T02:00:00Z"}, "2030-01-15T02:00:00Z"),
+    ],
+    ids=["daily", "failures", "weekend"],
+)
+def test_three_times_after_the_last_success(spec: Any, status: Any, end: str) -> None:
+    assert expected(status, **spec) == end
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        ({}, {"effectiveSince": "2030-01-07T12:00:00Z"}),
+        ({}, {**SUCCEEDED, "effectiveSince": "2030-01-07T12:00:00Z"}),
+        ({"suspend": {"until": "2030-01-07T12:00:00Z"}}, SUCCEEDED),
+    ],
+    ids=["new", "edited or resumed", "after a suspension with an end"],
+)
+def test_without_a_success_since_then_three_periods_after_the_first_time(spec: Any, status: Any) -> None:
+    assert expected(status, **spec) == "2030-01-11T02:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("failures", "limit", "end"),
+    [(0, 5, None), (4, 5, None), (5, 5, MONDAY), (9, 0, None)],
+)
+def test_of_a_suspended_schedule_nothing_unless_its_failures_suspended_it(
+    failures: int, limit: int, end: str | None
+) -> None:
+    # The suspension is an edit.
+    status = {"effectiveSince": "2030-01-07T02:30:00Z", "lastFire": {"time": MONDAY, "outcome": "Failed"}}
+    assert expected({**status, "failures": failures}, stopAfterFailures=limit, **FOR_EVER) == end
+
+
+def test_nothing_before_the_operator_has_seen_it() -> None:
+    assert expected({}) is None

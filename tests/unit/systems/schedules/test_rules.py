@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fournos.api.fournosschedule import FournosScheduleSpec
-from fournos.systems.schedules.plan import plan_of, problem
+from fournos.systems.schedules.build import problem
 from fournos.systems.schedules.rules import RULES, check_manifest
 from tests.unit.systems.schedules.actors import schedule
 from tests.unit.systems.schedules.cases import CREATIONS
@@ -36,10 +36,6 @@ def test_required(field: str) -> None:
         ({"schedules": []}, "spec.schedules: write at least 1 item"),
         ({"matrix": {"params.a": []}}, "spec.matrix.params.a: write at least 1 item"),
         ({"schedules": ["@daily"] * 17}, "spec.schedules: write at most 16 items"),
-        (
-            {"exclusions": {"windows": [{"from": "24:00", "to": "06:00"}]}},
-            "spec.exclusions.windows[0].from: write a text that fits ^([01][0-9]|2[0-3]):[0-5][0-9]$",
-        ),
     ],
 )
 def test_bounds_of_the_schema(spec: Any, text: str) -> None:
@@ -51,13 +47,11 @@ def test_bounds_of_the_schema(spec: Any, text: str) -> None:
     [
         ({"schedules": ["0 0 31 2 *"]}, "Bad day-of-month"),
         ({"timeZone": "Europe/Bonn"}, "no time zone of the IANA database"),
-        ({"exclusions": {"dates": ["2026-02-30"]}}, "day"),
         ({"matrix": {"params.a": [1] * 9, "params.b": [1] * 8}}, "72 combinations: write 1 to 64"),
         ({"matrix": {"params..a": [1]}}, "no path of a field"),
-        ({"skipUnchanged": {"of": "GitRef", "fields": ["params.a."]}}, "'params.a.' is no path of a field"),
     ],
 )
-def test_what_only_the_operator_and_its_webhook_know(spec: Any, text: str) -> None:
+def test_what_only_the_operator_knows(spec: Any, text: str) -> None:
     made = schedule(**spec)
     assert check_manifest(made) == []
     assert text in problem(FournosScheduleSpec.model_validate(made["spec"]))
@@ -65,15 +59,6 @@ def test_what_only_the_operator_and_its_webhook_know(spec: Any, text: str) -> No
 
 def test_a_schedule_that_can_work_has_no_problem() -> None:
     matrix = {"params.a": list(range(8)), "params.b": list(range(8))}
-    windows = [{"from": "22:00", "to": "06:00"}]
-    made = schedule(matrix=matrix, exclusions={"dates": ["2026-12-24"], "windows": windows})
+    made = schedule(matrix=matrix)
     assert check_manifest(made) == []
     assert problem(FournosScheduleSpec.model_validate(made["spec"])) == ""
-
-
-def test_jitter_is_of_the_uid_and_within_its_bound() -> None:
-    spec = FournosScheduleSpec.model_validate(schedule(jitterSeconds=600)["spec"])
-    moved = [plan_of(spec, f"uid-{number}").jitter.total_seconds() for number in range(200)]
-    assert moved == [plan_of(spec, f"uid-{number}").jitter.total_seconds() for number in range(200)]
-    assert max(moved) <= 600 and len(set(moved)) > 100
-    assert plan_of(FournosScheduleSpec.model_validate(schedule()["spec"]), "uid").jitter.total_seconds() == 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice, takewhile
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fournos.systems.schedules.dialect import MACROS, cron, times, zone
+from fournos.systems.schedules.times import MACROS, MOST_COUNTED, Due, Plan, cron, due, times, zone
 
 CHANGES = [
     # zone, expression, a moment before the change, the next times in local time
@@ -75,7 +78,7 @@ def test_the_times_are_the_same_wherever_the_search_begins(expression: str, name
 
 @pytest.mark.parametrize("name", ["Etc/UTC", "Pacific/Auckland", "Pacific/Pago_Pago"])
 def test_the_times_end_before_the_last_year_that_there_is(name: str) -> None:
-    """So that a jitter can be added to each."""
+    """So that a deadline can be added to each."""
     yearly = list(times([cron("0 12 31 12 *")], zone(name), datetime(9995, 6, 1, tzinfo=UTC)))
     assert [moment.astimezone(zone(name)).year for moment in yearly] == [9995, 9996, 9997, 9998]
     last = list(times([cron("0 0 29 2 *")], zone(name), datetime(9990, 1, 1, tzinfo=UTC)))
@@ -136,3 +139,119 @@ def test_what_it_has_not_is_refused_with_its_name(text: str) -> None:
 def test_a_zone_that_does_not_exist(name: str) -> None:
     with pytest.raises(ValueError, match="no time zone of the IANA database"):
         zone(name)
+
+
+# --- which time is due: the one function for start, restart, relist, resume and edit ---------------------
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def plan(*expressions: str, where: str = "Etc/UTC", **fields: Any) -> Plan:
+    return Plan(tuple(map(cron, expressions or ("0 2 * * *",))), zone(where), **fields)
+
+
+def look(the_plan: Plan, floor: str, now: str) -> Due:
+    return due(the_plan, floor=at(floor), now=at(now))
+
+
+def test_a_time_that_has_come_is_due_and_the_next_is_known() -> None:
+    found = look(plan(), "2026-05-01T02:00", "2026-05-02T02:00:01")
+    assert (found.time, found.missed, found.next) == (at("2026-05-02T02:00"), 0, at("2026-05-03T02:00"))
+
+
+def test_before_it_nothing_is_due() -> None:
+    assert look(plan(), "2026-05-01T02:00", "2026-05-02T01:59:59") == Due(next=at("2026-05-02T02:00"))
+
+
+def test_a_time_that_was_dealt_with_is_never_due_again_even_if_the_clock_is_set_back() -> None:
+    for now in ("2026-05-02T02:00", "2026-05-02T01:00", "2026-05-01T02:00", "2026-04-01T02:00"):
+        found = look(plan(), "2026-05-02T02:00", now)
+        assert (found.time, found.dealt_with, found.next) == (None, None, at("2026-05-03T02:00")), now
+
+
+@pytest.mark.parametrize(
+    ("jump", "runs", "missed"),
+    [("2026-05-02T02:30", "2026-05-02T02:00", 0), ("2026-05-03T02:30", "2026-05-03T02:00", 1)],
+)
+def test_a_clock_that_jumps_forward_runs_the_newest_time_once(jump: str, runs: str, missed: int) -> None:
+    """By an hour, and by a day.  When it is set right again, what has run does not run again."""
+    found = look(plan(), "2026-05-01T02:00", jump)
+    assert (found.time, found.missed) == (at(runs), missed)
+    assert look(plan(), runs, "2026-05-02T02:00").time is None
+
+
+def test_an_operator_that_was_away_for_a_week_runs_once_and_counts_the_others() -> None:
+    found = look(plan(), "2026-05-01T02:00", "2026-05-08T03:00")
+    assert (found.time, found.missed) == (at("2026-05-08T02:00"), 6)
+
+
+def test_beyond_the_deadline_the_newest_is_missed_too() -> None:
+    found = look(plan(), "2026-05-01T02:00", "2026-05-08T14:00:01")
+    assert (found.time, found.dealt_with, found.missed) == (None, at("2026-05-08T02:00"), 7)
+    assert found.next == at("2026-05-09T02:00")
+
+
+@pytest.mark.parametrize(
+    ("expression", "deadline", "late", "runs"),
+    [
+        ("*/10 * * * *", None, 300, True),
+        ("*/10 * * * *", None, 301, False),
+        ("0 0 * * 0", None, 12 * 3600, True),
+        ("0 0 * * 0", None, 12 * 3600 + 1, False),
+        ("0 0 * * 0", 24 * 3600, 24 * 3600, True),
+        ("*/10 * * * *", 20, 21, False),
+    ],
+)
+def test_the_deadline(expression: str, deadline: int | None, late: int, runs: bool) -> None:
+    limit = None if deadline is None else timedelta(seconds=deadline)
+    moment = at("2026-05-03T00:00")  # a Sunday
+    now = moment + timedelta(seconds=late)
+    found = due(plan(expression, deadline=limit), floor=moment - timedelta(seconds=1), now=now)
+    assert (found.time is not None) == runs
+
+
+def test_a_minutely_schedule_after_a_year_is_short() -> None:
+    found = look(plan("* * * * *"), "2025-05-01T02:00", "2026-05-01T02:00:10")
+    assert found.time == at("2026-05-01T02:00") and found.missed == MOST_COUNTED
+
+
+def test_two_years_of_a_nightly_schedule_run_once_a_night() -> None:
+    nightly = plan("30 2 * * *", where="Europe/Berlin")
+    now, floor, nights = at("2026-01-01T12:00"), at("2026-01-01T12:00"), []
+    while now < at("2028-01-01T12:00"):
+        found = due(nightly, floor=floor, now=now)
+        if found.time is not None:
+            floor = found.time
+            nights.append(found.time.astimezone(zone("Europe/Berlin")))
+        assert found.next is not None and not found.missed
+        now = found.next
+    days = [night.date() for night in nights]
+    assert len(days) == 730 and days == [date(2026, 1, 2) + timedelta(days=number) for number in range(730)]
+    odd = [night.isoformat() for night in nights if (night.hour, night.minute) != (2, 30)]
+    assert odd == ["2026-03-29T03:00:00+02:00", "2027-03-28T03:00:00+02:00"]
+
+
+JUMPS = st.lists(st.sampled_from([-24.0, -1.0, -0.02, 0.02, 0.5, 1.0, 5.0, 24.0, 168.0]), max_size=40)
+
+
+@given(hours=JUMPS, expression=st.sampled_from(["*/20 * * * *", "30 2 * * *", "0 * * * *"]))
+def test_whatever_the_clock_does_times_run_in_order_and_once(hours: list[float], expression: str) -> None:
+    """Each look may be after a restart, a pause or a clock that was set: only the floor is remembered."""
+    the_plan = plan(expression, where="Europe/Berlin")
+    now = floor = at("2026-10-24T12:00")
+    ran: list[datetime] = []
+    for jump in hours:
+        now += timedelta(hours=jump)
+        found = due(the_plan, floor=floor, now=now)
+        if found.dealt_with is not None:
+            assert floor < found.dealt_with <= now
+            floor = found.dealt_with
+        if found.time is not None:
+            assert found.time <= now
+            ran.append(found.time)
+        assert found.next is None or found.next > max(now, floor)
+        again = due(the_plan, floor=floor, now=now)
+        assert (again.time, again.dealt_with, again.missed) == (None, None, 0), "looked at twice"
+    assert ran == sorted(set(ran))

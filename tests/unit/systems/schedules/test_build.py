@@ -11,8 +11,8 @@ from fournos.api.fournosschedule import FournosScheduleSpec
 from fournos.engine.kube.resource import Obj
 from fournos.systems.jobs.rules import check_manifest
 from fournos.systems.schedules import names
-from fournos.systems.schedules.children import Fire, children, creation, name_taken
-from fournos.systems.schedules.dialect import zone
+from fournos.systems.schedules.build import Fire, children, creation, name_taken
+from fournos.systems.schedules.times import zone
 from tests.unit.systems.schedules.actors import ENGINE, schedule
 
 TIME = datetime(2026, 11, 28, 23, 30, tzinfo=UTC)

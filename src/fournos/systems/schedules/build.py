@@ -1,9 +1,9 @@
-"""The jobs of one fire: the template, once for each combination of the matrix.  Pure."""
+"""The jobs of one fire: the template, once for each combination of the matrix; and its checks.  Pure."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import product
@@ -14,10 +14,13 @@ from zoneinfo import ZoneInfo
 from fournos.api.fournosschedule import MAX_JOBS, FournosScheduleSpec
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.durations import format_duration
+from fournos.engine.api.rules import Violation
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.engine.runtime.steps import Create, NameTaken
+from fournos.systems.jobs.rules import check_manifest
 from fournos.systems.schedules import names
+from fournos.systems.schedules.times import plan_of
 
 _RESERVED: Final = frozenset({names.CONFIRMS_LABEL})
 """Labels that only the operator may set, for another purpose: a template must not borrow that right."""
@@ -34,14 +37,39 @@ class Fire:
     """Id of the trigger that asked for it; "": its time came."""
 
 
-def matrix_problem(spec: FournosScheduleSpec) -> str:
-    """Returns why the matrix cannot be used; "" if it can."""
+def problem(spec: FournosScheduleSpec) -> str:
+    """Returns why a schedule cannot work; "" if it can."""
+    try:
+        plan_of(spec)
+    except ValueError as error:
+        return str(error)
     if not 1 <= count(spec) <= MAX_JOBS:
         return f"spec.matrix has {count(spec)} combinations: write 1 to {MAX_JOBS}"
     for path in spec.matrix:
         if not all(path.split(".")):
             return f"spec.matrix: {path!r:.80} is no path of a field: write one such as params.model"
     return ""
+
+
+def template_violations(schedule: Obj, spec: FournosScheduleSpec) -> list[Violation]:
+    """Returns what the API server would refuse of the jobs of a fire.
+
+    Of any name: those of a schedule have a good one.
+    """
+    kind = {"apiVersion": FOURNOS_JOB.api_version, "kind": FOURNOS_JOB.kind, "metadata": {"name": "job"}}
+    return job_violations({**kind, "spec": job_spec} for job_spec in job_specs(schedule, spec))
+
+
+def job_violations(jobs: Iterable[Obj]) -> list[Violation]:
+    """Returns what the API server would refuse of the jobs, each once, by the field of the schedule."""
+    broken = {
+        (violation.field, violation.message): Violation(
+            f"spec.jobTemplate.{violation.field}", violation.message, violation.rule
+        )
+        for job in jobs
+        for violation in check_manifest(job)
+    }
+    return list(broken.values())
 
 
 def count(spec: FournosScheduleSpec) -> int:
@@ -99,24 +127,6 @@ def _metadata(schedule: Obj, fire: Fire) -> dict[str, Any]:
     }
 
 
-def changed(
-    schedule: Obj, spec: FournosScheduleSpec, changes: Mapping[str, Any]
-) -> tuple[Obj, FournosScheduleSpec]:
-    """Returns the schedule and its spec with fields of the job set by path; None removes a field.
-
-    A field that is set is no axis of the matrix any more.
-    """
-    if not changes:
-        return schedule, spec
-    template = copy.deepcopy(dict(schedule["spec"]["jobTemplate"]))
-    job_spec = template.setdefault("spec", {})
-    for path, value in changes.items():
-        _assign(job_spec, path.split("."), value)
-    matrix = {path: values for path, values in spec.matrix.items() if path not in changes}
-    set_spec = {**schedule["spec"], "jobTemplate": template}
-    return {**schedule, "spec": set_spec}, spec.model_copy(update={"matrix": matrix})
-
-
 def _assign(spec: dict[str, Any], path: list[str], value: Any) -> None:
     for part in path[:-1]:
         inner = spec.get(part)
@@ -136,7 +146,7 @@ def _complete(spec: dict[str, Any], fire: Fire) -> None:
         "{{date}}": fire.time.astimezone(fire.zone).strftime("%Y-%m-%d"),
     }
     params, timeouts = spec.get("params"), spec.get("timeouts") or {}
-    # What is no object came from a matrix or a trigger: the API server refuses such a job.
+    # What is no object came from a matrix: the API server refuses such a job.
     if isinstance(params, dict):
         spec["params"] = {name: _filled(value, texts) for name, value in params.items()}
     if fire.period is not None and isinstance(timeouts, dict) and not timeouts.get("pending"):
