@@ -23,7 +23,7 @@ from sqlalchemy import insert, text
 
 from bench.result import Result
 from fournos.history.records import Document, Ending, Identity, Interval, Query, Record, Run
-from fournos.history.store import HistoryStore, maintenance, rows, schema
+from fournos.history.store import HistoryStore, rows, schema
 from fournos.history.store.text import pack
 from fournos.history.store.usage import used
 from fournos.history.store.waited import waited
@@ -204,11 +204,11 @@ async def _measure(name: str, url: str, jobs: int, files: _Sqlite | _Server) -> 
     began = time.perf_counter()
     async with await HistoryStore.open(url) as store:
         await fill(store, jobs)
-        await maintenance.vacuum(store.database)
+        await store.database.tidy()
         seconds = time.perf_counter() - began
         recorded = await _record(store, jobs)
         warm = [each async for each in _warm(store, name, jobs)]
-        size = await maintenance.size(store.database)
+        size = await store.database.size()
     cold = [each async for each in _cold(url, name, jobs, files)]
     return Filled(name, jobs, seconds, size, median(recorded), (*warm, *cold))
 
@@ -299,7 +299,7 @@ async def _cold(url: str, name: str, jobs: int, files: _Sqlite | _Server) -> Asy
 @asynccontextmanager
 async def _opened(url: str, files: _Sqlite | _Server) -> AsyncIterator[HistoryStore]:
     await asyncio.to_thread(files.cool)
-    async with await HistoryStore.open(url, writable=False) as store:
+    async with await HistoryStore.open(url) as store:
         yield store
 
 

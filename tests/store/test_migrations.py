@@ -16,7 +16,6 @@ from sqlalchemy import Connection, text
 
 from fournos.history.records import Record
 from fournos.history.store import HistoryStore, StoreUsageError, migrate
-from fournos.history.store.database import Database
 from fournos.history.store.schema import metadata
 from tests.store.test_store import FULL
 
@@ -44,15 +43,14 @@ def test_the_files_of_the_revisions_are_named_by_them_in_their_order() -> None:
     assert migrate.revisions() == walked[::-1]
 
 
-@pytest.mark.parametrize("writable", [True, False], ids=["writer", "reader"])
 @pytest.mark.parametrize("empty_url", ["sqlite"], indirect=True)
-async def test_alembic_is_not_loaded_where_no_revision_is_missing(empty_url: str, writable: bool) -> None:
+async def test_alembic_is_not_loaded_where_no_revision_is_missing(empty_url: str) -> None:
     await (await HistoryStore.open(empty_url)).close()
     program = f"""
 import asyncio, sys
 from fournos.history.store import HistoryStore
 async def opened():
-    await (await HistoryStore.open({empty_url!r}, writable={writable})).close()
+    await (await HistoryStore.open({empty_url!r})).close()
 asyncio.run(opened())
 print(*(name for name in ("alembic", "mako", "pygments") if name in sys.modules))
 """
@@ -73,9 +71,8 @@ async def test_replicas_that_start_together_migrate_once(empty_url: str) -> None
 async def test_a_later_version_of_the_tables_is_refused(empty_url: str) -> None:
     async with await HistoryStore.open(empty_url) as store, store.writing() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    for writable in (True, False):
-        with pytest.raises(StoreUsageError, match=r"later version of fournos \(revision 9999\)"):
-            await HistoryStore.open(empty_url, writable=writable)
+    with pytest.raises(StoreUsageError, match=r"later version of fournos \(revision 9999\)"):
+        await HistoryStore.open(empty_url)
 
 
 async def test_a_failed_migration_leaves_nothing(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,22 +90,6 @@ async def test_a_failed_migration_leaves_nothing(empty_url: str, monkeypatch: py
         assert await store.record(Record(FULL))
 
 
-@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
-async def test_a_reader_migrates_nothing(empty_url: str) -> None:
-    with pytest.raises(StoreUsageError, match="earlier version"):
-        await HistoryStore.open(empty_url, writable=False)
-
-
-async def test_a_reader_writes_nothing(empty_url: str) -> None:
-    async with await HistoryStore.open(empty_url) as store:
-        await store.record(Record(FULL))
-        async with await HistoryStore.open(empty_url, writable=False) as reader:
-            assert isinstance(reader.database, Database)
-            assert await reader.get(FULL.identity) == FULL
-            with pytest.raises(StoreUsageError, match="reading only"):
-                await reader.record(Record(FULL))
-
-
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
@@ -123,9 +104,3 @@ async def test_a_url_that_cannot_be_used(bad: str, words: str) -> None:
     with pytest.raises(StoreUsageError, match=words) as refused:
         await HistoryStore.open(bad)
     assert "hunter2" not in str(refused.value)
-
-
-async def test_a_reader_makes_no_file(tmp_path: Path) -> None:
-    with pytest.raises(StoreUsageError, match="There is no database"):
-        await HistoryStore.open(f"sqlite:///{tmp_path / 'missing.db'}", writable=False)
-    assert not (tmp_path / "missing.db").exists()

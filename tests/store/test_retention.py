@@ -19,7 +19,7 @@ from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.metrics import METRICS
 from fournos.history.records import Document, KeepMark, Record, Run
-from fournos.history.store import HistoryStore, maintenance, schema
+from fournos.history.store import HistoryStore, schema
 from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.retention import RetentionLimits, erasable, erase, expire, patrol, report
 from tests.history import CLUSTER, a_run, at, ended, everything
@@ -239,12 +239,12 @@ async def test_space_is_given_back(store: HistoryStore, files: DirectoryBlobs) -
     for index in range(40):
         noise = {Document.OBJECT: os.urandom(20_000).hex()}
         await store.record(Record(ended(a_run(index)), documents=noise))
-    full = await maintenance.size(store.database)
+    full = await store.database.size()
     assert full > 800_000
     assert await expire(store, files, RetentionLimits(runs=2), at(DAY)) == 38
-    await maintenance.vacuum(store.database)
+    await store.database.tidy()
     if store.database.dialect == "sqlite":
-        assert await maintenance.size(store.database) < full / 4
+        assert await store.database.size() < full / 4
     assert await names(store) == {"job-38", "job-39"}
 
 

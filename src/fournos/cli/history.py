@@ -1,11 +1,10 @@
-"""fournos history …: upkeep of the history's database, run where that can be reached, such as in its pod."""
+"""fournos history …: what is kept and deleted, run where the database can be reached, such as in its pod."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +16,7 @@ from fournos.cli.exits import Exit
 from fournos.cli.output import table
 from fournos.engine.api.durations import parse_ttl
 from fournos.extras import remedy
-from fournos.history.blobs import FREE, BlobsUsageError, S3Location, copy_blobs, open_blobs
+from fournos.history.blobs import BlobsUsageError, open_blobs
 from fournos.history.records import PAGE_MAX, Query, Run
 from fournos.history.store_settings import StoreSettings
 
@@ -25,35 +24,10 @@ if TYPE_CHECKING:
     from fournos.history.blobs import Blobs
     from fournos.history.store import HistoryStore
 
-app = command_group("Upkeep of the history's database, where that can be reached: backup, marks, deletion.")
+app = command_group("What the history keeps and deletes; run where its database can be reached.")
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="File of the backup.")]
 UidOption = Annotated[str, typer.Option("--uid", metavar="UID", help="The one with this UID, of several.")]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="Name of the object.")]
-
-
-@verb(app, "backup")
-async def backup(cli: Cli, file: FileArgument) -> None:
-    """Write the whole history to a new file; the recorder may run meanwhile.
-
-    The file is a SQLite database, also from PostgreSQL, and `restore` takes it into either. Logs and
-    artifacts are files of FOURNOS_HISTORY_DIRECTORY: copy them after this.
-    """
-    async with _store(writable=False) as store:
-        from fournos.history.store import backup as files
-
-        await files.backup(store.database, file)
-    cli.output.say(f"{file}: {file.stat().st_size} bytes")
-
-
-@verb(app, "restore")
-async def restore(cli: Cli, file: FileArgument) -> None:
-    """Fill an empty history from a backup: all of it, or nothing."""
-    async with _store() as store:
-        from fournos.history.store import backup as files
-
-        await files.restore(store.database, file)
-    cli.output.say(f"{file} is restored")
 
 
 @verb(app, "keep")
@@ -112,7 +86,7 @@ async def delete(
         owners=tuple(owner or ()),
         until=_before(older),
     )
-    async with _store(writable=yes) as store:
+    async with _store() as store:
         from fournos.history.store import retention
 
         runs = await retention.erasable(store, query, with_marked=with_marked)
@@ -130,61 +104,8 @@ async def delete(
     cli.output.hint(f"{len(runs)} runs; --yes deletes them")
 
 
-@verb(app, "copy")
-async def copy(
-    cli: Cli,
-    source: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", show_default=False, help="A directory, or s3://bucket/prefix."),
-    ],
-    target: Annotated[str, typer.Argument(metavar="TARGET", show_default=False, help="The same.")],
-) -> None:
-    """Copy logs and artifacts between a directory and a bucket; the recorder may run meanwhile.
-
-    What is there already is not copied again, and nothing is deleted. A volume may be filled to its end: a
-    warning says when the recorder stores nothing more on it (less than 10 % free). The server of a bucket is
-    that of FOURNOS_HISTORY_S3_ENDPOINT.
-
-    \b
-    fournos history copy /var/lib/fournos/blobs s3://bucket/fournos    into a bucket
-    fournos history copy s3://bucket/fournos /backup/blobs             a backup
-    """
-    into = _opened(target)
-    try:
-        copied = await copy_blobs(_opened(source), into)
-        room = await into.room()
-    except OSError as error:
-        raise Fail(str(error)) from error
-    if room is not None and room.full():
-        cli.output.warn(
-            f"{target}: {room.free // 10**6} MB of {room.total // 10**6} MB are free; a history on this "
-            f"volume stores no logs, artifacts and results with less than {FREE:.0%}"
-        )
-    cli.output.say(f"{copied.blobs} files, {copied.bytes} bytes copied; {copied.present} were there already")
-
-
-@verb(app, "vacuum")
-async def vacuum(
-    cli: Cli,
-    orphans: Annotated[
-        bool, typer.Option("--orphans", help="Also delete logs and artifacts that belong to no run.")
-    ] = False,
-) -> None:
-    """Make the database as small as it can be. Writers wait meanwhile."""
-    async with _store() as store:
-        from fournos.history.store import maintenance
-        from fournos.history.store.orphans import sweep_orphans
-
-        if orphans:
-            found = await sweep_orphans(store, _blobs(), datetime.now(UTC), unknown=True)
-            cli.output.say(f"{found.deleted} files without a run are deleted")
-        before = await maintenance.size(store.database)
-        await maintenance.vacuum(store.database)
-        cli.output.say(f"{before} bytes before, {await maintenance.size(store.database)} bytes now")
-
-
 @asynccontextmanager
-async def _store(*, writable: bool = True) -> AsyncIterator[HistoryStore]:
+async def _store() -> AsyncIterator[HistoryStore]:
     """Opens the database of the settings; its errors end the command."""
     settings = _settings()
     try:
@@ -193,27 +114,15 @@ async def _store(*, writable: bool = True) -> AsyncIterator[HistoryStore]:
     except ImportError as error:
         raise Fail(f"{error.name} is missing", fix=remedy("history")) from error
     try:
-        async with await HistoryStore.open(settings.database_url, writable=writable) as store:
+        async with await HistoryStore.open(settings.database_url) as store:
             yield store
     except StoreError as error:
         raise Fail(str(error)) from error
 
 
 def _blobs() -> Blobs:
-    return _open(_settings().blob_place)
-
-
-def _opened(place: str) -> Blobs:
-    """Opens the blobs of an argument."""
     try:
-        return _open(_settings().bucket(place) if "://" in place else Path(place), to_the_end=True)
-    except ValueError as error:
-        raise Fail(f"{place}: {error}") from error
-
-
-def _open(place: Path | S3Location, *, to_the_end: bool = False) -> Blobs:
-    try:
-        return open_blobs(place, to_the_end=to_the_end)
+        return open_blobs(_settings().blob_place)
     except BlobsUsageError as error:
         raise Fail(str(error)) from error
 

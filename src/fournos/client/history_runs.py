@@ -59,10 +59,7 @@ class AsyncRuns(HistoryRequests):
 
     @typed_iterator
     async def pages(self, *, first: int = _PAGE, **filters: Unpack[RunFilters]) -> AsyncIterator[Page]:
-        """Yields the pages of `runs`, the first one with `first` runs at most.
-
-        A page whose search ended early has fewer, and `searched_until`: the time back to which it searched.
-        """
+        """Yields the pages of `runs`, the first one with `first` runs at most."""
         page = await self._run_page(first, "", filters)
         yield page
         while page.cursor:

@@ -196,12 +196,6 @@ class Page:
     runs: tuple[Run, ...]
     cursor: str = ""
     """The cursor of the next page; "" if this is the last one."""
-    searched_until: datetime | None = None
-    """The page searched the runs submitted at or after this time, and found fewer than were asked for.
-
-    A page compares a limited number of runs; its cursor goes on with earlier ones.  None: the page is full or
-    the last one.
-    """
 
 
 @api_row

@@ -15,7 +15,7 @@ from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.errors import NotFoundError
-from fournos.history.records import Document, Page
+from fournos.history.records import Document
 from tests.unit.engine.kube.server import Answer, ScriptedServer, ok, status, text
 from tests.unit.history.api.service import Stage, run, stage
 
@@ -94,16 +94,6 @@ async def test_each_read_but_that_of_estimates_asks_for_all_clusters() -> None:
         "/namespaces/perf/runs/a/artifacts/b?allClusters=true",
         "/namespaces/perf/estimates",
     ]
-
-
-async def test_a_page_that_found_nothing_yet_is_not_the_last_one() -> None:
-    async with stage() as here, history(here) as found:
-        here.reviews.may("ann", "list")
-        here.store.runs = [run("job-1")]
-        here.store.searched = [Page((), "further", datetime(2026, 1, 1, tzinfo=UTC))]
-        names = [one.name async for one in found.runs(text="job")]
-        assert names == ["job-1"]
-        assert [query.cursor for query in here.store.queries] == ["", "further"]
 
 
 async def test_one_run_its_documents_and_marks() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
-from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
 from fournos.api.kinds import FOURNOS_JOB
@@ -18,23 +16,17 @@ from fournos.history.records import Run
 from fournos.history.results.values import MeasuredValue, RunValues, ValuePage
 from fournos.web.pages import jobs
 from fournos.web.recorded_namespaces import RUNS
-from fournos.web.runs.history_rows import SEARCHES
 from tests.unit.client.world import NS, SPEC, Api
-from tests.unit.web.listed import BEGAN, run
-from tests.unit.web.page import AllRights, Visit, visit
+from tests.unit.web.listed import run
+from tests.unit.web.page import AllRights, visit
 
 
 class History(Api):
-    """Answers the lists of runs, and counts them.
+    """Answers the lists of runs, and counts them."""
 
-    `searched`: a page searches so many runs, whether they match or not; those of `others` do not.
-    """
-
-    def __init__(self, runs: list[Run], *, others: Collection[Run] = (), searched: int = 10_000) -> None:
+    def __init__(self, runs: list[Run]) -> None:
         super().__init__()
         self.runs = runs
-        self.others = others
-        self.searched = searched
         self.asked: list[dict[str, list[str]]] = []
 
     async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
@@ -42,18 +34,11 @@ class History(Api):
         self.asked.append(query)
         assert urlsplit(path).path.endswith("/runs")
         until = parse_time(query["until"][0]) if "until" in query else None
-        every = sorted((*self.runs, *self.others), key=lambda one: one.submitted_at, reverse=True)
+        every = sorted(self.runs, key=lambda one: one.submitted_at, reverse=True)
         every = [one for one in every if until is None or one.submitted_at < until]
         begin, limit = int(query.get("cursor", ["0"])[0]), int(query["limit"][0])
-        found: list[Run] = []
-        for end in range(begin, len(every) + 1):
-            if end == len(every) or len(found) == limit:
-                break
-            if end - begin == self.searched:
-                at = every[end - 1].submitted_at
-                return body(RunPage(tuple(found), str(end), at), RunPage)
-            found += [every[end]] if every[end] in self.runs else []
-        return body(RunPage(tuple(found), str(end) if end < len(every) else ""), RunPage)
+        end = begin + limit
+        return body(RunPage(tuple(every[begin:end]), str(end) if end < len(every) else ""), RunPage)
 
 
 async def submitted(api: Api, *names: str) -> None:
@@ -139,55 +124,6 @@ async def test_the_filters_reach_the_history() -> None:
     assert (asked["label"], asked["text"], asked["since"]) == (["a=b"], ["x"], ["2029-01-01T00:00:00+00:00"])
 
 
-async def read_to_the_end(here: Visit, query: dict[str, str]) -> tuple[list[str], list[str]]:
-    """The names on all pages, one after the other, and how far each page had searched."""
-    names, searched, after = [], [], ""
-    while True:
-        data = await jobs.gather(here.call({**query, "after": after}))
-        names += [row.name for row in data["rows"]]
-        searched.append(data["searched"])
-        if not data["next"]:
-            return names, searched
-        after = data["next"]
-
-
-async def test_a_search_that_ends_early_says_how_far_it_went_and_goes_on() -> None:
-    """In steps of a second and within one: no row is left out, and none is shown twice."""
-    matching = [replace(run(f"m{n}", 0), submitted_at=BEGAN - timedelta(seconds=n * 97.3)) for n in range(9)]
-    others = [replace(run(f"o{n}", 0), submitted_at=BEGAN - timedelta(seconds=n * 0.7)) for n in range(1200)]
-    api = History(matching, others=others, searched=20)
-    async with visit(api) as here:
-        names, searched = await read_to_the_end(here, {"text": "m"})
-        assert names == [f"m{n}" for n in range(9)]
-        assert len(searched) > 5 and searched == [*sorted(searched[:-1], reverse=True), ""]
-        html = await here.show(jobs.PAGE, {"text": "m"})
-        assert "Searched back to" in html and "Search on" in html and "Earlier jobs" not in html
-        api.runs = []
-        html = await here.show(jobs.PAGE, {"text": "m"})
-        assert "None so far" in html and "No such jobs" not in html and "Search on" in html
-    assert len(api.asked) <= (len(searched) + 2) * (SEARCHES + 1)
-
-
-async def test_a_second_with_more_runs_than_a_search_is_searched_to_its_end() -> None:
-    others = [run(f"o{n}", -1) for n in range(400)]
-    api = History([run("m", -2)], others=others, searched=20)
-    async with visit(api) as here:
-        names, searched = await read_to_the_end(here, {"text": "m"})
-    assert names == ["m"] and len(searched) <= 3
-
-
-async def test_live_jobs_that_are_older_than_the_search_are_on_the_next_page() -> None:
-    others = [run(f"o{n}", -n) for n in range(1, 400)]
-    api = History([], others=others, searched=20)
-    await submitted(api, "match")  # at BEGAN
-    for one in others:
-        one_second_later = one.submitted_at + timedelta(days=1)
-        api.others = [*api.others, replace(one, submitted_at=one_second_later)]
-    async with visit(api) as here:
-        names, searched = await read_to_the_end(here, {"text": "match"})
-    assert names == ["match"] and len(searched) > 2
-
-
 async def test_without_a_history_live_jobs_are_shown_and_the_page_says_so() -> None:
     api = Api()
     await submitted(api, "new")
@@ -230,5 +166,10 @@ async def test_the_runs_of_several_namespaces_are_one_list() -> None:
     for space in "abc":
         await api.create(LOCAL_QUEUE, {"metadata": {"name": "queue", "namespace": space}})
     async with visit(api, Own()) as here:
-        names, _ = await read_to_the_end(here, {})
+        names, after = [], ""
+        while True:
+            data = await jobs.gather(here.call({"after": after}))
+            names += [row.name for row in data["rows"]]
+            if not (after := data["next"]):
+                break
     assert names == [f"{'ab'[one % 2]}{one}" for one in reversed(range(80))]

@@ -61,7 +61,6 @@ async def list_values(service: HistoryService, call: ApiCall) -> ValuePage:
             for run in page.runs
         ),
         page.cursor,
-        page.searched_until,
     )
 
 

@@ -7,7 +7,6 @@ never sees half of two files.  The row comes last.  What an interrupted upload l
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -36,9 +35,6 @@ AT_ONCE: Final = 4
 _SPACES: Final = 1024
 _USED: Final = 10.0
 """Seconds for which the bytes of a namespace are not summed again; what is received meanwhile is added."""
-
-
-_CHUNK_KEY: Final = re.compile(r"([^/]+)/artifacts/([0-9a-f]{64})(?:-([0-9a-f]{8}))?/\d{6,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +225,6 @@ def _artifacts(files: Iterable[_Upload | StoredArtifact]) -> Iterator[Artifact]:
 
 def _key(uid: str, sha256: str, upload: str, number: int) -> str:
     return f"{uid}/artifacts/{sha256}{f'-{upload}' if upload else ''}/{number:06}"
-
-
-def upload_of(key: str) -> tuple[str, str, str] | None:
-    """Returns the UID of the run, the checksum and the upload in the key of a chunk; None for other keys."""
-    found = _CHUNK_KEY.fullmatch(key)
-    return None if found is None else (found[1], found[2], found[3] or "")
 
 
 async def _chunks(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

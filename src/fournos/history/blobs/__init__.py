@@ -10,7 +10,6 @@ from fournos.history.blobs.blobs import (
     ListedBlob,
     Room,
 )
-from fournos.history.blobs.copying import Copied, copy_blobs
 from fournos.history.blobs.directory import DirectoryBlobs
 from fournos.history.blobs.location import S3Location
 from fournos.history.blobs.opening import check_blobs, open_blobs
@@ -22,12 +21,10 @@ __all__ = [
     "BlobsFullError",
     "BlobsUnavailableError",
     "BlobsUsageError",
-    "Copied",
     "DirectoryBlobs",
     "ListedBlob",
     "Room",
     "S3Location",
     "check_blobs",
-    "copy_blobs",
     "open_blobs",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from fournos.history.records import Run, api_row
@@ -44,4 +43,3 @@ class ValuePage:
 
     runs: tuple[RunValues, ...] = ()
     cursor: str = ""
-    searched_until: datetime | None = None

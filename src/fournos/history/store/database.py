@@ -9,14 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, func, make_url, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from fournos.history.store import migrate
 from fournos.history.store.errors import StoreUsageError, translated
-from fournos.history.store.lockfile import WriterLock, warn_of_network
 
 BUSY_SECONDS: Final = 30.0
 """How long SQLite waits for another process's lock, and a pool for a free connection."""
@@ -33,20 +32,16 @@ T = TypeVar("T")
 
 
 class Database:
-    """An open database.  In SQLite at most one transaction writes at a time, in this process alone.
+    """An open database.  In SQLite at most one transaction writes at a time; others wait BUSY_SECONDS.
 
     `read` and `write` run a whole transaction; `reading` and `writing` give a connection whose statements are
     awaited one by one, each of which costs SQLite several changes of the thread.
     """
 
-    def __init__(
-        self, engine: AsyncEngine, lock: WriterLock | None, *, writable: bool, sync: Engine | None = None
-    ) -> None:
+    def __init__(self, engine: AsyncEngine, sync: Engine | None = None) -> None:
         """`sync`: for SQLite, which blocks the thread that uses it."""
         self._engine = engine
         self._single = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._lock = lock
-        self._writable = writable
         self._turn = asyncio.Lock()
         self._sync = sync
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="history")
@@ -78,7 +73,6 @@ class Database:
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Calls `work` in a transaction that is committed at its end, and rolled back after an exception."""
         if self._sync is not None:
-            self._require_writable()
             with translated():
                 async with self._turn:
                     return await self._in_thread(self._sync, work, writes=True)
@@ -98,10 +92,6 @@ class Database:
             await asyncio.wait([running])
             raise
 
-    def _require_writable(self) -> None:
-        if not self._writable:
-            raise StoreUsageError("The history's database is open for reading only")
-
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A connection in a transaction that only reads."""
@@ -112,7 +102,6 @@ class Database:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """A connection in a transaction that is committed at the end, and rolled back after an exception."""
-        self._require_writable()
         with translated():
             if self.dialect != "sqlite":
                 async with self._engine.begin() as connection:
@@ -123,64 +112,64 @@ class Database:
                 async with connection.begin():
                     yield connection
 
-    @asynccontextmanager
-    async def autocommit(self) -> AsyncIterator[AsyncConnection]:
-        """A connection without transactions, for statements like VACUUM."""
+    async def size(self) -> int:
+        """Returns the bytes of the database on disk; in SQLite with those of its write-ahead log."""
+        if (path := self.path) is not None:
+            files = [Path(f"{path}{suffix}") for suffix in ("", "-wal")]
+            return sum(file.stat().st_size for file in files if file.exists())
+        sized = select(func.pg_database_size(func.current_database()))
+        return await self.read(lambda connection: int(connection.scalar(sized) or 0))
+
+    async def tidy(self) -> None:
+        """Renews SQLite's statistics, by which it chooses indexes, and gives the space of deleted rows back.
+
+        PostgreSQL does both by itself.  What was deleted stays in no file of SQLite after this.
+        """
+        if self._sync is None:
+            return
         with translated():
-            async with self._turn, self._engine.connect() as connection:
-                yield await connection.execution_options(isolation_level="AUTOCOMMIT")
+            async with self._turn:
+                await asyncio.to_thread(_tidy, self._sync)
+        # Connections that are open have the statistics of before.
+        self._sync.dispose()
+        await self._engine.dispose()
 
     async def close(self) -> None:
         await asyncio.to_thread(self._threads.shutdown)
         if self._sync is not None:
             self._sync.dispose()
         await self._engine.dispose()
-        if self._lock is not None:
-            self._lock.release()
 
 
-async def open_database(url: str, *, writable: bool = True, busy_seconds: float = BUSY_SECONDS) -> Database:
-    """Opens the database and brings its tables up to date; with `writable=False` it must be up to date.
+async def open_database(url: str, busy_seconds: float = BUSY_SECONDS) -> Database:
+    """Opens the database and makes its tables if there are none.
 
     Raises StoreUsageError for a URL, a file or tables that cannot be used, StoreUnavailableError if the
     database does not answer.
     """
     parsed = _parsed(url)
-    lock = None
+    sync = None
     if parsed.get_backend_name() == "sqlite":
-        path = Path(parsed.database or "")
-        if writable:
-            lock = _lock_for(path)
-        else:
-            _require_file(path)
-    sync = _sync_engine(parsed, busy_seconds) if parsed.get_backend_name() == "sqlite" else None
-    database = Database(_engine(parsed, busy_seconds), lock, writable=writable, sync=sync)
+        _make_folder(Path(parsed.database or ""))
+        sync = _sync_engine(parsed, busy_seconds)
+    database = Database(_engine(parsed, busy_seconds), sync)
     try:
-        await _bring_up_to_date(database, writable=writable)
+        async with database.reading() as connection:
+            current = await connection.run_sync(migrate.is_current)
+        if not current:
+            async with database.writing() as connection:
+                await connection.run_sync(migrate.upgrade)
     except BaseException:
         await database.close()
         raise
     return database
 
 
-async def _bring_up_to_date(database: Database, *, writable: bool) -> None:
-    async with database.writing() if writable else database.reading() as connection:
-        await connection.run_sync(migrate.upgrade if writable else migrate.require_head)
-
-
-def _require_file(path: Path) -> None:
-    if not path.is_file():
-        raise StoreUsageError(f"There is no database {path}")
-
-
-def _lock_for(path: Path) -> WriterLock:
+def _make_folder(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = WriterLock(path)
     except OSError as error:
         raise StoreUsageError(f"The history's database {path} cannot be opened: {error.strerror}") from error
-    warn_of_network(path)
-    return lock
 
 
 def _parsed(url: str) -> URL:
@@ -234,20 +223,21 @@ def _listen(engine: Engine) -> None:
     event.listen(engine, "begin", _begin_sqlite)
 
 
+_PRAGMAS: Final = (
+    "auto_vacuum = INCREMENTAL",  # before the first table: a file that shrinks without being copied
+    "journal_mode = WAL",
+    "synchronous = NORMAL",
+    "cache_size = -16384",  # KiB: the index of all names of 200,000 runs
+    "foreign_keys = ON",
+    "secure_delete = ON",  # what is deleted is overwritten
+)
+
+
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     # The driver begins no transactions by itself: it would begin them too late, and none around CREATE TABLE.
     connection.isolation_level = None
-    cursor = connection.cursor()
-    for pragma in (
-        "auto_vacuum = INCREMENTAL",  # before the first table: a file that shrinks without being copied
-        "journal_mode = WAL",
-        "synchronous = NORMAL",
-        "cache_size = -16384",  # KiB: the index of all names of 200,000 runs
-        "foreign_keys = ON",
-        "secure_delete = ON",  # what is deleted is overwritten
-    ):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}").close()
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -255,3 +245,13 @@ def _begin_sqlite(connection: Connection) -> None:
     if options.get("isolation_level") != "AUTOCOMMIT":
         # A transaction that became a writer later could find that the state it has read is an old one.
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get(_WRITES) else "BEGIN")
+
+
+def _tidy(engine: Engine) -> None:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        cursor: Any = connection.connection.cursor()
+        # Each step of `incremental_vacuum` frees one page, and `execute` makes only one step.
+        cursor.executescript(
+            "PRAGMA analysis_limit = 1000; ANALYZE; PRAGMA incremental_vacuum; "
+            "PRAGMA wal_checkpoint(TRUNCATE);"
+        )

@@ -17,46 +17,34 @@ _VERSION: Final = table("alembic_version", column("version_num"))
 _ADVISORY_LOCK: Final = 0x666F75726E6F73  # "fournos"
 
 
-def upgrade(connection: Connection) -> None:
-    """Applies the revisions that are missing, in the connection's transaction: all or none."""
-    if connection.dialect.name == "postgresql":
-        # Several replicas may start together.  The lock ends with the transaction.
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
-    _refuse_newer(connection)
-    if current(connection) != revisions()[-1]:
-        _run(connection)
+def is_current(connection: Connection) -> bool:
+    """Returns whether the tables are those of this version; False if there are older ones, or none.
 
-
-def require_head(connection: Connection) -> None:
-    """Raises StoreUsageError if the tables are not those of this version."""
-    _refuse_newer(connection)
-    if current(connection) != revisions()[-1]:
-        raise StoreUsageError(
-            "The history's database was written by an earlier version: start `fournos run --enable history` "
-            "of this version once, which brings it up to date"
-        )
-
-
-def current(connection: Connection) -> str | None:
-    """Returns the revision of the tables; None for an empty database."""
-    if not inspect(connection).has_table(_VERSION.name):
-        return None
-    found: str | None = connection.scalar(select(_VERSION.c.version_num))
-    return found
-
-
-def revisions() -> list[str]:
-    """Returns all revisions, the oldest first: the names of the files begin with them."""
-    return sorted(path.name.partition("_")[0] for path in (_SCRIPTS / "versions").glob("[0-9]*_*.py"))
-
-
-def _refuse_newer(connection: Connection) -> None:
-    revision = current(connection)
+    Raises StoreUsageError for those of a later version.
+    """
+    revision = None
+    if inspect(connection).has_table(_VERSION.name):
+        revision = connection.scalar(select(_VERSION.c.version_num))
     if revision is not None and revision not in revisions():
         raise StoreUsageError(
             f"The history's database was written by a later version of fournos (revision {revision}): "
             "use that version, or a backup from before it"
         )
+    return bool(revision == revisions()[-1])
+
+
+def upgrade(connection: Connection) -> None:
+    """Applies the revisions that are missing, in the connection's transaction: all or none."""
+    if connection.dialect.name == "postgresql":
+        # Several replicas may start together.  The lock ends with the transaction.
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+    if not is_current(connection):
+        _run(connection)
+
+
+def revisions() -> list[str]:
+    """Returns all revisions, the oldest first: the names of the files begin with them."""
+    return sorted(path.name.partition("_")[0] for path in (_SCRIPTS / "versions").glob("[0-9]*_*.py"))
 
 
 def _run(connection: Connection) -> None:

@@ -23,9 +23,7 @@ from fournos.history.blobs import Blobs
 from fournos.history.metrics import report as set_metrics
 from fournos.history.metrics import report_volume
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
-from fournos.history.store import maintenance
 from fournos.history.store.errors import StoreUnavailableError
-from fournos.history.store.orphans import AGE, OrphanBlobs, sweep_orphans
 from fournos.history.store.patrol import UNKNOWN
 from fournos.history.store.schema import (
     acknowledgements,
@@ -97,7 +95,6 @@ async def patrol(
     `cluster()` returns the UID of the cluster whose runs expire, "" while it is not known.  Those of other
     clusters in the database have limits of their own.
     """
-    swept: datetime | None = None
     while True:
         if not (own := cluster()):
             await asyncio.sleep(min(interval, UNKNOWN))
@@ -107,11 +104,8 @@ async def patrol(
             number = await expire(store, files, limits, now, cluster=own)
             if number:
                 log.info("%d runs of the history have expired", number)
-                await maintenance.give_back(store.database)
+                await store.database.tidy()
             await report(store, metrics, number)
-            if swept is None or now - swept >= AGE:
-                _tell(await sweep_orphans(store, files, now))
-                swept = now
         except (StoreUnavailableError, OSError) as error:
             log.warning("The history's retention is tried again in %.0f s: %s", interval, error)
         await _rest(store, files, metrics, own, interval)
@@ -147,16 +141,6 @@ async def largest(store: HistoryStore, cluster: str) -> dict[str, int]:
         return {namespace: int(total) for namespace, total in await connection.execute(statement)}
 
 
-def _tell(orphans: OrphanBlobs) -> None:
-    if orphans.deleted:
-        log.info("%d parts of uploads that did not finish are deleted", orphans.deleted)
-    if orphans.unknown:
-        log.warning(
-            "%d files of logs and artifacts have no run: `fournos history vacuum --orphans` deletes them",
-            orphans.unknown,
-        )
-
-
 async def expire(
     store: HistoryStore, files: Blobs, limits: RetentionLimits, now: datetime, *, cluster: str = ""
 ) -> int:
@@ -188,7 +172,7 @@ async def erase(store: HistoryStore, files: Blobs, identities: Iterable[Identity
         number += await _remove(store, numbers[start : start + _BATCH], TombstoneCause.DELETED, now)
     await sweep_series(store)
     await sweep_blobs(store, files)
-    await maintenance.give_back(store.database)
+    await store.database.tidy()
     return number
 
 
@@ -239,7 +223,7 @@ async def sweep_series(store: HistoryStore) -> None:
 
 async def report(store: HistoryStore, metrics: Metrics, expired: int) -> None:
     """Sets the metrics of the store, after a pass of the retention."""
-    database = await maintenance.size(store.database)
+    database = await store.database.size()
     async with store.reading() as connection:
         number, documents = (
             await connection.execute(select(func.count(), total(runs.c.document_bytes)))

@@ -93,10 +93,7 @@ def run_of(row: Row[Any] | tuple[Any, ...]) -> Run:
 
 def label_rows(run: Run) -> list[dict[str, Any]]:
     """Returns the rows of the run's labels, without the run's key."""
-    return [
-        {"name": indexed(name), "value": indexed(value), "submitted_at": run.submitted_at}
-        for name, value in sorted(run.labels.items())
-    ]
+    return [{"name": indexed(name), "value": indexed(value)} for name, value in sorted(run.labels.items())]
 
 
 def wait_rows(waits: Iterable[Interval]) -> list[dict[str, Any]]:

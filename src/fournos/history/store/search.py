@@ -1,131 +1,117 @@
-"""Finds the runs of a query, page by page, each within one transaction."""
+"""Finds the runs of a query, page by page, each by one ordinary statement."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, func, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, literal, select, tuple_
 
 from fournos.history.records import PAGE_MAX, Detail, Document, Page, Query
 from fournos.history.store import reads, rows
 from fournos.history.store.errors import StoreQueryError
-from fournos.history.store.index_scans import IndexScan, QueryFilters, cursor_of
-from fournos.history.store.query_plan import Planner, QueryPlan
 from fournos.history.store.rows import columns
-from fournos.history.store.schema import runs
-from fournos.history.store.text import indexed
+from fournos.history.store.schema import ID, Time, labels, microseconds, runs, time_of
+from fournos.history.store.text import folded, indexed
 
-_CLUSTERS: Final = select(
-    select(func.min(runs.c.cluster)).scalar_subquery(), select(func.max(runs.c.cluster)).scalar_subquery()
-)
-"""The first and the last cluster of the database: two looks at an index."""
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """How the runs of a database are found."""
-
-    dialect: str
-
-    def find(self, connection: Connection, query: Query) -> Page:
-        """Returns a page of the runs that match.  Raises StoreQueryError for a query that is not valid."""
-        page, until = self._page(connection, query)
-        shown = tuple(map(rows.run_of, page[: query.limit]))
-        if len(page) > query.limit:
-            last = page[query.limit - 1]
-            return Page(shown, cursor_of(last.submitted_at, last.id))
-        if until is None:
-            return Page(shown)
-        return Page(shown, cursor_of(until, 0), until if len(page) < query.limit else None)
-
-    def detail(self, connection: Connection, query: Query, documents: Iterable[Document]) -> Detail | None:
-        """Returns the newest run that matches, with its ledger and these documents."""
-        query = replace(query, limit=1)
-        page, until = self._page(connection, query)
-        while not page and until is not None:
-            page, until = self._page(connection, replace(query, cursor=cursor_of(until, 0)))
-        if not page:
-            return None
-        number = page[0].id
-        return Detail(
-            rows.run_of(page[0]),
-            reads.waits_of(connection, number),
-            reads.documents_of(connection, number, documents),
-            reads.mark_of(connection, number),
-        )
-
-    def plan(self, connection: Connection, query: Query) -> QueryPlan:
-        """Returns by which filter the page is read, and how far it searches."""
-        planner = Planner(query, self.dialect)
-        if (plan := planner.without_counts()) is not None:
-            return plan
-        if planner.leading:
-            plan = planner.by_fewest(connection.execute(planner.counts_statement()).one())
-            if plan is not None:
-                return plan
-        return planner.by_furthest(connection.execute(planner.ends_statement()).one())
-
-    def _page(self, connection: Connection, query: Query) -> tuple[Sequence[Row[Any]], datetime | None]:
-        """Returns the rows of a page and one more if there is one, and the time at which the search ended."""
-        require_valid(query, self.dialect)
-        if query.namespaces == ():
-            return (), None
-        if query.in_cluster and self._has_no_other(connection, query.in_cluster):
-            query = replace(query, in_cluster="")
-        plan = self.plan(connection, query)
-        return connection.execute(page_statement(query, self.dialect, plan)).all(), plan.until
-
-    def _has_no_other(self, connection: Connection, cluster: str) -> bool:
-        """Whether all runs are of the cluster, so that a page needs no look at it.
-
-        In SQLite, which usually has one cluster: all statements of a page read one state of its database.
-        """
-        if self.dialect != "sqlite":
-            return False
-        first, last = connection.execute(_CLUSTERS).one()
-        return bool(first == last == indexed(cluster))
+FILTERS: Final = {
+    "uid": runs.c.uid,
+    "fingerprints": runs.c.fingerprint,
+    "name": runs.c.name,
+    "pipelines": runs.c.pipeline,
+    "owners": runs.c.owner,
+    "targets": runs.c.target,
+    "namespaces": runs.c.namespace_uid,
+    "namespace": runs.c.namespace,
+    "phases": runs.c.phase,
+    "kinds": runs.c.kind,
+    "in_cluster": runs.c.cluster,
+}
+"""The filters of `records.Query` over one column each."""
 
 
-def require_valid(query: Query, dialect: str) -> None:
-    """Raises StoreQueryError for a size, times or a cursor that no page has."""
-    if not 1 <= query.limit <= PAGE_MAX:
-        raise StoreQueryError(f"limit: {query.limit} is not between 1 and {PAGE_MAX}")
-    QueryFilters(query, dialect)
+def find(connection: Connection, query: Query) -> Page:
+    """Returns a page of the runs that match.  Raises StoreQueryError for a query that is not valid."""
+    statement = page_statement(query, connection.dialect.name)
+    page = connection.execute(statement).all()
+    shown = tuple(map(rows.run_of, page[: query.limit]))
+    if len(page) <= query.limit:
+        return Page(shown)
+    last = page[query.limit - 1]
+    return Page(shown, _cursor_of(last.submitted_at, last.id))
 
 
-def page_statement(query: Query, dialect: str, plan: QueryPlan) -> Select[Any]:
-    """Returns the statement of a page's rows and one more if there is one within the bound of the plan.
-
-    Several values of the leading filter are read by one ordered scan each, and merged: the rows of an `IN`
-    would have to be sorted, however many they are.
-    """
-    keys = _positions(query, dialect, plan).subquery("page")
-    return (
-        select(*columns(dialect))
-        .join(keys, keys.c.id == runs.c.id)
-        .order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
+def detail(connection: Connection, query: Query, documents: Iterable[Document]) -> Detail | None:
+    """Returns the newest run that matches, with its ledger and these documents."""
+    row = connection.execute(page_statement(replace(query, limit=1), connection.dialect.name)).first()
+    if row is None:
+        return None
+    return Detail(
+        rows.run_of(row),
+        reads.waits_of(connection, row.id),
+        reads.documents_of(connection, row.id, documents),
+        reads.mark_of(connection, row.id),
     )
 
 
-def _positions(query: Query, dialect: str, plan: QueryPlan) -> Select[Any]:
-    """Returns the statement of a page's positions: time and key."""
-    filters = QueryFilters(query, dialect)
+def page_statement(query: Query, dialect: str) -> Select[Any]:
+    """Returns the statement of a page's rows, and one more if there is one.
 
-    def branch(scan: IndexScan) -> Select[Any]:
-        within = () if plan.until is None else (scan.time >= plan.until,)
-        return (
-            select(scan.time.label("submitted_at"), scan.number.label("id"))
-            .where(*scan.conditions, *within, *filters.conditions(scan, plan.leading))
-            .order_by(scan.time.desc(), scan.number.desc())
-            .limit(query.limit + 1)
-        )
+    Raises StoreQueryError for a size, times or a cursor that no page has.
+    """
+    if not 1 <= query.limit <= PAGE_MAX:
+        raise StoreQueryError(f"limit: {query.limit} is not between 1 and {PAGE_MAX}")
+    newest_first = (runs.c.submitted_at.desc(), runs.c.id.desc())
+    # The labels of a run are read for the rows of the page alone, not for all that are sorted.
+    keys = select(runs.c.id).where(*_conditions(query)).order_by(*newest_first).limit(query.limit + 1)
+    page = keys.subquery("page")
+    return select(*columns(dialect)).join(page, page.c.id == runs.c.id).order_by(*newest_first)
 
-    branches = [branch(scan) for scan in filters.scans(plan.leading)]
-    if len(branches) == 1:
-        return branches[0]
-    merged = union_all(*(select(one.subquery()) for one in branches)).subquery()
-    in_order = select(merged).order_by(merged.c.submitted_at.desc(), merged.c.id.desc())
-    return in_order.limit(query.limit + 1)
+
+def _conditions(query: Query) -> Iterator[ColumnElement[bool]]:
+    for name, column in FILTERS.items():
+        value = getattr(query, name)
+        if isinstance(value, str):
+            if value:
+                yield column == indexed(value)
+        elif value or (name == "namespaces" and value is not None):
+            # No namespace may be read, where none is given.
+            yield column.in_([indexed(each) for each in value])
+    for name, value in query.labels.items():
+        of_label = (labels.c.name == indexed(name), labels.c.value == indexed(value))
+        yield runs.c.id.in_(select(labels.c.run_id).where(*of_label))
+    if query.text:
+        yield runs.c.search.contains(folded(query.text), autoescape=True)
+    for bound in (query.since, query.until):
+        if bound is not None and bound.tzinfo is None:
+            raise StoreQueryError(f"since, until: {bound} has no time zone")
+    if query.since is not None:
+        yield runs.c.submitted_at >= query.since
+    if query.until is not None:
+        yield runs.c.submitted_at < query.until
+    if query.cursor:
+        submitted_at, last = _position(query.cursor)
+        here = tuple_(literal(submitted_at, Time()), literal(last, ID))
+        yield tuple_(runs.c.submitted_at, runs.c.id) < here
+
+
+def _cursor_of(submitted_at: datetime, number: int) -> str:
+    """Returns the cursor after the run with this time and this `runs.id`."""
+    return base64.urlsafe_b64encode(f"{microseconds(submitted_at)}.{number}".encode()).decode().rstrip("=")
+
+
+def _position(cursor: str) -> tuple[datetime, int]:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        text = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
+        submitted_at, number = (int(part) for part in text.split("."))
+        position = time_of(submitted_at), number
+    except (ValueError, OverflowError, binascii.Error):
+        position = None
+    if position is None or not 0 <= position[1] < 2**63:
+        raise StoreQueryError("cursor: not one that a page of this history had")
+    return position

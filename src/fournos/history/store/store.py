@@ -13,10 +13,9 @@ from sqlalchemy import Connection, delete, insert, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Record, Run
-from fournos.history.store import reads, rows, writes
+from fournos.history.store import reads, rows, search, writes
 from fournos.history.store.database import BUSY_SECONDS, Database, open_database
 from fournos.history.store.schema import baselines, keeps, runs
-from fournos.history.store.search import Search
 from fournos.history.store.text import indexed, message, unpack
 
 _BATCH: Final = 500
@@ -32,17 +31,14 @@ class HistoryStore:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.search = Search(database.dialect)
 
     @classmethod
-    async def open(
-        cls, url: str, *, writable: bool = True, busy_seconds: float = BUSY_SECONDS
-    ) -> HistoryStore:
-        """Opens the database of the URL and brings its tables up to date.
+    async def open(cls, url: str, *, busy_seconds: float = BUSY_SECONDS) -> HistoryStore:
+        """Opens the database of the URL and makes its tables.
 
-        Raises StoreUsageError for one that cannot be used: a SQLite database has exactly one writer.
+        Raises StoreUsageError for one that cannot be used.
         """
-        return cls(await open_database(url, writable=writable, busy_seconds=busy_seconds))
+        return cls(await open_database(url, busy_seconds))
 
     async def close(self) -> None:
         await self.database.close()
@@ -78,15 +74,15 @@ class HistoryStore:
         return await self.database.read(lambda connection: reads.get(connection, identity))
 
     async def find(self, query: Query) -> Page:
-        """Returns a page of the runs that match; it may be empty and have a cursor (`Page.searched_until`).
+        """Returns a page of the runs that match, the newest submission first.
 
         Raises StoreQueryError for a query that is not valid.
         """
-        return await self.database.read(lambda connection: self.search.find(connection, query))
+        return await self.database.read(lambda connection: search.find(connection, query))
 
     async def detail(self, query: Query, documents: Iterable[Document] = ()) -> Detail | None:
         """Returns the newest run that matches, with its waiting ledger and these documents, in one read."""
-        return await self.database.read(lambda connection: self.search.detail(connection, query, documents))
+        return await self.database.read(lambda connection: search.detail(connection, query, documents))
 
     async def namespaces(self) -> list[tuple[str, str]]:
         """Returns the name and the UID of each namespace that has runs."""

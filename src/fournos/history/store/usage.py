@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.history.store.schema import in_the_row, microseconds, runs
+from fournos.history.store.schema import microseconds, runs
 from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 from fournos.history.usage import LOCKS, SHARED, Sum, Usage, added
@@ -109,10 +109,10 @@ def in_scope(
         statement = statement.where(runs.c.namespace_uid.in_([indexed(uid) for uid in namespaces]))
     if cluster:
         # Nearly all runs are of one cluster, as of one kind.
-        statement = statement.where(in_the_row(runs.c.cluster, dialect) == indexed(cluster))
+        statement = statement.where(runs.c.cluster == indexed(cluster))
     if namespace:
         statement = statement.where(runs.c.namespace == indexed(namespace))
     if kinds:
         # Nearly all runs are of one kind: the index of the period leaves fewer.
-        statement = statement.where(in_the_row(runs.c.kind, dialect).in_([indexed(kind) for kind in kinds]))
+        statement = statement.where(runs.c.kind.in_([indexed(kind) for kind in kinds]))
     return statement

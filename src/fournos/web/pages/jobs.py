@@ -21,7 +21,7 @@ from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
 from fournos.web.runs.comparing import MOST as COMPARED
 from fournos.web.runs.filters import PHASES, Filters, read, shortcuts
-from fournos.web.runs.history_rows import SEARCHES, RecordedRuns, recorded
+from fournos.web.runs.history_rows import RecordedRuns, recorded
 from fournos.web.runs.kpi_columns import RESULTS, KpiValues, kpi_values
 from fournos.web.runs.parts import PagePart, part
 from fournos.web.runs.rows import ListRow, RowPlace, merged, newest, place_of, recorded_place
@@ -83,7 +83,6 @@ async def _recorded(
                 live=live,
                 oldest=oldest,
                 most=ROWS + 1,
-                searches=max(1, SEARCHES // len(spaces)),
             )
             for namespace in spaces
         )

@@ -18,8 +18,6 @@ _MORE: Final = 8
 """Rows that are read in addition to a page: the history has the live jobs too, which are left out."""
 _MOST: Final = 5_000
 """The maximum number of rows of the history that are read for one page."""
-SEARCHES: Final = 8
-"""The maximum number of pages of the history that end early, after a search of some thousand runs each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +38,12 @@ async def recorded(
     live: Collection[str],
     oldest: datetime | None,
     most: int,
-    searches: int,
 ) -> RecordedRuns:
     """Returns the runs of a page, `most` of them at most.
 
     `namespace` is "" for all namespaces, `after` the last row of the page before.  `live` are the UIDs of all
-    live jobs, whose runs are left out.  `oldest` is the time before which the page needs no run.  `searches`
-    is the number of the history's pages that may end early.  Raises FournosError.
+    live jobs, whose runs are left out.  `oldest` is the time before which the page needs no run.  Raises
+    FournosError.
     """
     begins = [one for one in (filters.begin, oldest) if one is not None]
     ends = [one for one in (filters.end, after.after if after else None) if one is not None]
@@ -68,11 +65,9 @@ async def recorded(
             rows = follows(runs, after, live)
             if not page.cursor or is_enough(runs, rows, most):
                 break
-            searches -= page.searched_until is not None
-            until = page.searched_until if searches <= 0 else None
             if len(runs) >= _MOST:
                 until = runs[-1].submitted_at + timedelta(microseconds=1)
-            # The next page begins at `until`: it must be earlier than the beginning of this page.
-            if until and (after is None or second(until) < after.submitted):
-                return RecordedRuns(rows[:most], second(until))
+                # The next page begins at `until`: it must be earlier than the beginning of this page.
+                if after is None or second(until) < after.submitted:
+                    return RecordedRuns(rows[:most], second(until))
     return RecordedRuns(rows[:most])

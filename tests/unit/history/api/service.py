@@ -51,16 +51,12 @@ class MemoryStore:
     kept: dict[str, tuple[str, str]] = field(default_factory=dict)
     documents: dict[tuple[str, Document], Any] = field(default_factory=dict)
     queries: list[Query] = field(default_factory=list)
-    searched: list[Page] = field(default_factory=list)
-    """Pages that come before any other."""
     error: Exception | None = None
 
     async def find(self, query: Query) -> Page:
         if self.error:
             raise self.error
         self.queries.append(query)
-        if self.searched:
-            return self.searched.pop(0)
         return Page(tuple(run for run in reversed(self.runs) if self._matches(run, query))[: query.limit])
 
     def _matches(self, run: Run, query: Query) -> bool:
