@@ -22,16 +22,10 @@ from fournos.engine.kube.jsons import loads
 from fournos.engine.kube.paths import Paths
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.kube.transport import ApiRequest, Guard, Observer, Transport
-from fournos.engine.kube.weight import weight
 
 WATCH_SECONDS: Final = (300, 600)
 """Range of seconds for the duration of a watch, random so that watches do not renew at the same time."""
 
-MEMORY: Final = 12
-"""Maximum memory of a parsed response as a multiple of `max_bytes`.
-
-It is large enough for an object of the largest size that etcd accepts, whatever its content.
-"""
 _SMALLER: Final = 4
 
 _LOG_BUFFER: Final = 2**14
@@ -44,9 +38,9 @@ class Client(Paths):
 
     It sends at most `qps` requests per second over time and `burst` at once.  Every request ends after
     `timeout` seconds.  `guard` runs immediately before a write is sent and may raise `NotLeaderError`.  A 429
-    response with Retry-After delays all requests of this client for that time.  A response or event raises
-    TooLongError if it has more than `max_bytes` bytes or would need more than `MEMORY` times as much memory
-    when parsed.  `resolver` resolves the server's name.  Logs contain method, path and status, never a body.
+    response with Retry-After delays all requests of this client for that time.  A response or event of more
+    than `max_bytes` bytes raises TooLongError.  `resolver` resolves the server's name.  Logs contain method,
+    path and status, never a body.
     """
 
     def __init__(
@@ -200,7 +194,6 @@ class Client(Paths):
             yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": resource_version}})
             async with aclosing(lines_of(response, limit=self._max_bytes)) as lines:
                 async for line in lines:
-                    self._weigh(request, line)
                     try:
                         event = loads(line)
                         parsed = WatchEvent(event["type"], event["object"])
@@ -289,7 +282,6 @@ class Client(Paths):
 
     async def _json(self, request: ApiRequest) -> dict[str, Any]:
         body = await self._transport.send(request)
-        self._weigh(request, body)
         try:
             parsed = loads(body)
         except orjson.JSONDecodeError:
@@ -297,11 +289,6 @@ class Client(Paths):
         if not isinstance(parsed, dict):
             raise ConnectionLostError(f"{request}: the answer is not an API server's")
         return parsed
-
-    def _weigh(self, request: ApiRequest, body: bytes) -> None:
-        """Raises TooLongError for a body that would take too much memory once parsed."""
-        if self._max_bytes is not None and weight(body) > self._max_bytes * MEMORY:
-            raise TooLongError(f"{request}: the answer takes more than {self._max_bytes * MEMORY} bytes")
 
 
 class _PagesExpiredError(GoneError):

@@ -8,10 +8,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
-from fournos.engine.kube.api import Api
-from fournos.engine.kube.bounded_api import Bounded, MemoryBudget
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.dns import LoneResolver
@@ -35,24 +33,17 @@ _QPS: Final = 50.0
 _BURST: Final = 100
 _MAX_BYTES: Final = 8 * 2**20
 """Maximum bytes of a response: of a page of objects or of one watch event."""
-MAX_MEMORY: Final = 128 * 2**20
-"""Maximum bytes for all stores of one cluster, so that one cluster cannot use up the memory of the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetWatch:
-    """A resource type that is watched in every cluster; `project` and `indexes` are those of `Store`.
-
-    If a cluster has more than `limit` objects of the type, or its watched objects take more than
-    `MAX_MEMORY`, it gets a `watch_error` and its store receives no more objects.
-    """
+    """A resource type that is watched in every cluster; `project` and `indexes` are those of `Store`."""
 
     resource: Resource
     namespace: str = ""
     selector: str = ""
     project: Callable[[Obj], Obj] | None = None
     indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
-    limit: int = 20_000
 
 
 class Dial(Protocol):
@@ -243,8 +234,6 @@ class Fleet:
             logger.exception("a change of cluster %s could not be handed on", name)
 
     def _reflector_of(self, name: str) -> ReflectorFactory:
-        budget = MemoryBudget(MAX_MEMORY)
-
         def make(
             api: ClusterApi,
             resource: Resource,
@@ -260,7 +249,7 @@ class Fleet:
 
             watch = self._watches[resource]
             return Reflector(
-                cast(Api, Bounded(api, store, limit=watch.limit, budget=budget)),
+                api,
                 resource,
                 store,
                 namespace=watch.namespace,

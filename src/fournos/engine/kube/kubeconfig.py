@@ -114,13 +114,12 @@ def access(
     *,
     context: str | None = None,
     source: str = "kubeconfig",
-    inline_only: bool = False,
     allow_exec: bool = False,
 ) -> Access:
-    """Returns the checked content of a context (None: the current one).
+    """Returns the content of a context (None: the current one).
 
-    `inline_only` is for an untrusted kubeconfig: it may name no file, no program and no proxy, and must
-    verify the server.  Raises CredentialsError; its message contains the fix.
+    It reads the files that the kubeconfig names: an untrusted one is checked before
+    (`fournos.engine.kube.untrusted_kubeconfig`).  Raises CredentialsError; its message contains the fix.
     """
     name = context or config.get("current-context")
     if not name:
@@ -128,7 +127,7 @@ def access(
     chosen = _entry(config, "contexts", str(name), source)
     cluster = _entry(config, "clusters", str(chosen.get("cluster") or ""), source)
     user = _entry(config, "users", str(chosen["user"]), source) if chosen.get("user") else {}
-    _refuse(cluster, user, source, inline_only=inline_only, allow_exec=allow_exec)
+    _refuse(cluster, user, source, allow_exec=allow_exec)
 
     server = str(cluster.get("server") or "")
     if not server.startswith(("https://", "http://")):
@@ -161,7 +160,7 @@ def _entry(config: Config, plural: str, name: str, source: str) -> Config:
     raise CredentialsError(f"{source} has no {_LISTS[plural]} {name!r}; it has: {known}")
 
 
-def _refuse(cluster: Config, user: Config, source: str, *, inline_only: bool, allow_exec: bool) -> None:
+def _refuse(cluster: Config, user: Config, source: str, *, allow_exec: bool) -> None:
     if cluster.get("proxy-url"):
         raise CredentialsError(
             f"{source}: proxy-url is not supported; name a server that is reached directly"
@@ -169,25 +168,10 @@ def _refuse(cluster: Config, user: Config, source: str, *, inline_only: bool, al
     for name, fix in _REFUSED.items():
         if user.get(name):
             raise CredentialsError(f"{source}: {name} is not supported: {fix}")
-    if user.get("exec") and not (allow_exec and not inline_only):
+    if user.get("exec") and not allow_exec:
         raise CredentialsError(
             f"{source}: exec plugins are not allowed here; use a token or a client certificate"
         )
-    if not inline_only:
-        return
-    for plural, entry in (("clusters", cluster), ("users", user)):
-        for name in _FILE_FIELDS[plural]:
-            if entry.get(name):
-                fix = "token" if name == "tokenFile" else f"{name}-data"
-                raise CredentialsError(
-                    f"{source}: {name} names a file, only inline data are accepted; use {fix}"
-                )
-    if cluster.get("insecure-skip-tls-verify"):
-        raise CredentialsError(
-            f"{source}: insecure-skip-tls-verify is refused; give certificate-authority-data instead"
-        )
-    if not str(cluster.get("server") or "").startswith("https://"):
-        raise CredentialsError(f"{source}: server must be an https:// URL")
 
 
 def _content(entry: Config, field: str, source: str) -> bytes | None:

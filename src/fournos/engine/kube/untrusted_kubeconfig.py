@@ -106,24 +106,14 @@ class CheckedKubeconfig:
 
 
 def check(content: bytes, *, now: datetime) -> CheckedKubeconfig:
-    """Checks the kubeconfig and returns its credentials.  Raises KubeconfigRefusedError.
+    """Checks the kubeconfig and returns the credentials of its context.  Raises KubeconfigRefusedError.
 
     Without current-context the first context is used.  The content may be base64 a second time, as when a
     user puts encoded text into a Secret's stringData.
     """
     config = config_of(content)
-    for plural, field, reason, problem, fix in _REFUSED:
-        for entry in config.get(plural) or ():
-            if (entry.get(_SINGULAR[plural]) or {}).get(field):
-                raise KubeconfigRefusedError(
-                    reason, f"kubeconfig: {_SINGULAR[plural]} {_named(entry)} {problem}; {fix}"
-                )
-    for entry in config.get("clusters") or ():
-        _check_server(_named(entry), entry.get("cluster") or {})
-    for entry in config.get("users") or ():
-        _check_token(_named(entry), entry.get("user") or {})
     try:
-        context_access = access(config, inline_only=True)
+        context_access = access(config)
     except CredentialsError as error:
         raise KubeconfigRefusedError("InvalidKubeconfig", error.message) from None
     if not context_access.token and not context_access.certificate:
@@ -141,8 +131,19 @@ def check(content: bytes, *, now: datetime) -> CheckedKubeconfig:
 
 
 def config_of(content: bytes) -> Config:
-    """Returns the parsed file before its entries are checked.  Raises KubeconfigRefusedError."""
-    return _with_context(_parsed(content))
+    """Returns the parsed file, if its entries hold inline data alone.  Raises KubeconfigRefusedError."""
+    config = _with_context(_parsed(content))
+    for plural, field, reason, problem, fix in _REFUSED:
+        for entry in config.get(plural) or ():
+            if (entry.get(_SINGULAR[plural]) or {}).get(field):
+                raise KubeconfigRefusedError(
+                    reason, f"kubeconfig: {_SINGULAR[plural]} {_named(entry)} {problem}; {fix}"
+                )
+    for entry in config.get("clusters") or ():
+        _check_server(_named(entry), entry.get("cluster") or {})
+    for entry in config.get("users") or ():
+        _check_token(_named(entry), entry.get("user") or {})
+    return config
 
 
 def expired(at: datetime, *, by_certificate: bool) -> KubeconfigRefusedError:

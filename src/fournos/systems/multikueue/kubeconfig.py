@@ -86,12 +86,12 @@ def token_of(text: str) -> Token:
 
 def token_in(content: bytes) -> Token:
     """Returns the token in a kubeconfig.  Raises CredentialsError."""
-    return token_of(access(config_of(content), inline_only=True).token or "")
+    return token_of(access(config_of(content)).token or "")
 
 
 def server_in(content: bytes) -> str:
     """Returns the server URL in a kubeconfig.  Raises CredentialsError."""
-    return access(config_of(content), inline_only=True).server
+    return access(config_of(content)).server
 
 
 def with_token(content: bytes, token: str) -> bytes:
@@ -100,7 +100,7 @@ def with_token(content: bytes, token: str) -> bytes:
     The result is JSON, in which no text can be mistaken for another type.
     """
     config = config_of(content)
-    old = access(config, inline_only=True).token
+    old = access(config).token
     users = []
     for entry in config.get("users") or ():
         user = entry.get("user") or {}

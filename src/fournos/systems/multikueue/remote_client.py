@@ -19,7 +19,6 @@ from fournos.engine.kube.errors import ConnectionLostError, KubeError, NotFoundE
 from fournos.engine.kube.fleet import Fleet
 from fournos.engine.kube.probe import ClusterApi
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
-from fournos.engine.kube.shape import checked
 from fournos.engine.runtime.act import Acted, NameWait, StepExecutor
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Executor
@@ -245,16 +244,16 @@ class RemoteApi:
         self._api = api
 
     async def get(self, resource: Resource, key: Key) -> Obj:
-        return checked(await self._api.get(resource, key), key)
+        return _asked_for(await self._api.get(resource, key), key)
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
-        made = checked(await self._api.create(resource, obj, dry_run=dry_run), key_of(obj))
+        made = _asked_for(await self._api.create(resource, obj, dry_run=dry_run), key_of(obj))
         if _origin(made) != _origin(obj):
             raise ConnectionLostError(f"the answer for {resource} {key_of(obj)} lacks {names.ORIGIN_LABEL}")
         return made
 
     async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
-        return checked(await self._api.patch(resource, key, body, subresource=subresource), key)
+        return _asked_for(await self._api.patch(resource, key, body, subresource=subresource), key)
 
     async def delete(
         self,
@@ -270,3 +269,10 @@ class RemoteApi:
 
 def _origin(obj: Obj) -> object:
     return (obj["metadata"].get("labels") or {}).get(names.ORIGIN_LABEL)
+
+
+def _asked_for(obj: Obj, key: Key) -> Obj:
+    """Returns the answer to a request for this object; raises ConnectionLostError if it is another."""
+    if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict) or key_of(obj) != key:
+        raise ConnectionLostError(f"the answer for {key} is another object")
+    return obj

@@ -124,7 +124,7 @@ async def test_another_context_by_name(tmp_path: Path) -> None:
 def inline(content: dict[str, Any]) -> Credentials:
     """A kubeconfig that a user brings: inline data alone."""
     text = yaml.safe_dump(content)
-    return from_access(access(parse(text, source="Secret a/b"), source="Secret a/b", inline_only=True))
+    return from_access(access(parse(text, source="Secret a/b"), source="Secret a/b"))
 
 
 async def test_a_client_certificate_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,24 +196,6 @@ def test_missing_and_malformed_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(CredentialsError, match="correct or unset it"):
         load()
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (config(user={"exec": EXEC}), "exec plugins are not allowed"),
-        (config(user={"tokenFile": "/etc/passwd"}), "tokenFile names a file.*use token"),
-        (config(user={"client-certificate": "/x", "client-key": "/y"}), "use client-certificate-data"),
-        (config(cluster={"certificate-authority": "/x"}), "use certificate-authority-data"),
-        (config(cluster={"insecure-skip-tls-verify": True}), "insecure-skip-tls-verify is refused"),
-        (config(server="http://api.example"), "https:// URL"),
-        (config(cluster={"proxy-url": "http://p"}), "proxy-url"),
-        (config(user={"username": "u", "password": "p"}), "basic authentication"),
-    ],
-)
-def test_a_strangers_kubeconfig_may_hold_inline_data_only(content: dict[str, Any], message: str) -> None:
-    with pytest.raises(CredentialsError, match=message):
-        inline(content)
 
 
 def test_exec_can_be_forbidden_in_our_own(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import logging
 
 import pytest
 
-from fournos.engine.kube.bounded_api import TooManyObjectsError
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.fleet import Fleet, FleetWatch, KubeconfigRefusedError
 from fournos.engine.kube.kinds import NODE
@@ -179,20 +178,3 @@ async def test_logs_name_the_cluster_and_no_secret(caplog: pytest.LogCaptureFixt
     assert "nodes of east" in caplog.text
     assert "cluster east: reachable, v1.34.4" in caplog.text
     assert "very-s3cret" not in caplog.text
-
-
-async def test_a_cluster_with_too_many_objects_harms_itself_only() -> None:
-    clusters, cluster = one("n1", "n2")
-    async with running(clusters, [FleetWatch(NODE, limit=3)]) as run:
-        run.fleet.connect("a", kubeconfig(ONE), version="1")
-        await asyncio.sleep(1)
-        cluster.put("n3")
-        cluster.put("n4")
-        await asyncio.sleep(10)
-        assert len(run.names("a")) == 3
-        assert isinstance(run.fleet.watch_error("a", NODE), TooManyObjectsError)
-        assert run.probe("a").reachable
-        cluster.remove("n1")
-        await asyncio.sleep(40)
-        assert run.fleet.watch_error("a", NODE) is None
-        assert run.names("a") == ["n2", "n3", "n4"]
