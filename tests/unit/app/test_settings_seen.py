@@ -119,7 +119,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
     },
     AppWrapperSettings: {
         "namespace": LEASE,
-        "gpu_resource_prefix": (SHARED, "test_a_wrapped_job_asks_for_gpus_under_the_same_prefix"),
         "workloads": (ADMISSION, "test_the_queue_and_whether_it_waits"),
         "manage_jobs_without_queue_name": (ADMISSION, "test_the_queue_and_whether_it_waits"),
         "default_queue_name": (ADMISSION, "test_the_queue_and_whether_it_waits"),

@@ -9,14 +9,10 @@ from typing import Any
 
 import pytest
 
-from fournos.api.fournosjob import FournosJobSpec
-from fournos.api.fournosjob_values import Hardware
 from fournos.app import run
 from fournos.app.parts import PARTS
-from fournos.systems.appwrappers.queued import QueuedAppWrapper
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.clusters.settings import ClusterSettings
-from fournos.systems.jobs.build import workload_request
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.multikueue.settings import MultiKueueSettings
 
@@ -89,24 +85,3 @@ def test_no_two_parts_have_a_shared_setting_that_is_not_listed() -> None:
     for one, other in combinations(PARTS.values(), 2):
         common = set(one.settings.model_fields) & set(other.settings.model_fields)
         assert common <= own | servers | {field for _, field in SHARED.values()}
-
-
-def test_a_wrapped_job_asks_for_gpus_under_the_same_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Workload of the AppWrapper, and that of the job by itself."""
-    monkeypatch.setenv("FOURNOS_GPU_RESOURCE_PREFIX", "acme/x-")
-    hardware = {"gpuType": "a100", "gpuCount": 2}
-    spec = {"exclusive": False, "hardware": hardware, "executionEngine": {"forge": {}}}
-    job = {"apiVersion": "fournos.dev/v1", "kind": "FournosJob", "metadata": {"name": "j"}, "spec": spec}
-    wrapper = {"metadata": {"name": "w"}, "spec": {"components": [{"template": job}]}}
-    (wrapped,) = QueuedAppWrapper(wrapper, AppWrapperSettings().gpu_resource_prefix).pod_sets()
-    alone = workload_request(
-        {**job, "metadata": {"name": "j", "namespace": "n", "uid": "u"}},
-        FournosJobSpec.model_validate(spec),
-        hardware=Hardware.model_validate(hardware),
-        priority=None,
-        attempt=1,
-        settings=JobSettings(),
-    ).pod_sets[0]
-    for pod_set in (wrapped, alone):
-        (container,) = pod_set.template["spec"]["containers"]
-        assert container["resources"]["requests"] == {"fournos/cluster-slot": "1", "acme/x-a100": "2"}

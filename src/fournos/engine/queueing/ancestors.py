@@ -3,7 +3,8 @@
 This is Kueue's rule; the components of an AppWrapper are the usual case.  A queued owner is found by its
 Workload: Kueue's own kinds and ours label the Workload with the owner's UID.  Any user may write an owner
 reference, so a reference alone gives no right to the quota.  The Workload of an AppWrapper therefore names
-the component of each pod set, and the Workload of a FournosJob has the name of its PipelineRun.
+the component of each pod set, and the Workload of a FournosJob has the name of its PipelineRun.  FournosJobs
+and MiniClusters always request quota of their own.
 """
 
 from __future__ import annotations
@@ -11,13 +12,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import Final
 
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, newest
-from fournos.engine.queueing.inputs import Ancestor, QuotaShare
+from fournos.engine.queueing.inputs import Ancestor
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import JOB_UID_LABEL
 from fournos.engine.runtime.decision import Facts, LiveList, Present, Unknown
@@ -29,12 +28,8 @@ _APPWRAPPER: Final = ("workload.codeflare.dev", "AppWrapper")
 _FOURNOS_JOB: Final = ("fournos.dev", "FournosJob")
 _MINICLUSTER: Final = ("flux-framework.org", "MiniCluster")
 _PIPELINE_RUN: Final = ("tekton.dev", "PipelineRun")
-_NAMED_ALWAYS: Final = frozenset({_FOURNOS_JOB, _PIPELINE_RUN, _MINICLUSTER})
-"""Kinds without a pod template.
-
-An AppWrapper with one of them has a Workload that our operator made.  No other queued kind creates objects of
-these kinds, except a FournosJob its PipelineRuns.
-"""
+_NEVER_NESTED: Final = frozenset({_FOURNOS_JOB, _MINICLUSTER})
+"""Kinds that request quota of their own, whatever controls them."""
 
 
 def component(template: Obj, index: int) -> str:
@@ -58,7 +53,7 @@ def ancestor_among(obj: Obj, workloads: Iterable[Obj]) -> Ancestor | None:
 
     `workloads`: the Workloads controlled by that controller, from a cache or from the API server.
     """
-    owner = controller_of(obj)
+    owner = None if _type_of(obj) in _NEVER_NESTED else controller_of(obj)
     held = [workload for workload in workloads if owner and _is_owners(workload, owner)]
     if owner is None or not held:
         return None
@@ -72,7 +67,7 @@ def ancestor_among(obj: Obj, workloads: Iterable[Obj]) -> Ancestor | None:
 def ancestor_questions(obj: Obj) -> tuple[LiveList, ...]:
     """Returns the questions of `live_ancestor`; none for an object without a controller."""
     owner = controller_of(obj)
-    if owner is None:
+    if owner is None or _type_of(obj) in _NEVER_NESTED:
         return ()
     return (LiveList(WORKLOAD, key_of(obj).namespace, f"{JOB_UID_LABEL}={owner['uid']}"),)
 
@@ -92,30 +87,6 @@ def live_ancestor(obj: Obj, facts: Facts) -> Ancestor | Unknown | None:
     return ancestor_among(obj, answer.value if isinstance(answer, Present) else ())
 
 
-def share_of(obj: Obj, workload: Obj) -> QuotaShare | None:
-    """Returns the part of the owner's admission for `obj`; None if there is none or it is not admitted."""
-    owner = controller_of(obj)
-    if owner is None or not _is_owners(workload, owner) or not is_true(workload, "Admitted"):
-        return None
-    own = set(_pod_sets_for(obj, workload))
-    admission = (workload.get("status") or {}).get("admission") or {}
-    assigned = [
-        assignment for assignment in admission.get("podSetAssignments") or () if assignment["name"] in own
-    ]
-    if not assigned:
-        return None
-    flavors: dict[str, set[str]] = {}
-    amounts: dict[str, Decimal] = {}
-    for assignment in assigned:
-        for resource, flavor in (assignment.get("flavors") or {}).items():
-            flavors.setdefault(resource, set()).add(flavor)
-        for resource, amount in (assignment.get("resourceUsage") or {}).items():
-            amounts[resource] = amounts.get(resource, Decimal(0)) + parse_quantity(amount)
-    return QuotaShare(
-        {resource: next(iter(names)) for resource, names in flavors.items() if len(names) == 1}, amounts
-    )
-
-
 def _is_owners(workload: Obj, owner: Obj) -> bool:
     found = controller_of(workload) or {}
     return bool(found.get("uid") == owner["uid"] and found.get("kind", owner["kind"]) == owner["kind"])
@@ -126,10 +97,10 @@ def _belongs(obj: Obj, owner: Obj, workload: Obj) -> bool:
     above, own = _type_of(owner), _type_of(obj)
     if above == _APPWRAPPER:
         named = any(_components(workload))
-        return any(_pod_sets_for(obj, workload)) if named or own in _NAMED_ALWAYS else True
+        return any(_pod_sets_for(obj, workload)) if named or own == _PIPELINE_RUN else True
     if above == _FOURNOS_JOB:
         return own == _PIPELINE_RUN and obj["metadata"]["name"] == workload["metadata"]["name"]
-    return own not in _NAMED_ALWAYS
+    return own != _PIPELINE_RUN
 
 
 def _type_of(obj: Obj) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import Enum
 
 from fournos.engine.kube.resource import Key, Obj
@@ -20,16 +19,6 @@ class Ancestor:
     kind: str
     workload: Obj | None = None
     """The newest Workload of the ancestor that is not finished."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaShare:
-    """The part of an owner's admission that is for one of its objects."""
-
-    flavors: Mapping[str, str]
-    """resource → ResourceFlavor; only resources with exactly one flavor."""
-    amounts: Mapping[str, Decimal]
-    """resource → amount that Kueue has charged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj
 
@@ -148,16 +147,6 @@ def leader_worker_set(obj: Obj) -> ComponentHealth:
     return _WHOLE if is_true(obj, "Available") else _PENDING
 
 
-def train_job(obj: Obj) -> ComponentHealth:
-    """A TrainJob is ready when one of its Jobs is ready."""
-    if is_true(obj, "Failed"):
-        return _failed(obj, "Failed")
-    if is_true(obj, "Complete"):
-        return _SUCCEEDED
-    jobs = _status(obj).get("jobsStatus") or ()
-    return _READY if any(int(one.get("ready") or 0) for one in jobs) else _PENDING
-
-
 def pipeline_run(obj: Obj) -> ComponentHealth:
     """A PipelineRun is ready while the reason of its condition is Running."""
     succeeded = condition(obj, "Succeeded") or {}
@@ -167,26 +156,6 @@ def pipeline_run(obj: Obj) -> ComponentHealth:
     if succeeded.get("status") == "False" and _status(obj).get("completionTime"):
         return _failed(obj, "Succeeded")
     return _READY if succeeded.get("reason") == "Running" else _PENDING
-
-
-def fournos_job(obj: Obj) -> ComponentHealth:
-    """A FournosJob is ready from its admission on. A failure or a stop counts as FAILING."""
-    status = _status(obj)
-    phase = str(status.get("phase") or "")
-    if phase == "Succeeded":
-        return _SUCCEEDED
-    if phase in TERMINAL:
-        return ComponentHealth(ComponentState.FAILED, ": ".join(filter(None, (phase, status.get("message")))))
-    return _READY if phase in HOLDING else _PENDING
-
-
-def mini_cluster(obj: Obj) -> ComponentHealth:
-    """A MiniCluster is ready while its Job runs. Its exit code decides between success and failure."""
-    status = _status(obj)
-    if is_true(obj, "JobFinished"):
-        code = int(status.get("exitCode") or 0)
-        return ComponentHealth(ComponentState.FAILED, f"exit code {code}") if code else _SUCCEEDED
-    return _READY if is_true(obj, "JobMiniClusterReady") or is_true(obj, "JobRunning") else _PENDING
 
 
 _DONE = ("Complete", "Completed", "Succeeded")

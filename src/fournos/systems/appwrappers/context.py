@@ -102,17 +102,12 @@ class Context(PassContext):
         )
 
     def pods_seen(self, index: int) -> bool:
-        """True if the component's pods have our label.
+        """True if the component's pods have our label, and a failed one of them is a failure.
 
-        A kind without a pod template may not pass the label on to its pods.
+        A kind without a pod template may not pass the label on to its pods, and retries failed tasks itself.
         """
         kind = wrapped_kind(self.templates[index])
         return kind is None or kind.bare is None
-
-    def failed_pods_count(self, index: int) -> bool:
-        """True if a failed pod of the component counts as a failure."""
-        kind = wrapped_kind(self.templates[index])
-        return kind is None or kind.bare is None or kind.bare.failed_pods
 
     def pods_expected(self, index: int) -> int:
         return sum(one.replicas for one in self.pod_sets(index))

@@ -52,7 +52,7 @@ def _queue(ctx: Context) -> QueueOutcome | None:
     if ctx.settings.workloads == "kueue":
         return None
     options = QueueOptions(without_queue_name=ctx.settings.manage_jobs_without_queue_name)
-    wrapper = QueuedAppWrapper(ctx.wrapper, ctx.settings.gpu_resource_prefix)
+    wrapper = QueuedAppWrapper(ctx.wrapper)
     return reconcile(wrapper, ctx.observed.inputs, ctx.facts, ctx.now, options=options)
 
 

@@ -1,8 +1,8 @@
 """The known kinds of components: how their pod sets are inferred and their health is determined.
 
 The inference is that of the AppWrapper documentation. Kueue's built-in integration has the same kinds up to
-RayJob. For the two kinds that follow, admission writes the pod sets into the spec. The last four kinds have
-no pod template and need Workloads that this operator creates.
+RayJob. For the two kinds that follow, admission writes the pod sets into the spec. A PipelineRun has no pod
+template and needs a Workload that this operator creates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN
+from fournos.api.kinds import PIPELINE_RUN
 from fournos.engine.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.engine.kube.resource import Obj, Resource, usual_plural
 from fournos.systems.appwrappers import component_health, templateless_kinds
@@ -153,7 +153,7 @@ def _leader_worker_set(template: Obj) -> Iterator[PodSetSpec]:
 def _bare(resource: Resource, how: Templateless, health: Callable[[Obj], ComponentHealth]) -> WrappedKind:
     def infer(template: Obj) -> Iterator[PodSetSpec]:
         try:
-            for request in how.plain_requests(template):
+            for request in how.requests(template):
                 yield PodSetSpec(request.path, request.count)
         except ValueError as error:
             raise InferenceError(str(error)) from None
@@ -168,7 +168,6 @@ MPI_JOB: Final = Resource("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
 RAY_CLUSTER: Final = Resource("ray.io", "v1", "RayCluster", "rayclusters")
 RAY_JOB: Final = Resource("ray.io", "v1", "RayJob", "rayjobs")
 LEADER_WORKER_SET: Final = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
-TRAIN_JOB: Final = Resource("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs")
 
 _TORCH_HINTS: Final = {_INDEX: "training.kubeflow.org/replica-index"}
 
@@ -194,10 +193,7 @@ WRAPPED: Final[tuple[WrappedKind, ...]] = (
     WrappedKind(
         LEADER_WORKER_SET, _leader_worker_set, component_health.leader_worker_set, kueue_infers=False
     ),
-    _bare(TRAIN_JOB, templateless_kinds.TRAIN_JOB, component_health.train_job),
     _bare(PIPELINE_RUN, templateless_kinds.PIPELINE_RUN, component_health.pipeline_run),
-    _bare(FOURNOS_JOB, templateless_kinds.FOURNOS_JOB, component_health.fournos_job),
-    _bare(MINICLUSTER, templateless_kinds.MINI_CLUSTER, component_health.mini_cluster),
 )
 _BY_KIND: Final = {(one.resource.api_version, one.resource.kind): one for one in WRAPPED}
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fournos.api.slots import GPU_PREFIX
 from fournos.engine.kube.resource import Obj
 from fournos.systems.appwrappers.kinds import InferenceError, PodSetSpec, infer, wrapped_kind
 from fournos.systems.appwrappers.paths import PathError, pod_template
@@ -37,7 +36,7 @@ def pod_sets_of(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:
     return tuple(replace(one, replicas=max(one.replicas, made.get(one.path, 0))) for one in written)
 
 
-def template_of(template: Obj, path: str, gpu_prefix: str = GPU_PREFIX) -> Obj:
+def template_of(template: Obj, path: str) -> Obj:
     """Returns the pod template of a pod set.
 
     It is the value at the path, or the request of a kind without a pod template. Raises InferenceError and
@@ -47,7 +46,7 @@ def template_of(template: Obj, path: str, gpu_prefix: str = GPU_PREFIX) -> Obj:
     if kind is None or kind.bare is None:
         return pod_template(template, path)
     try:
-        templates = {request.path: request.pod for request in kind.bare.requests(template, gpu_prefix)}
+        templates = {request.path: request.pod for request in kind.bare.requests(template)}
     except ValueError as error:
         raise InferenceError(str(error)) from None
     if path not in templates:
@@ -55,8 +54,8 @@ def template_of(template: Obj, path: str, gpu_prefix: str = GPU_PREFIX) -> Obj:
     return templates[path]
 
 
-def all_pod_sets(wrapper: Obj, gpu_prefix: str) -> Iterator[tuple[int, PodSetSpec, Obj]]:
+def all_pod_sets(wrapper: Obj) -> Iterator[tuple[int, PodSetSpec, Obj]]:
     """Yields component index, pod set and pod template. Raises InferenceError and PathError."""
     for index, component in enumerate((wrapper.get("spec") or {}).get("components") or ()):
         for pod_set in pod_sets_of(component):
-            yield index, pod_set, template_of(component["template"], pod_set.path, gpu_prefix)
+            yield index, pod_set, template_of(component["template"], pod_set.path)

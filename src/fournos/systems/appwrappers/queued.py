@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.api.slots import GPU_PREFIX
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.queueing.ancestors import COMPONENT_ANNOTATION
@@ -26,7 +25,6 @@ class QueuedAppWrapper:
     """Implements GenericJob and its optional capabilities for an AppWrapper."""
 
     obj: Obj
-    gpu_prefix: str = GPU_PREFIX
 
     @property
     def resource(self) -> Resource:
@@ -36,7 +34,7 @@ class QueuedAppWrapper:
         name = str(self.obj["metadata"]["name"]).lower().replace(".", "-")
         return [
             PodSet(f"{name}-{number}", pod_set.replicas, _template(template, self._component(index)))
-            for number, (index, pod_set, template) in enumerate(all_pod_sets(self.obj, self.gpu_prefix))
+            for number, (index, pod_set, template) in enumerate(all_pod_sets(self.obj))
         ]
 
     def _component(self, index: int) -> str:

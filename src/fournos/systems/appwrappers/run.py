@@ -184,7 +184,7 @@ def _record(ctx: Context, survey: Survey, index: int, health: ComponentHealth, o
         return
     if health.state is ComponentState.FAILING:
         survey.failing.append(summary)
-    if ctx.failed_pods_count(index):
+    if ctx.pods_seen(index):
         survey.whole[index] = health.whole
     idle = ctx.pods_expected(index) == 0
     survey.working += not idle

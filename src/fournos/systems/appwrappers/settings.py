@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.api.durations import parse_duration
@@ -34,14 +34,6 @@ class AppWrapperSettings(BaseSettings):
     default_queue_name: str = Field("", description="Queue of AppWrappers that name none")
     user_rbac_admission_check: bool = Field(
         True, description="Refuse AppWrappers whose user may not create the wrapped resources"
-    )
-    gpu_resource_prefix: str = Field(
-        "fournos/gpu-",
-        validation_alias=AliasChoices(
-            "FOURNOS_APPWRAPPER_GPU_RESOURCE_PREFIX", "FOURNOS_GPU_RESOURCE_PREFIX"
-        ),
-        description="Resource name prefix for the GPU types of wrapped FournosJobs; without it, "
-        "FOURNOS_GPU_RESOURCE_PREFIX counts",
     )
     scheduler_name: str = Field("", description="Scheduler of pods that name none")
     admission_grace: str = Field("1m", description="Time for all pods to appear")

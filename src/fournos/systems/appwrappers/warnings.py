@@ -8,9 +8,8 @@ from typing import Final
 import orjson
 
 from fournos.engine.kube.resource import Key, Obj
-from fournos.engine.queueing.requests import REQUESTS_ANNOTATION
 from fournos.engine.runtime.decision import Absent, Facts, LiveGet, Present, Unknown, UnknownFields
-from fournos.systems.appwrappers.kinds import resource_of, wrapped_kind
+from fournos.systems.appwrappers.kinds import resource_of
 from fournos.systems.appwrappers.podsets import declared, pod_sets_of
 from fournos.systems.appwrappers.remedies import no_such_kind, right_to
 from fournos.systems.appwrappers.settings import AppWrapperSettings
@@ -62,14 +61,6 @@ def _dropped(new: Obj, facts: Facts) -> Iterator[str]:
             )
 
 
-def _adds_nothing(template: Obj) -> bool:
-    kind, meta = wrapped_kind(template), template["metadata"]
-    if kind is None or kind.bare is None or REQUESTS_ANNOTATION not in (meta.get("annotations") or {}):
-        return False
-    without = {**template, "metadata": {**meta, "annotations": {}}}
-    return list(kind.bare.plain_requests(template)) == list(kind.bare.plain_requests(without))
-
-
 def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[str]:
     """Yields the warnings about an AppWrapper without violations."""
     meta = new["metadata"]
@@ -90,11 +81,6 @@ def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[s
                     f"spec.components[{index}].podSets declares {pod_set.replicas} pods at {pod_set.path}, "
                     f"and the template makes {counted.replicas}: quota is asked for {counted.replicas}"
                 )
-        if _adds_nothing(component["template"]):
-            yield (
-                f"spec.components[{index}].template: annotation {REQUESTS_ANNOTATION} asks for no more than "
-                "the spec states: what the spec states counts"
-            )
     yield from _dropped(new, facts)
     for index, probe in probes(new).items():
         kind, text = probe.resource.kind, ""

@@ -9,7 +9,7 @@ from fournos.engine.api.durations import parse_duration
 from fournos.engine.api.times import creation_time, format_time
 from fournos.engine.kube.resource import Key, Obj, controller_of, controls, uid_of
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
-from fournos.engine.queueing.inputs import Ancestor, Verdict
+from fournos.engine.queueing.inputs import Verdict
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.priority import NOT_FOUND, RESERVED
 from fournos.engine.queueing.state import QueueState, WorkloadView, view
@@ -19,7 +19,7 @@ from fournos.systems.jobs import names
 from fournos.systems.jobs.context import Context
 from fournos.systems.jobs.finish import fail, release
 from fournos.systems.jobs.queued import class_question, name_is_taken, queue
-from fournos.systems.jobs.quota import own_cluster, shared_cluster
+from fournos.systems.jobs.quota import own_cluster
 from fournos.systems.jobs.waiting import NOT_BEFORE, admission, cause_by_kueue, wait, wait_if_curable
 
 QUEUED = "Workload created, waiting for Kueue admission"
@@ -82,12 +82,6 @@ def in_queue(ctx: Context, message: str) -> Decision:
     if outcome.reason == RESERVED:
         ctx.draft.enter("Pending", ctx.draft.message)
         return wait(ctx, "WorkloadAdmitted", RESERVED, f"Waiting: {outcome.message}")
-    if outcome.ancestor is not None:
-        return _on_quota_of(ctx, outcome.ancestor)
-    if outcome.reason == "OwnerUnknown":
-        ctx.draft.enter("Pending", ctx.draft.message)
-        text = f"Waiting: cannot read the Workload of its owner: {outcome.message}"
-        return wait(ctx, "WorkloadAdmitted", "OwnerUnknown", text)
     if outcome.reason == OUT_OF_SYNC:
         return _out_of_sync(ctx)
     if outcome.verdict is Verdict.BLOCKED:
@@ -139,23 +133,6 @@ def _out_of_sync(ctx: Context) -> Decision:
     text = "The prebuilt workload is out of sync with its user job"
     advice = "write the GPUs that it needs into spec.hardware where it is submitted"
     return fail(ctx, f"{text}: {advice}", type_="WorkloadAdmitted", reason=OUT_OF_SYNC)
-
-
-def _on_quota_of(ctx: Context, ancestor: Ancestor) -> Decision:
-    """Runs the job on the quota of an ancestor's Workload, such as an AppWrapper's.
-
-    The job has no Workload of its own.  Its cluster is the one that the ancestor's Workload reserves for it.
-    """
-    ctx.draft.enter("Pending", ctx.draft.message)
-    owner = f"{ancestor.kind} {ancestor.key.name}"
-    held = ancestor.workload
-    if held is None or view(held).state is not QueueState.ADMITTED:
-        return wait(ctx, "WorkloadAdmitted", "OwnerNotAdmitted", f"Waiting for {owner} to be admitted")
-    cluster, missing = shared_cluster(ctx, held)
-    if not cluster:
-        text = f"Runs on the quota of {owner}, {missing}"
-        return fail(ctx, text, type_="WorkloadAdmitted", reason="NoFlavorAssigned")
-    return _claim(ctx, held, cluster)
 
 
 def _without_class(ctx: Context) -> Decision:

@@ -1,17 +1,13 @@
 """The quota that a job holds.  Its cluster is read from a Workload's admission, never from the job's status.
 
-The quota comes from the job's own Workload.  For a job inside an AppWrapper it comes from those pod sets of
-the AppWrapper's Workload that belong to this job.  The cluster is the flavor of the slots, and slots and GPUs
-must be at least the requested amounts.
+The cluster is the flavor of the slots in the admission of the job's own Workload.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fournos.engine.api.quantities import parse_quantity
 from fournos.engine.kube.resource import Key, Obj, controls
-from fournos.engine.queueing.ancestors import share_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.state import QueueState, view
 from fournos.engine.runtime.decision import Absent, LiveGet, Present
@@ -22,25 +18,6 @@ from fournos.systems.jobs.context import Context
 def own_cluster(workload: Obj) -> str | None:
     """Returns the cluster to which the job's own Workload was admitted, or None."""
     return view(workload).flavor(names.POD_SET, names.SLOT_RESOURCE)
-
-
-def shared_cluster(ctx: Context, workload: Obj) -> tuple[str | None, str]:
-    """Returns the cluster that the owner's Workload reserves for the job, or None and what is missing."""
-    share = share_of(ctx.job, workload)
-    if share is None:
-        return None, "no pod set of its Workload is for this job"
-    cluster = share.flavors.get(names.SLOT_RESOURCE)
-    if not cluster:
-        return None, f"which assigns no cluster: request {names.SLOT_RESOURCE} there"
-    if ctx.spec.cluster and ctx.spec.cluster != cluster:
-        return None, f"which is admitted on cluster {cluster}, and spec.cluster is {ctx.spec.cluster}"
-    for resource, amount in ctx.requests.items():
-        if share.flavors.get(resource) != cluster:
-            return None, f"which has no {resource} of cluster {cluster}: request {amount} there"
-        granted = share.amounts.get(resource, 0)
-        if granted < parse_quantity(amount):
-            return None, f"which has {granted} of {resource}: request {amount} there"
-    return cluster, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,5 +45,4 @@ def granted(ctx: Context) -> Granted:
         return Granted(lost="Its Workload was deleted, so its quota is gone")
     if not isinstance(answer, Present) or controls(ctx.job, answer.value):
         return Granted()  # the cache does not show it yet
-    cluster, missing = shared_cluster(ctx, answer.value)
-    return Granted(cluster, lost="" if cluster else f"It runs on quota of Workload '{name}': {missing}")
+    return Granted(lost=f"Workload '{name}' is not its own")

@@ -1,4 +1,4 @@
-"""AppWrappers beside and around other queued kinds: a batch Job of Kueue's own, a FournosJob of ours."""
+"""AppWrappers beside other queued kinds: a batch Job of Kueue's own, a FournosJob of ours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.slots import SLOT_RESOURCE
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.kinds import JOB, NAMESPACE
@@ -84,25 +84,3 @@ async def test_priorities_reach_across_kinds(stage: AppWrapperStage, jobs_operat
     await stage.until(lambda: bool(stage.kubelet.live("mid")), "the Job does not come back")
     stage.kubelet.finish("low", "mid")
     await stage.phase("low", "Succeeded")
-
-
-async def test_a_wrapped_fournos_job(stage: AppWrapperStage, jobs_operator: Operator) -> None:
-    """The job requests its cluster through the AppWrapper, gets the assigned one, and has no Workload."""
-    inner = lock("inner", exclusive=True, cluster=None)
-    await stage.submit("outer", inner, annotations={"retryLimit": "0"})
-    await stage.phase("outer", "Running")
-    found = await job_phase(stage, "inner", "Admitted")
-    assert found["spec"]["cluster"] == "appwrappers-a"
-    (workload,) = await stage.workloads("outer")
-    assert await stage.workloads("inner") == []
-    assert found["status"]["attempts"][0]["workload"] == workload["metadata"]["name"]
-    await stage.until(lambda: _cluster_taken(stage), "Kueue does not count its slots")
-    await stage.stop_policy("HoldAndDrain")
-    await stage.phase("outer", "Suspended")
-    await stage.gone(FOURNOS_JOB, "inner")
-    await stage.stop_policy("None")
-    await job_phase(stage, "inner", "Admitted")
-    await stage.patch(FOURNOS_JOB, "inner", {"spec": {"shutdown": "Stop"}})
-    await stage.phase("outer", "Failed")
-    await stage.client.delete(APPWRAPPER, Key(stage.namespace, "outer"))
-    await stage.gone(FOURNOS_JOB, "inner")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,9 +13,8 @@ from fournos.engine.queueing.ancestors import (
     component,
     generated_name,
     live_ancestor,
-    share_of,
 )
-from fournos.engine.queueing.inputs import Ancestor, QuotaShare
+from fournos.engine.queueing.inputs import Ancestor
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveList, Present, Unknown
 from fournos.systems.appwrappers.build import component_name
@@ -82,7 +80,7 @@ def test_an_appwrapper_s_workload_names_its_components() -> None:
     held = workload(parent, *pod_sets)
     for kind, name, nested in (
         ("PipelineRun", component_name(wrapper, 1), True),
-        ("FournosJob", "job", True),
+        ("FournosJob", "job", False),
         ("PipelineRun", "job", False),
         ("FournosJob", "thief", False),
         ("PipelineRun", "run-", False),
@@ -98,6 +96,7 @@ def test_an_appwrapper_s_workload_names_its_components() -> None:
         ("PipelineRun", "mine", owner("fournos.dev/v1", "FournosJob"), False),
         ("MiniCluster", "job-r2", owner("fournos.dev/v1", "FournosJob"), False),
         ("FournosJob", "job-r2", owner("batch/v1", "Job"), False),
+        ("PipelineRun", "job-r2", owner("batch/v1", "Job"), False),
         ("MiniCluster", "job-r2", owner("jobset.x-k8s.io/v1alpha2", "JobSet"), False),
         ("RayCluster", "job-r2", owner("ray.io/v1", "RayJob"), True),
     ],
@@ -179,7 +178,7 @@ def test_the_workloads_of_the_owner_are_read_by_its_uid() -> None:
 def test_an_appwrapper_without_names_has_quota_for_kinds_with_pod_templates(
     kind: str, named: bool, nested: bool
 ) -> None:
-    """Kueue's own AppWrapper names nothing; kinds without a pod template have a Workload of ours."""
+    """Kueue's own AppWrapper names nothing; FournosJobs and MiniClusters have a Workload of their own."""
     parent = owner(_AW, "AppWrapper")
     template = {"metadata": {"annotations": {"fournos.dev/component": THIEF}}} if named else {}
     held = workload(parent, {"name": "main", "template": template})
@@ -215,71 +214,3 @@ def test_a_generated_name_is_that_of_its_owner_and_index() -> None:
     name = generated_name("run-", "u", 1)
     assert name == generated_name("run-", "u", 1) and len(name) == len("run-") + 5
     assert len({name, generated_name("run-", "u", 2), generated_name("run-", "v", 1)}) == 3
-
-
-# --- the share of an admission -------------------------------------------------------------------------
-
-SLOT, GPU = "fournos/cluster-slot", "fournos/gpu-a100"
-OF_JOB = "fournos.dev/v1/FournosJob/job"
-
-
-def admitted(*pod_sets: tuple[str, dict[str, str], dict[str, str]], on: bool = True) -> dict[str, Any]:
-    """Returns the Workload of an AppWrapper: component, flavors and usage of each pod set."""
-    parent = owner(_AW, "AppWrapper")
-    body = [
-        {"name": f"p{n}", "template": {"metadata": {"annotations": {"fournos.dev/component": of}}}}
-        for n, (of, _, _) in enumerate(pod_sets)
-    ]
-    assigned = [
-        {"name": f"p{n}", "flavors": flavors, "resourceUsage": usage}
-        for n, (_, flavors, usage) in enumerate(pod_sets)
-    ]
-    status = {
-        "conditions": [{"type": "Admitted", "status": "True" if on else "False"}],
-        "admission": {"podSetAssignments": assigned},
-    }
-    return {**workload(parent, *body), "status": status}
-
-
-NESTED = child("FournosJob", "job", owner(_AW, "AppWrapper"))
-
-
-def test_a_share_is_the_sum_of_the_pod_sets_of_one_component() -> None:
-    found = share_of(
-        NESTED,
-        admitted(
-            (OF_JOB, {SLOT: "a", GPU: "a"}, {SLOT: "1", GPU: "2"}),
-            (OF_JOB, {SLOT: "a", GPU: "b"}, {SLOT: "1", GPU: "500m"}),
-            (THIEF, {SLOT: "c"}, {SLOT: "98"}),
-        ),
-    )
-    assert found == QuotaShare({SLOT: "a"}, {SLOT: Decimal(2), GPU: Decimal("2.5")}), "b is another flavor"
-
-
-@pytest.mark.parametrize(
-    ("obj", "held"),
-    [
-        (NESTED, admitted((THIEF, {SLOT: "a"}, {SLOT: "100"}))),
-        (NESTED, admitted((OF_JOB, {SLOT: "a"}, {SLOT: "100"}), on=False)),
-        (NESTED, {**admitted((OF_JOB, {SLOT: "a"}, {SLOT: "100"})), "status": {}}),
-        (
-            child("FournosJob", "job", {**owner(_AW, "AppWrapper"), "uid": "v"}),
-            admitted((OF_JOB, {SLOT: "a"}, {SLOT: "100"})),
-        ),
-        (
-            {**NESTED, "metadata": {"name": "job", "namespace": "ns"}},
-            admitted((OF_JOB, {SLOT: "a"}, {SLOT: "100"})),
-        ),
-    ],
-    ids=["of another", "not admitted", "no status", "another owner", "no owner"],
-)
-def test_there_is_no_share_of_what_is_for_others(obj: Obj, held: Obj) -> None:
-    assert share_of(obj, held) is None
-
-
-def test_a_share_without_flavors_and_amounts_is_an_empty_one() -> None:
-    held = admitted((OF_JOB, {}, {}))
-    held["status"]["admission"]["podSetAssignments"] = [{"name": "p0"}]
-    assert share_of(NESTED, held) == QuotaShare({}, {})
-    held["status"]["admission"] = None
-    assert share_of(NESTED, held) is None

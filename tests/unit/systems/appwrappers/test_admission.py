@@ -210,10 +210,10 @@ def test_a_minicluster_that_reaches_further_takes_the_right_to_make_pods(pod: An
     spec = {"containers": [{"image": "i"}], "pod": pod}
     meta = {"name": "flux"}
     template = {"apiVersion": MINICLUSTER.api_version, "kind": "MiniCluster", "metadata": meta, "spec": spec}
-    need = attempt(review, request_for(wrapper(template)), Facts(), settings=own)
+    need = attempt(review, request_for(wrapper(job_template("j"), template)), Facts(), settings=own)
     assert isinstance(need, NeededFacts)
     asked = [one.resource.kind for one in need.questions if isinstance(one, UserAccess)]
-    assert asked == ["MiniCluster", *(["Pod"] if pod else [])]
+    assert asked == ["Job", "MiniCluster", *(["Pod"] if pod else [])]
 
 
 @pytest.mark.parametrize(

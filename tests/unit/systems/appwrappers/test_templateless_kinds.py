@@ -25,7 +25,6 @@ from fournos.systems.appwrappers.podsets import template_of
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.appwrappers.teardown import Removal, remove
 from tests.unit.systems.appwrappers.actors import NS, OWN, phase, pod_template, submit, wrapper
-from tests.unit.systems.appwrappers.test_admission import request_for, reviewed
 from tests.unit.systems.appwrappers.test_lifecycle import scenario
 from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
@@ -42,12 +41,7 @@ INFO = PodSetInfo(
 
 
 def obj(kind: str, spec: Any = None, **annotations: str) -> dict[str, Any]:
-    groups = {
-        "TrainJob": "trainer.kubeflow.org/v1alpha1",
-        "PipelineRun": "tekton.dev/v1",
-        "FournosJob": "fournos.dev/v1",
-        "MiniCluster": "flux-framework.org/v1alpha2",
-    }
+    groups = {"PipelineRun": "tekton.dev/v1"}
     marks = {f"fournos.dev/{key}": value for key, value in annotations.items()}
     meta = {"name": "x", **({"annotations": marks} if marks else {})}
     return {"apiVersion": groups[kind], "kind": kind, "metadata": meta, "spec": spec or {}}
@@ -62,98 +56,13 @@ def requests_of(template: dict[str, Any]) -> list[tuple[int, dict[str, str]]]:
     return found
 
 
-A100 = {"hardware": {"gpuType": "a100", "gpuCount": 8}}
-TWO_CPUS = {"trainer": {"resourcesPerNode": {"limits": {"cpu": "2"}}}}
 REQUESTS = {
     "a run is one run": (obj("PipelineRun"), [(1, {"tekton.dev/pipelineruns": "1"})]),
     "an annotation says more": (
         obj("PipelineRun", requests="cpu=4,memory=8Gi"),
         [(1, {"cpu": "4", "memory": "8Gi"})],
     ),
-    "a training": (
-        obj("TrainJob", {"trainer": {"numNodes": 3, "resourcesPerNode": {"limits": {"cpu": "2"}}}}),
-        [(3, {"cpu": "2"})],
-    ),
-    "a training of its runtime": (obj("TrainJob"), [(1, {"trainer.kubeflow.org/trainjobs": "1"})]),
-    "a job with its cluster to itself": (
-        obj("FournosJob", {"hardware": {"gpuType": "H200", "gpuCount": 4}}),
-        [(1, {"fournos/cluster-slot": "100", "fournos/gpu-h200": "4"})],
-    ),
-    "a job that shares": (obj("FournosJob", {"exclusive": False}), [(1, {"fournos/cluster-slot": "1"})]),
-    "an annotation adds to what a spec states, and takes nothing away": (
-        obj(
-            "FournosJob",
-            {"hardware": {"gpuType": "a100", "gpuCount": 8}},
-            requests="cpu=2,fournos/gpu-a100=1",
-        ),
-        [(1, {"fournos/cluster-slot": "100", "fournos/gpu-a100": "8", "cpu": "2"})],
-    ),
-    "no slot is no slot less": (
-        obj("FournosJob", {"exclusive": None}, requests="fournos/cluster-slot=0"),
-        [(1, {"fournos/cluster-slot": "100"})],
-    ),
-    "more of what a spec states": (
-        obj("FournosJob", {"exclusive": False}, requests="fournos/cluster-slot=7"),
-        [(1, {"fournos/cluster-slot": "7"})],
-    ),
-    "a training of less": (
-        obj(
-            "TrainJob",
-            {"trainer": {"resourcesPerNode": {"limits": {"cpu": "2"}}}},
-            requests="cpu=1m,x.io/y=1",
-        ),
-        [(1, {"cpu": "2", "x.io/y": "1"})],
-    ),
-    "a cluster that may grow": (
-        obj("MiniCluster", {"size": 2, "maxSize": 5, "containers": [{"image": "i"}]}),
-        [(5, None)],
-    ),
-    "a cluster with services": (
-        obj(
-            "MiniCluster",
-            {
-                "size": 4,
-                "containers": [{"image": "i", "resources": {"requests": {"cpu": "2"}}}],
-                "services": [{"image": "s", "resources": {"requests": {"cpu": "1"}}}],
-            },
-        ),
-        [(4, {"cpu": "2"}), (1, {"cpu": "1"})],
-    ),
 }
-
-
-GPUS = {"image": "i", "resources": {"limits": {"nvidia.com/gpu": "8"}, "requests": {"memory": "500Mi"}}}
-
-
-@pytest.mark.parametrize(
-    ("requests", "added"),
-    [
-        ("cpu=1m", {"cpu": "0.001"}),
-        ("memory=1Mi", None),
-        ("memory=1Gi", {"memory": "25165824"}),
-        ("nvidia.com/gpu=1", None),
-        ("nvidia.com/gpu=20,memory=1Gi", {"nvidia.com/gpu": "4", "memory": "25165824"}),
-    ],
-)
-def test_a_mini_cluster_asks_for_its_containers_and_what_the_annotation_adds(
-    requests: str, added: dict[str, str] | None
-) -> None:
-    """Two containers of 500Mi and 8 GPUs in each of 100 pods."""
-    template = obj("MiniCluster", {"size": 100, "containers": [GPUS, GPUS]}, requests=requests)
-    (one,) = infer(template)
-    containers = template_of(template, one.path)["spec"]["containers"]
-    assert one.replicas == 100
-    assert [each["resources"] for each in containers[:2]] == [GPUS["resources"]] * 2
-    assert [each["resources"] for each in containers[2:]] == ([{"requests": added}] if added else [])
-
-
-@pytest.mark.parametrize(
-    ("requests", "lines"), [("fournos/cluster-slot=0,fournos/gpu-a100=1", 1), ("cpu=1", 0)]
-)
-def test_an_annotation_without_effect_is_warned_of(requests: str, lines: int) -> None:
-    found = reviewed(request_for(wrapper(obj("FournosJob", A100, requests=requests))), OWN_UNCHECKED)
-    assert not found.problems
-    assert len([one for one in found.warnings if "asks for no more than the spec states" in one]) == lines
 
 
 @pytest.mark.parametrize("case", REQUESTS)
@@ -171,13 +80,6 @@ def test_what_is_asked_for(case: str) -> None:
         (obj("PipelineRun", requests="cpu=1e300"), "more than can be counted"),
         (obj("PipelineRun", requests="a b=1"), "'a b' is not a resource name"),
         (obj("PipelineRun", requests="cpu=1," * 1000), "at most 4096 characters"),
-        (
-            obj("MiniCluster", {"containers": [{"resources": {"requests": {"cpu": "many"}}}]}),
-            "cpu: 'many' is",
-        ),
-        (obj("TrainJob", {"trainer": {"numNodes": 2**31}}), "spec.trainer.numNodes is not a whole number"),
-        (obj("TrainJob", {"trainer": {"numNodes": "2"}}), "spec.trainer.numNodes is not a whole number"),
-        (obj("MiniCluster", {"size": 2}), "no containers"),
     ],
 )
 def test_what_cannot_be_read_is_refused(template: dict[str, Any], expected: str) -> None:
@@ -192,10 +94,10 @@ def test_other_paths_lead_nowhere() -> None:
 
 
 def test_kueue_s_own_integration_cannot_queue_them() -> None:
-    (found,) = problems(wrapper(obj("TrainJob")), own_workloads=False)
+    (found,) = problems(wrapper(obj("PipelineRun")), own_workloads=False)
     assert "FOURNOS_APPWRAPPER_WORKLOADS=own" in found.message
-    assert problems(wrapper(obj("TrainJob"), queue=None), own_workloads=False) == []
-    assert problems(wrapper(obj("TrainJob"))) == []
+    assert problems(wrapper(obj("PipelineRun"), queue=None), own_workloads=False) == []
+    assert problems(wrapper(obj("PipelineRun"))) == []
 
 
 def test_where_an_admission_goes() -> None:
@@ -203,43 +105,11 @@ def test_where_an_admission_goes() -> None:
     pods = run["spec"]["taskRunTemplate"]["podTemplate"]
     assert (pods["nodeSelector"], pods["tolerations"][0]["key"]) == ({"pool": "a"}, "t")
     assert run["metadata"]["annotations"]["workload.codeflare.dev.appwrapper/component"] == "0"
-    training = templateless_kinds.TRAIN_JOB.place(obj("TrainJob"), [INFO])
-    (override,) = training["spec"]["podTemplateOverrides"]
-    assert override["spec"]["nodeSelector"] == {"pool": "a"}
-    job = templateless_kinds.FOURNOS_JOB.place(
-        obj("FournosJob"), [PodSetInfo("p", 1, node_selector=_cluster("c1"))]
-    )
-    assert job["spec"]["cluster"] == "c1"
-    infos = [INFO, replace(INFO, name="q", labels={"kueue.x-k8s.io/podset": "q"})]
-    cluster = templateless_kinds.MINI_CLUSTER.place(obj("MiniCluster"), infos)
-    assert cluster["spec"]["pod"] == {"nodeSelector": {"pool": "a"}, "tolerations": list(INFO.tolerations)}
 
 
-def _cluster(name: str) -> dict[str, str]:
-    return {"fournos.dev/cluster": name}
-
-
-@pytest.mark.parametrize(
-    ("how", "template", "infos"),
-    [
-        (templateless_kinds.PIPELINE_RUN, obj("PipelineRun"), [replace(INFO, scheduling_gates=("g",))]),
-        (
-            templateless_kinds.FOURNOS_JOB,
-            obj("FournosJob", {"cluster": "c2"}),
-            [PodSetInfo("p", 1, node_selector=_cluster("c1"))],
-        ),
-        (
-            templateless_kinds.MINI_CLUSTER,
-            obj("MiniCluster"),
-            [INFO, replace(INFO, node_selector={"pool": "b"})],
-        ),
-    ],
-)
-def test_an_admission_that_cannot_be_followed_is_refused(
-    how: templateless_kinds.Templateless, template: Any, infos: list[PodSetInfo]
-) -> None:
+def test_an_admission_that_cannot_be_followed_is_refused() -> None:
     with pytest.raises(PodSetInfoError):
-        how.place(template, infos)
+        templateless_kinds.PIPELINE_RUN.place(obj("PipelineRun"), [replace(INFO, scheduling_gates=("g",))])
 
 
 def _status(*wanted: Condition, **status: Any) -> dict[str, Any]:
@@ -253,30 +123,12 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 YES, NO = "True", "False"
 
 JUDGED = {
-    "TrainJob": [
-        (_status(), ComponentState.PENDING),
-        (_status(jobsStatus=[{"name": "node", "ready": 1}]), ComponentState.READY),
-        (_status(Condition("Complete", YES, "", "")), ComponentState.SUCCEEDED),
-        (_status(Condition("Failed", YES, "", "")), ComponentState.FAILED),
-    ],
     "PipelineRun": [
         (_status(), ComponentState.PENDING),
         (_status(Condition("Succeeded", "Unknown", "Running", "")), ComponentState.READY),
         (_status(Condition("Succeeded", YES, "Succeeded", "")), ComponentState.SUCCEEDED),
         (_status(Condition("Succeeded", NO, "Failed", "")), ComponentState.PENDING),
         (_status(Condition("Succeeded", NO, "Failed", ""), completionTime="t"), ComponentState.FAILED),
-    ],
-    "FournosJob": [
-        (_status(phase="Pending"), ComponentState.PENDING),
-        (_status(phase="Running"), ComponentState.READY),
-        (_status(phase="Succeeded"), ComponentState.SUCCEEDED),
-        (_status(phase="Stopped", message="by user"), ComponentState.FAILED),
-    ],
-    "MiniCluster": [
-        (_status(), ComponentState.PENDING),
-        (_status(Condition("JobMiniClusterReady", YES, "", "")), ComponentState.READY),
-        (_status(Condition("JobFinished", YES, "", ""), exitCode=0), ComponentState.SUCCEEDED),
-        (_status(Condition("JobFinished", YES, "", ""), exitCode=3), ComponentState.FAILED),
     ],
 }
 
@@ -348,7 +200,7 @@ async def test_managed_elsewhere_it_has_a_workload_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     ("template", "how"),
-    [(obj("FournosJob"), "Foreground"), ({**pod_template("x"), "metadata": {"name": "x"}}, "Background")],
+    [(obj("PipelineRun"), "Foreground"), ({**pod_template("x"), "metadata": {"name": "x"}}, "Background")],
 )
 def test_pods_that_cannot_be_seen_are_gone_when_their_owner_is(template: Any, how: str) -> None:
     made = wrapper(template)

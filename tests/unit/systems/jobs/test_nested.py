@@ -1,4 +1,4 @@
-"""A FournosJob inside another queued job, as in an AppWrapper: its owner's quota, no Workload of its own."""
+"""A FournosJob that names a queued owner, such as an AppWrapper: it gets its own place in the queue."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Key, Resource, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.jobs import actors
-from tests.unit.systems.jobs.actors import NS, Tekton, job, phase, submit
+from tests.unit.systems.jobs.actors import NS, Tekton, phase, submit
 from tests.unit.systems.jobs.test_lifecycle import scenario
-from tests.world.harness import DISTURBED, Scenario, run
+from tests.world.harness import Scenario, run
 from tests.world.server import Server
 
 APPWRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
@@ -74,77 +73,20 @@ def component(name: str = "job") -> str:
     return f"fournos.dev/v1/FournosJob/{name}"
 
 
-def wrapped(*, admitted: bool = True, amounts: dict[str, str] = WHOLE, **spec: Any) -> Any:
-    def setup(server: Server) -> None:
-        owner = owner_of(server, APPWRAPPER, "aw")
-        queued_owner(server, owner, {component(): amounts}, admitted=admitted)
-        submit(server, **spec)
-        server.patch(FOURNOS_JOB, Key(NS, "job"), {"metadata": {"ownerReferences": [owner]}})
-
-    return setup
-
-
-def story(**kwargs: Any) -> Scenario:
-    return replace(scenario(wrapped(**kwargs)), invariants=())
-
-
-async def test_it_runs_on_the_quota_of_its_owner() -> None:
-    server = (await run(story())).server
-    assert phase(server) == "Succeeded"
-    assert [one["metadata"]["name"] for one in server.list(WORKLOAD)] == ["appwrapper-aw"]
-    (attempt,) = job(server)["status"]["attempts"]
-    assert (attempt["cluster"], attempt["workload"]) == ("cluster-1", "appwrapper-aw")
-
-
-@pytest.mark.parametrize("disturbed", DISTURBED)
-async def test_survives(disturbed: str) -> None:
-    assert await DISTURBED[disturbed](story()) > 0
-
-
-async def test_it_waits_for_the_admission_of_its_owner() -> None:
-    server = (await run(replace(story(admitted=False), end=lambda one: phase(one) == "Pending"))).server
-    assert server.list(PIPELINE_RUN) == []
-    shown = condition(server.get(FOURNOS_JOB, Key(NS, "job")), "WorkloadAdmitted")
-    assert shown is not None and shown["reason"] == "OwnerNotAdmitted"
-
-
-SHARED: dict[str, Any] = {"exclusive": False, "hardware": {"gpuType": "a100", "gpuCount": 8}}
-
-
-@pytest.mark.parametrize(
-    ("amounts", "spec", "expected"),
-    [
-        ({"cpu": "1m"}, {}, "request fournos/cluster-slot"),
-        ({"cpu": "1m"}, {"cluster": None, **SHARED}, "request fournos/cluster-slot"),
-        ({SLOT: "1"}, {}, "which has 1 of fournos/cluster-slot: request 100 there"),
-        ({SLOT: "0"}, SHARED, "which has 0 of fournos/cluster-slot: request 1 there"),
-        ({SLOT: "1", "fournos/gpu-a100": "1"}, SHARED, "which has 1 of fournos/gpu-a100: request 8 there"),
-        ({SLOT: "1"}, SHARED, "which has no fournos/gpu-a100 of cluster cluster-1: request 8 there"),
-        (WHOLE, {"cluster": "cluster-2"}, "admitted on cluster cluster-1, and spec.cluster is cluster-2"),
-    ],
-)
-async def test_it_gets_no_more_than_its_owner_was_granted(
-    amounts: dict[str, str], spec: dict[str, Any], expected: str
-) -> None:
-    server = (await run(attacked(wrapped(amounts=amounts, **spec)))).server
-    assert phase(server) == "Failed"
-    assert expected in job(server)["status"]["message"]
-    assert server.list(PIPELINE_RUN) == []
-
-
 JOBSET = Resource("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
 
 
 @pytest.mark.parametrize(
     ("kind", "components"),
     [
+        (APPWRAPPER, {component(): WHOLE}),
         (APPWRAPPER, {component("another"): WHOLE}),
         (APPWRAPPER, {"batch/v1/Job/job": WHOLE}),
         (APPWRAPPER, {}),
         (JOBSET, {component(): WHOLE}),
     ],
 )
-async def test_a_reference_to_an_owner_that_does_not_name_it_is_worth_nothing(
+async def test_a_reference_to_a_queued_owner_is_worth_nothing(
     kind: Resource, components: dict[str, dict[str, str]]
 ) -> None:
     """The cluster is held alone by another job: the one with the forged reference waits in the queue."""
@@ -184,16 +126,3 @@ def attacked(setup: Any) -> Scenario:
 def _without_owners(every: Any, resource: Resource, **kwargs: Any) -> Any:
     found = every(resource, **kwargs)
     return [one for one in found if resource != WORKLOAD or not one["metadata"]["name"].endswith("-aw")]
-
-
-async def test_a_job_whose_owner_loses_its_quota_is_stopped() -> None:
-    def lose(server: Server) -> None:
-        flags = [{"type": one, "status": "False"} for one in ("QuotaReserved", "Admitted")]
-        body = {"status": {"conditions": flags, "admission": None}}
-        server.patch(WORKLOAD, Key(NS, "appwrapper-aw"), body, subresource="status")
-        server.patch(FOURNOS_JOB, Key(NS, "job"), {"metadata": {"labels": {"looked": "again"}}})
-
-    server = (await run(replace(attacked(wrapped()), script=(lose,)))).server
-    assert phase(server) == "Pending"
-    (one,) = server.list(PIPELINE_RUN)
-    assert one["status"]["completionTime"]

@@ -9,9 +9,8 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.runtime.decision import Answer, Decision, EventRecord, Present, StepFailure
+from fournos.engine.runtime.decision import Decision, EventRecord, Present, StepFailure
 from fournos.engine.runtime.steps import Create, Patch
-from tests.unit.systems.jobs.actors import NS
 from tests.unit.systems.jobs.passes import (
     KEY,
     OWN_WORKLOAD,
@@ -147,81 +146,15 @@ PARENT = {
 }
 
 
-def shared(
-    usage: dict[str, str],
-    *,
-    cluster: str = "cluster-1",
-    component: str = "fournos.dev/v1/FournosJob/job",
-    on: bool = True,
-) -> Obj:
-    """Returns the admitted Workload of an AppWrapper whose only pod set is for the component."""
-    template = {"metadata": {"annotations": {"fournos.dev/component": component}}}
-    assigned = {"name": "p-0", "flavors": dict.fromkeys(usage, cluster), "resourceUsage": usage}
-    return {
-        "metadata": {"name": "appwrapper-aw", "namespace": NS, "uid": "w-aw", "ownerReferences": [PARENT]},
-        "spec": {"podSets": [{"name": "p-0", "template": template}]},
-        "status": {
-            "conditions": [true("QuotaReserved"), *([true("Admitted")] if on else [])],
-            "admission": {"clusterQueue": "cq", "podSetAssignments": [assigned]},
-        },
-    }
-
-
-SLOTS = {"fournos/cluster-slot": "100"}
-
-
-@pytest.mark.parametrize(
-    ("workload", "missing"),
-    [
-        (shared(SLOTS), ""),
-        (shared({"fournos/cluster-slot": "99"}), "which has 99 of fournos/cluster-slot: request 100 there"),
-        (shared({"cpu": "1"}), "which assigns no cluster: request fournos/cluster-slot there"),
-        (
-            shared(SLOTS, cluster="cluster-2"),
-            "which is admitted on cluster cluster-2, and spec.cluster is cluster-1",
-        ),
-        (
-            shared(SLOTS, component="fournos.dev/v1/FournosJob/other"),
-            "no pod set of its Workload is for this job",
-        ),
-        (shared(SLOTS, on=False), "no pod set of its Workload is for this job"),
-    ],
-    ids=["enough", "too few slots", "no slots", "another cluster", "another component", "not admitted"],
-)
-def test_a_nested_job_runs_while_its_owner_holds_enough_for_it(workload: Obj, missing: str) -> None:
+def test_a_workload_of_another_owner_is_no_quota() -> None:
     entry = {"number": 1, "cluster": "cluster-1", "workload": "appwrapper-aw", "pipelineRun": "job"}
     job = a_job("Running", meta={"ownerReferences": [PARENT]}, status={"attempts": [entry]})
     live = type(OWN_WORKLOAD)(WORKLOAD, KEY._replace(name="appwrapper-aw"))
-    answers: dict[Any, Answer] = {live: Present(workload)}
-    found = decided(job, runs=(a_run(),), answers=answers)
-    text = f"It runs on quota of Workload 'appwrapper-aw': {missing}"
-    assert [one.message for one in found.events] == ([text] if missing else [])
-    assert written(found, "stopRequestedAt") == ("2030-01-01T12:00:00Z" if missing else None,)
-
-
-def test_a_flavor_without_an_amount_is_no_quota() -> None:
-    workload = shared(SLOTS)
-    workload["status"]["admission"]["podSetAssignments"][0]["resourceUsage"] = {}
-    assert nested_message(workload) == ["which has 0 of fournos/cluster-slot: request 100 there"]
-
-
-def nested_message(workload: Obj) -> list[str]:
-    entry = {"number": 1, "cluster": "cluster-1", "workload": "appwrapper-aw", "pipelineRun": "job"}
-    job = a_job("Running", meta={"ownerReferences": [PARENT]}, status={"attempts": [entry]})
-    live = type(OWN_WORKLOAD)(WORKLOAD, KEY._replace(name="appwrapper-aw"))
-    found = decided(job, runs=(a_run(),), answers={live: Present(workload)})
-    return [one.message.partition(": ")[2] for one in found.events]
-
-
-def test_the_cluster_of_a_nested_job_is_that_of_its_owner() -> None:
-    entry = {"number": 1, "cluster": "cluster-1", "workload": "appwrapper-aw", "pipelineRun": "job"}
-    status = {"attempts": [entry]}
-    job = a_job("Running", meta={"ownerReferences": [PARENT]}, status=status, cluster=None, exclusive=True)
-    live = type(OWN_WORKLOAD)(WORKLOAD, KEY._replace(name="appwrapper-aw"))
-    workload = shared(SLOTS, cluster="cluster-2")
-    found = decided(job, runs=(a_run(),), answers={live: Present(workload)})
-    cluster, attempts = written(found, "cluster", "attempts")
-    assert (cluster, attempts[0]["cluster"]) == ("cluster-2", "cluster-2")
+    theirs = a_workload(name="appwrapper-aw")
+    theirs = {**theirs, "metadata": {**theirs["metadata"], "ownerReferences": [PARENT]}}
+    found = decided(job, runs=(a_run(),), answers={live: Present(theirs)})
+    assert [one.message for one in found.events] == ["Workload 'appwrapper-aw' is not its own"]
+    assert written(found, "stopRequestedAt") == ("2030-01-01T12:00:00Z",)
 
 
 def test_a_workload_that_is_not_on_record_has_the_name_of_its_attempt() -> None:
@@ -231,29 +164,6 @@ def test_a_workload_that_is_not_on_record_has_the_name_of_its_attempt() -> None:
     run = a_run(name="job-r2")
     found = decided(job, runs=(run,), answers={live: Present(a_workload(name="job-r2"))})
     assert found.events == () and written(found, "phase") == ("Running",)
-
-
-def test_gpus_of_a_nested_job_must_be_on_its_cluster() -> None:
-    hardware = {"gpuType": "h200", "gpuCount": 8}
-    entry = {"number": 1, "cluster": "cluster-1", "workload": "appwrapper-aw", "pipelineRun": "job"}
-    meta, status = {"ownerReferences": [PARENT]}, {"attempts": [entry]}
-    job = a_job("Running", meta=meta, status=status, hardware=hardware)
-    live = type(OWN_WORKLOAD)(WORKLOAD, KEY._replace(name="appwrapper-aw"))
-
-    def with_gpus(usage: dict[str, str], flavor: str) -> list[str]:
-        workload = shared({**SLOTS, **usage})
-        assigned = workload["status"]["admission"]["podSetAssignments"][0]
-        assigned["flavors"] = {**assigned["flavors"], **dict.fromkeys(usage, flavor)}
-        found = decided(job, runs=(a_run(),), answers={live: Present(workload)})
-        return [one.message.partition(": ")[2] for one in found.events]
-
-    assert with_gpus({"fournos/gpu-h200": "8"}, "cluster-1") == []
-    none = "which has no fournos/gpu-h200 of cluster cluster-1: request 8 there"
-    assert with_gpus({}, "") == [none]
-    assert with_gpus({"fournos/gpu-h200": "8"}, "cluster-2") == [none]
-    assert with_gpus({"fournos/gpu-h200": "7"}, "cluster-1") == [
-        "which has 7 of fournos/gpu-h200: request 8 there"
-    ]
 
 
 def test_a_resolved_pending_job_does_not_begin_again() -> None:
