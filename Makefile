@@ -192,7 +192,7 @@ bench-check: $(STAMP) ## Measure the ceiling and failovers, and compare their ra
 soak: $(STAMP) ## Short jobs without a pause, failovers, outages, a start (SOAK_MINUTES: default 30)
 	@$(PYTHON) -m bench soak --minutes $(SOAK_MINUTES) --kill-every 10 --enable $(SOAK_PARTS) --json bench/results/soak.json
 	@$(PYTHON) -m bench failover --kills 20 --graceful 20 --json bench/results/failover.json
-	@$(PYTHON) -m bench outage --seconds 60 --webhook-seconds 300 --json bench/results/outage.json
+	@$(PYTHON) -m bench outage --seconds 60 --json bench/results/outage.json
 	@$(PYTHON) -m bench start --jobs 2000 --json bench/results/start.json
 	@$(PYTHON) -m bench check $(SOAK_RESULTS)
 

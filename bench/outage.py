@@ -1,9 +1,7 @@
-"""Measures an outage of the API server under a load of short jobs.
+"""Measures an outage of the API server under a load of short jobs: it hangs (`stopped`), or it ends (`killed`).
 
-Its sockets hang (`stopped`), it is gone (`killed`), it has one seat for the operator (`throttled`), or it
-cannot reach Kueue's webhooks (`webhook`).  While it is away no run ends and no job is submitted; the last
-two are under load.  A replica that ends meanwhile, because it cannot keep its Lease, is started again, and so
-is a component of the cluster.
+While it is away no run ends and no job is submitted.  A replica that ends meanwhile, because it cannot keep
+its Lease, is started again, and so is a component of the cluster.
 """
 
 from __future__ import annotations
@@ -16,19 +14,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Final
 
-from bench import kueue_webhook, throttle
 from bench.operator import Usage
-from bench.replicas import Program, Replicas, replicas
+from bench.replicas import Replicas, replicas
 from bench.result import RangedResult
 from bench.rig import Rig, new_rig
 from bench.stream import LIVE_PER_SLOT, Record, Stream
 from devcluster import Cluster
 from fournos.engine.kube.errors import KubeError
 
-HOWS: Final = ("stopped", "killed", "throttled", "webhook")
+HOWS: Final = ("stopped", "killed")
 STEADY: Final = 3
 """After so many jobs in a row that are admitted as fast as before, the load is steady."""
 _SERVER: Final = "kube-apiserver"
@@ -44,8 +40,6 @@ class Fault:
 
     begin: Callable[[], None]
     end: Callable[[], None]
-    loaded: bool = False
-    """Runs end and jobs are submitted meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +88,7 @@ class Outages(RangedResult):
 async def measure(
     name: str,
     *,
-    seconds: Mapping[str, float],
+    seconds: float,
     hows: Sequence[str],
     slots: int,
     rate: float,
@@ -102,7 +96,7 @@ async def measure(
     directory: Path,
     keep: bool,
 ) -> Outages:
-    """Takes the API server of a new cluster `name` away, once in each way, for the `seconds` of the way.
+    """Takes the API server of a new cluster `name` away, once in each way, for `seconds`.
 
     `window` is for how many seconds requests are counted before and after.
 
@@ -114,7 +108,7 @@ async def measure(
         stream,
     ):
         faults = _faults(rig.cluster)
-        outages = [await suffer(rig, group, stream, how, faults[how], seconds[how], window) for how in hows]
+        outages = [await suffer(rig, group, stream, how, faults[how], seconds, window) for how in hows]
     return Outages(outages, stream.record.doubles, stream.record.failed)
 
 
@@ -126,20 +120,12 @@ async def under_load(
     rate: float,
     directory: Path,
     keep: bool,
-    live: int | None = None,
-    number: int = 1,
-    program: Program | None = None,
 ) -> AsyncIterator[tuple[Rig, Replicas, Stream]]:
-    """A new cluster `name` with `number` replicas that are kept, and the load.
-
-    `live` jobs, or LIVE_PER_SLOT for each slot.
-    """
+    """A new cluster `name` with a replica that is kept, and the load: LIVE_PER_SLOT jobs for each slot."""
     async with AsyncExitStack() as stack:
-        private = Path(stack.enter_context(TemporaryDirectory()))
         rig = await stack.enter_async_context(new_rig(name, quotas={"bench-1": slots}, keep=keep))
-        kubeconfig = await asyncio.to_thread(throttle.kubeconfig, rig.cluster, private)
-        group = await stack.enter_async_context(replicas(kubeconfig, directory, number, program))
-        stream = Stream(rig.client, live=live or slots * LIVE_PER_SLOT, ends_per_second=rate)
+        group = await stack.enter_async_context(replicas(rig.cluster.kubeconfig_path, directory, 1))
+        stream = Stream(rig.client, live=slots * LIVE_PER_SLOT, ends_per_second=rate)
         async with group.kept(), stream.flowing(slots):
             yield rig, group, stream
 
@@ -154,7 +140,7 @@ async def suffer(
     normal = await group.usages()
     usual = median(wait for at, wait in stream.record.waits if at > start)
     restarts = group.restarts
-    stream.paused = not fault.loaded
+    stream.paused = True
     began = time.perf_counter()
     await asyncio.to_thread(fault.begin)
     try:
@@ -227,8 +213,4 @@ def _faults(cluster: Cluster) -> dict[str, Fault]:
             partial(cluster.pause_component, _SERVER), partial(cluster.resume_component, _SERVER)
         ),
         "killed": Fault(partial(cluster.stop_component, _SERVER), partial(cluster.start_component, _SERVER)),
-        "throttled": Fault(partial(throttle.begin, cluster), partial(throttle.end, cluster), loaded=True),
-        "webhook": Fault(
-            partial(kueue_webhook.begin, cluster), partial(kueue_webhook.end, cluster), loaded=True
-        ),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -98,10 +98,6 @@ def _start_values(options: argparse.Namespace) -> Values:
     return {**own(options), "profile": options.profile}
 
 
-def _how_options(parser: argparse.ArgumentParser, hows: Sequence[str]) -> None:
-    parser.add_argument("--how", nargs="+", default=hows, choices=hows, dest="hows", help="default: all")
-
-
 def _window_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--window", type=float, default=10.0, metavar="10", help="seconds in which requests are counted (10)"
@@ -115,20 +111,10 @@ def _live_options(parser: argparse.ArgumentParser) -> None:
 def _outage_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=20.0, metavar="20", help="how long each lasts (20)")
     parser.add_argument(
-        "--webhook-seconds",
-        type=float,
-        metavar="20",
-        help="how long Kueue's webhooks are away (as --seconds)",
+        "--how", nargs="+", default=outage.HOWS, choices=outage.HOWS, dest="hows", help="default: all"
     )
-    _how_options(parser, outage.HOWS)
     _window_options(parser)
     _load_options(parser)
-
-
-def _outage_values(options: argparse.Namespace) -> Values:
-    values = own(options)
-    webhook = values.pop("webhook_seconds") or options.seconds
-    return {**values, "seconds": {**dict.fromkeys(outage.HOWS, options.seconds), "webhook": webhook}}
 
 
 def _upstream_options(parser: argparse.ArgumentParser) -> None:
@@ -191,11 +177,10 @@ PARTS: Final = {
         _start_values,
     ),
     "outage": Part(
-        "the API server hangs, is gone or refuses, Kueue's webhooks are away, under load",
+        "the API server hangs or is gone, under load",
         _outage_options,
         outage.measure,
         report_scale.show_outages,
-        _outage_values,
     ),
     "upstream": Part(
         "published operators, of checkouts of yours",
