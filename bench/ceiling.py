@@ -19,13 +19,11 @@ from typing import Any, Final
 
 from bench import appwrappers, miniclusters
 from bench.appwrappers import Node
-from bench.counts import answered
 from bench.executors import TERMINAL, Executors, Onlooker
-from bench.lifecycle import Round, Subject, measured, settle, submit_and_wait
-from bench.machine import load
+from bench.lifecycle import Round, Subject, answered, measured, settle, submit_and_wait
+from bench.machine import RangedResult, load
 from bench.miniclusters import Onlookers
 from bench.operator import operator
-from bench.result import RangedResult
 from bench.rig import NAMESPACE, Rig, new_rig
 from bench.shape import FLAVOR, SLOTS, Shape
 from dev import resources

@@ -22,8 +22,8 @@ from typing import Any
 
 import devcluster
 from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, make, manager_config, typed, worker_config
+from bench.machine import until
 from bench.operator import ROOT, free_port
-from bench.tasks import until
 from fournos.app.parts import kinds
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.crd import crd

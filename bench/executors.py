@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from bench.machine import until
 from bench.rig import NAMESPACE
-from bench.tasks import until
 from fournos.api import phase as phases
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition, is_true

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from bench.machine import RangedResult
 from bench.replicas import Replicas, replicas
-from bench.result import RangedResult
 from bench.rig import new_rig
 from bench.stream import Record, Stream
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import insert, text
 
-from bench.result import Result
+from bench.machine import Result
 from fournos.history.records import Document, Ending, Identity, Interval, Query, Record, Run
 from fournos.history.store import HistoryStore, rows, schema
 from fournos.history.store.text import pack

@@ -9,15 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, TypeAlias
 
-from bench.counts import answered
 from bench.executors import TERMINAL, Executors, Onlooker
-from bench.machine import load
-from bench.operator import Operator, Usage, operator
-from bench.result import Result
+from bench.machine import Result, load
+from bench.operator import Operator, Usage, operator, samples
 from bench.rig import Rig, job, new_rig
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Obj, Resource
 
 CLUSTERS = 6
@@ -285,3 +284,26 @@ def _hops(executors: Onlooker, subject: Subject, jobs: Sequence[str]) -> dict[st
 
 def _p95(values: Sequence[float]) -> float:
     return quantiles(values, n=20, method="inclusive")[-1] if len(values) > 1 else values[0]
+
+
+Counts: TypeAlias = Counter[tuple[str, str]]
+"""The number of requests by verb (as the API server names it) and resource."""
+
+_NOT_WORK = frozenset({"leases", ""})
+"""Not counted: leases, and requests without a resource (/metrics, /readyz, discovery)."""
+
+
+async def answered(client: Client) -> Counts:
+    """Returns all requests so far, without watches, leases and requests without a resource.
+
+    Watches are left out: the server counts a watch when it ends, and watches are renewed also without jobs.
+    """
+    text = (await client.raw_get("/metrics")).decode()
+    wanted = "\n".join(line for line in text.splitlines() if "apiserver_request_total" in line)
+    counts: Counts = Counter()
+    for name, labels, value in samples(wanted + "\n"):
+        if name == "apiserver_request_total" and labels["verb"] != "WATCH":
+            resource = labels.get("resource", "")
+            if resource not in _NOT_WORK:
+                counts[labels["verb"], resource] += int(value)
+    return counts

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _IDLE_COLUMNS = (3, 4)
@@ -71,3 +74,59 @@ def reset_peak(pid: int) -> None:
 def open_files(pid: int) -> int:
     """Returns how many files and sockets a process has open."""
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+async def until(holds: Callable[[], bool], *, every: float = 0.05) -> None:
+    """Looks `every` so many seconds, and returns when it holds."""
+    while not holds():  # noqa: ASYNC110 - another process or a watch brings it about
+        await asyncio.sleep(every)
+
+
+@asynccontextmanager
+async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Does the work as long as the context is open, and then cancels it.  Its errors are dropped."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def limited(number: int, calls: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """Makes the calls, `number` of them at once."""
+    room = asyncio.Semaphore(number)
+
+    async def call_in_room(call: Callable[[], Awaitable[None]]) -> None:
+        async with room:
+            await call()
+
+    await asyncio.gather(*map(call_in_room, calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The fields of a subclass are its JSON."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RangedResult(Result):
+    """A result with ratios, which `bench check` compares with their ranges."""
+
+    def quotients(self) -> dict[str, float]:
+        """Returns what is compared: a number over that of Kueue alone, or of the same load before."""
+        return {}
+
+    def wrong(self) -> dict[str, Sequence[str]]:
+        """Returns the cases of each fault that must not happen."""
+        return {}
+
+    def ratios(self) -> dict[str, float]:
+        """Returns the quotients, and how many cases each fault has, whose range is 0."""
+        return {**self.quotients(), **{fault: float(len(cases)) for fault, cases in self.wrong().items()}}
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "ratios": self.ratios()}

@@ -1,4 +1,4 @@
-"""Measures an outage of the API server under a load of short jobs: it hangs (`stopped`), or it ends (`killed`).
+"""Measures an outage of the API server under a load of short jobs: it hangs (`stopped`) or ends (`killed`).
 
 While it is away no run ends and no job is submitted.  A replica that ends meanwhile, because it cannot keep
 its Lease, is started again, and so is a component of the cluster.
@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from bench.machine import RangedResult
 from bench.operator import Usage
 from bench.replicas import Replicas, replicas
-from bench.result import RangedResult
 from bench.rig import Rig, new_rig
 from bench.stream import LIVE_PER_SLOT, Record, Stream
 from devcluster import Cluster

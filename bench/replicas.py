@@ -11,8 +11,8 @@ from pathlib import Path
 
 import aiohttp
 
+from bench.machine import background
 from bench.operator import Operator, Usage, launch
-from bench.tasks import background
 
 _LOOK = 0.1
 

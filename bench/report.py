@@ -10,17 +10,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
+from rich.table import Table
 
 from bench.comparison import Compared
 from bench.dispatch import Dispatched
 from bench.history import Filled
 from bench.lifecycle import Round
-from bench.tables import MB, table
 from bench.web import Page, p95_of
 from fournos import __version__
+
+MB: Final = 1_000_000
+
+
+def table(title: str, *headings: str, left: int = 0) -> Table:
+    """Returns an empty table, whose first `left` columns have texts and the others numbers."""
+    empty = Table(title=title, title_justify="left")
+    for column, heading in enumerate(headings):
+        empty.add_column(heading, justify="left" if column < left else "right")
+    return empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from rich.console import Console
 from bench.ceiling import Ceiling
 from bench.failover import Failover
 from bench.outage import Outage, Outages
+from bench.report import MB, table
 from bench.soak import Sample, Soak
 from bench.start import Started
-from bench.tables import MB, table
 from bench.upstream import Beside
 
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any, Final
 
-from bench.beside import JOBS_SETTINGS, history_and_page
 from bench.failover import REPLICAS, Handover, hand_over
-from bench.machine import memory, open_files
-from bench.operator import samples
+from bench.machine import RangedResult, background, memory, open_files, until
+from bench.operator import operator, samples
 from bench.replicas import Program, Replicas, replicas
-from bench.result import RangedResult
-from bench.rig import Rig, new_rig
+from bench.rig import NAMESPACE, Rig, new_rig
 from bench.stream import Stream
-from bench.tasks import background, until
+from bench.web import Site, open_tab, server
 from fournos.app.parts import kinds
 from fournos.engine.api.crd import crd
 
@@ -245,3 +243,24 @@ async def _orphans(stream: Stream, within: float) -> list[str]:
     while (left := await stream.orphans()) and time.perf_counter() < end:  # noqa: ASYNC110
         await asyncio.sleep(1.0)
     return left
+
+
+JOBS_SETTINGS: Final = {"FOURNOS_HISTORY_ENABLED": "true"}
+"""Of the operator of the jobs: after its ttl a job stays until its end is recorded."""
+
+
+@asynccontextmanager
+async def history_and_page(kubeconfig: Path, directory: Path) -> AsyncIterator[dict[str, int]]:
+    """Starts both and opens a tab; yields their PIDs by name, and ends them at the end."""
+    settings = {
+        "FOURNOS_HISTORY_DIRECTORY": str(directory / "history"),
+        "FOURNOS_HISTORY_URL": f"sqlite:///{directory}/history.db",
+        "FOURNOS_HISTORY_JOBS_NAMESPACE": NAMESPACE,
+    }
+    log = directory / "history.log"
+    async with (
+        operator(kubeconfig, log, enable="history", settings=settings) as history,
+        server(kubeconfig) as (address, page),
+        background(open_tab(await Site.of(address))),
+    ):
+        yield {"history": history.pid, "page": page}

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.executors import Executors
+from bench.machine import Result, limited, until
 from bench.operator import operator
-from bench.result import Result
 from bench.rig import NAMESPACE, QUEUE, Rig, job, new_rig
-from bench.tasks import limited, until
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client

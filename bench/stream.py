@@ -17,8 +17,8 @@ from itertools import repeat
 from typing import Any, Final
 
 from bench.executors import Executors, completed_job, failed_run, succeeded_run
+from bench.machine import background, limited, until
 from bench.rig import NAMESPACE, job
-from bench.tasks import background, limited, until
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NotFoundError

@@ -21,9 +21,9 @@ import aiohttp
 from bench.ceiling import Cost, cost, delete_all
 from bench.executors import TERMINAL, Onlooker
 from bench.lifecycle import QUOTAS, settle
+from bench.machine import RangedResult
 from bench.operator import ROOT, operator, start, tail
 from bench.published_operators import PUBLISHED, Checkout, PublishedOperator, environment
-from bench.result import RangedResult
 from bench.rig import NAMESPACE, Rig, new_rig
 from dev import resources
 from devcluster import DevclusterError

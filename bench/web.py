@@ -20,11 +20,9 @@ from typing import Any, Final
 import aiohttp
 from yarl import URL
 
-from bench.machine import cpu, memory
+from bench.machine import Result, background, cpu, limited, memory
 from bench.operator import ROOT
-from bench.result import Result
 from bench.rig import GPU, NAMESPACE, job, new_rig
-from bench.tasks import background, limited
 from bench.web_servers import PERSON
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.client import Client
