@@ -168,7 +168,6 @@ format: $(STAMP) ## Format and fix what can be fixed
 verify: $(STAMP) ## Generated files are what their sources say, links in docs/ lead somewhere
 	@echo "==> verify: generated files, and the links of docs/"
 	@$(PYTHON) -m fournos.app.generate --check
-	@$(PYTHON) -m fournos.cli.reference --check
 	@$(PYTHON) -m dev.versions_page --check
 	@$(MKDOCS) build
 
@@ -202,7 +201,6 @@ bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/resul
 ##@ Generate and install
 manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, reference pages)
 	@$(PYTHON) -m fournos.app.generate
-	@$(PYTHON) -m fournos.cli.reference --write
 	@$(PYTHON) -m dev.versions_page
 
 chart: programs ## Write charts/fournos again from the manifests

@@ -14,7 +14,10 @@ from typing import Any, Final
 
 from mkdocs.plugins import get_plugin_logger
 
+from dev import cli_reference
+
 BRANCH: Final = "main"
+CLI: Final = "reference/cli.md"
 GENERATED: Final = "reference/"
 """Pages that `make manifests` writes; their index is written by hand."""
 _OUTWARD: Final = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]*)(?P<anchor>#[^)\s]*)?\)")
@@ -31,6 +34,8 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
     source = str(page.file.src_uri)
     if source.startswith(GENERATED) and not source.endswith("README.md"):
         page.edit_url = None
+    if source == CLI:
+        markdown += "\n" + cli_reference.page()
     root = Path(config.docs_dir).parent
     return to_repository(markdown, source, root, str(config.repo_url).rstrip("/"), _log.warning)
 

@@ -1,18 +1,9 @@
-"""The reference page of the command line, from the program itself.
-
-python -m fournos.cli.reference            print it
-python -m fournos.cli.reference --write    write docs/reference/cli.md
-python -m fournos.cli.reference --check    exit 1 and show a diff if the file differs
-"""
+"""The reference page of the command line, made of the program itself when the site is built.  Pure."""
 
 from __future__ import annotations
 
-import argparse
-import difflib
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import typer
 
@@ -20,15 +11,11 @@ from fournos.cli.app import EXAMPLES, build
 from fournos.cli.exits import MEANINGS
 from fournos.cli.options import PANEL
 
-PAGE: Final = "docs/reference/cli.md"
-
 
 def page() -> str:
     """Returns Markdown: each command with its arguments and options, the common options, the exit codes."""
     program: Any = typer.main.get_command(build())
     parts = [
-        "# The command `fournos`\n",
-        "<!-- Generated from src/fournos/cli: `python -m fournos.cli.reference --write`. Do not edit. -->\n",
         f"{program.help}\n",
         "```\n" + "\n".join(f"{command:<40} {text}" for command, text in EXAMPLES) + "\n```\n",
         "A command takes these options too, before or after its name:\n",
@@ -101,33 +88,3 @@ def _options(parameters: Sequence[Any]) -> list[tuple[str, str]]:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m fournos.cli.reference", description=(__doc__ or "").split("\n")[0]
-    )
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--write", action="store_true", help=f"write {PAGE}")
-    group.add_argument("--check", action="store_true", help="write nothing; exit 1 and show what differs")
-    parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository (default: here)")
-    options = parser.parse_args(arguments)
-    text, path = page(), options.root / PAGE
-    if options.write:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    elif options.check:
-        before = path.read_text(encoding="utf-8") if path.exists() else ""
-        sys.stdout.writelines(
-            difflib.unified_diff(
-                before.splitlines(keepends=True), text.splitlines(keepends=True), PAGE, f"{PAGE} (generated)"
-            )
-        )
-        return int(before != text)
-    else:
-        print(text, end="")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
