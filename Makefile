@@ -168,7 +168,6 @@ format: $(STAMP) ## Format and fix what can be fixed
 verify: $(STAMP) ## Generated files are what their sources say, links in docs/ lead somewhere
 	@echo "==> verify: generated files, and the links of docs/"
 	@$(PYTHON) -m fournos.app.generate --check
-	@$(PYTHON) -m dev.versions_page --check
 	@$(MKDOCS) build
 
 docs: $(STAMP) ## The documentation as a site on http://127.0.0.1:8000, renewed at every change (DOCS_ADDRESS: another one)
@@ -201,7 +200,6 @@ bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/resul
 ##@ Generate and install
 manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, reference pages)
 	@$(PYTHON) -m fournos.app.generate
-	@$(PYTHON) -m dev.versions_page
 
 chart: programs ## Write charts/fournos again from the manifests
 	@$(PYTHON) -m dev.chart
