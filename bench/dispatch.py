@@ -30,9 +30,17 @@ from fournos.engine.api.crd import crd
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.errors import ConflictError, NotFoundError
-from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from fournos.engine.kube.reflector import Reflector
-from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.engine.kube.resource import (
+    CUSTOM_RESOURCE_DEFINITION,
+    NAMESPACE,
+    SECRET,
+    Key,
+    Obj,
+    Resource,
+    key_of,
+    uid_of,
+)
 from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import (
     ADMISSION_CHECK,

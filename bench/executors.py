@@ -20,9 +20,8 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.kinds import JOB
 from fournos.engine.kube.reflector import Reflector
-from fournos.engine.kube.resource import Obj, Resource, key_of
+from fournos.engine.kube.resource import JOB, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names

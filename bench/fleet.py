@@ -9,8 +9,7 @@ from typing import Any
 
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import AlreadyExistsError, NoSuchResourceError
-from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import CUSTOM_RESOURCE_DEFINITION, Obj, Resource
 from fournos.systems.multikueue.kinds import parse
 
 _SERVED_WITHIN = 60.0

@@ -10,8 +10,7 @@ from bench.lifecycle import Subject
 from bench.rig import NAMESPACE
 from fournos.api.kinds import MINICLUSTER
 from fournos.engine.kube.client import Client
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import CONFIG_MAP, JOB, Obj, Resource
 from fournos.systems.miniclusters import names
 
 SIZE = 4

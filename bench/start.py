@@ -24,8 +24,7 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ServerError
-from fournos.engine.kube.kinds import JOB, SECRET
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import JOB, SECRET, Key, Obj, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from fournos.systems.jobs import names
 

@@ -22,8 +22,7 @@ from bench.rig import NAMESPACE, job
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NotFoundError
-from fournos.engine.kube.kinds import JOB, LEASE
-from fournos.engine.kube.resource import Obj, Resource, controller_of, key_of, uid_of
+from fournos.engine.kube.resource import JOB, LEASE, Obj, Resource, controller_of, key_of, uid_of
 from fournos.systems.jobs import names
 
 TTL: Final = "1m"

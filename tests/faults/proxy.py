@@ -27,9 +27,9 @@ import yaml
 from aiohttp import web
 from yarl import URL
 
-from fournos.engine.kube.connector import Connector
-from fournos.engine.kube.kubeconfig import access, read
-from fournos.engine.kube.tls import client_context
+from fournos.engine.kube.auth import client_context
+from fournos.engine.kube.credentials import access, read
+from fournos.engine.kube.transport import Connector
 from tests.fakes.pki import Authority, server_context
 from tests.faults.rules import (
     Call,

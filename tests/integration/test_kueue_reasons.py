@@ -16,8 +16,7 @@ import pytest
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.engine.kube.kinds import NAMESPACE
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import NAMESPACE, Key, Obj, Resource
 from fournos.engine.queueing.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.kinds import EVENT
+from fournos.engine.kube.resource import EVENT
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history import metrics as table

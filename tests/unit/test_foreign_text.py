@@ -23,11 +23,10 @@ from hypothesis import strategies as st
 from fournos.client.submission import axes_of
 from fournos.engine.api.durations import parse_duration
 from fournos.engine.api.quantities import parse_quantity
-from fournos.engine.kube import jsons, yamls
-from fournos.engine.kube.errors import CredentialsError
-from fournos.engine.kube.status_errors import error_from
-from fournos.engine.kube.token import claims, time_of
+from fournos.engine.kube import formats
+from fournos.engine.kube.errors import CredentialsError, error_from
 from fournos.engine.kube.untrusted_kubeconfig import check as check_kubeconfig
+from fournos.engine.kube.untrusted_kubeconfig import claims, time_of
 from fournos.engine.queueing.requests import RequestsError, parse_requests
 from fournos.engine.runtime.redact import redact
 from fournos.engine.runtime.webhook.review import GarbledError
@@ -143,7 +142,7 @@ def _status(text: str) -> None:
     status = {"kind": "Status", "code": 422, "message": text.encode(errors="replace").decode()}
     for sent in (body, orjson.dumps(status)):
         str(error_from(422, sent, retry_after=text))
-    jsons.loads(body)
+    formats.loads(body)
 
 
 def _form(text: str) -> None:
@@ -155,8 +154,8 @@ def _form(text: str) -> None:
 
 
 def _yaml(text: str) -> None:
-    for document in yamls.load_all(text):
-        yamls.dump(document, width=80)
+    for document in formats.load_all(text):
+        formats.dump(document, width=80)
 
 
 def _checked_kubeconfig(text: str) -> None:
@@ -194,7 +193,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "logs": Entry(texts, _log),
     "stored texts": Entry(texts, _texts),
     "statuses": Entry(documents, _status, (orjson.JSONDecodeError,)),
-    "YAML": Entry(documents, _yaml, (yamls.YamlError,)),
+    "YAML": Entry(documents, _yaml, (formats.YamlError,)),
     "forms": Entry(documents, _form, (ManifestError,)),
     "kubeconfigs": Entry(
         kubeconfigs, lambda text: check_kubeconfig(_bytes(text), now=_NOW), (CredentialsError,)

@@ -8,8 +8,7 @@ from pydantic_settings import BaseSettings
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError, NotFoundError
-from fournos.engine.kube.kinds import NAMESPACE
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import NAMESPACE, Key
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from fournos.client.history_requests import HistoryRequests
 from fournos.client.log_cursor import LogCursor
 from fournos.client.logs import LogLine
 from fournos.client.retries import repeated
-from fournos.engine.kube.limiter import Backoff
+from fournos.engine.kube.transport import Backoff
 
 if TYPE_CHECKING:
     from fournos.history.logs.models import LogPage

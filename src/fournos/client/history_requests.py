@@ -17,8 +17,8 @@ from fournos.client.errors import (
 )
 from fournos.client.retries import PATIENCE, repeated
 from fournos.engine.kube.api import Api
+from fournos.engine.kube.client import Paths
 from fournos.engine.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError
-from fournos.engine.kube.paths import Paths
 from fournos.engine.kube.resource import Obj
 from fournos.history.records import Run
 

@@ -26,8 +26,8 @@ from fournos.client.handles import ENDED, Seconds
 from fournos.client.jobs import AsyncJob, Progress
 from fournos.client.recorded_jobs import recorded_job
 from fournos.engine.kube.errors import AlreadyExistsError, ConnectionLostError, NotFoundError, ServerError
-from fournos.engine.kube.limiter import Backoff
 from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.kube.transport import Backoff
 from fournos.insight.selection import last, matches, newest_first, wanted_phases
 from fournos.insight.values import name_of
 

@@ -12,8 +12,7 @@ from fournos.client.follow import Follower
 from fournos.client.watches import Watches
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConnectionLostError, InvalidError, NotFoundError
-from fournos.engine.kube.kinds import JOB, POD
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import JOB, POD, Obj
 from fournos.insight.children import Children, children
 from fournos.insight.log_sources import LogSource, WantedLogs, nothing, sources
 from fournos.insight.values import is_terminal, name_of, phase_of

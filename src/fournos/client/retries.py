@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from fournos.engine.kube.errors import ConnectionLostError, ServerError
-from fournos.engine.kube.limiter import Backoff
+from fournos.engine.kube.transport import Backoff
 
 T = TypeVar("T")
 PATIENCE: Final = 15.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from fournos.engine.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import SELF_SUBJECT_ACCESS_REVIEW, Obj, Resource
 
 
 class Creator(Protocol):

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Key, Obj, controls, key_of
+from fournos.engine.kube.resource import POD, Key, Obj, controls, key_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
 from fournos.insight.appwrapper_reasons import WrapperMembers, explain

@@ -11,9 +11,8 @@ from typing import Any, Final
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.engine.kube.kinds import NAMESPACE
 from fournos.engine.kube.probe import ClusterApi
-from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.kube.resource import NAMESPACE, Key, Resource
 from fournos.engine.queueing.kind_names import BadNameError, name_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.insight.access import may

@@ -21,13 +21,15 @@ from fournos.engine.api.crd import crd
 from fournos.engine.api.required import APPWRAPPER, FOURNOS, MINICLUSTER, TEKTON, RequiredApi
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.engine.kube.kinds import (
+from fournos.engine.kube.resource import (
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     LEASE,
+    Key,
+    Obj,
+    key_of,
 )
-from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.kinds import KUEUE
 from fournos.engine.runtime.preflight import MIN_KUBERNETES
 from fournos.insight.doctor_access import (

@@ -17,16 +17,18 @@ from cryptography.utils import CryptographyDeprecationWarning
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
-from fournos.engine.kube.kinds import (
+from fournos.engine.kube.formats import YamlError, load_all
+from fournos.engine.kube.resource import (
     CONFIG_MAP,
     ENDPOINT_SLICE,
     MUTATING_WEBHOOKS,
     NAMESPACE,
     POD,
     VALIDATING_WEBHOOKS,
+    Key,
+    Obj,
+    Resource,
 )
-from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.kube.yamls import YamlError, load_all
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.queueing.quotas import covered
 from fournos.insight.access import Creator, may

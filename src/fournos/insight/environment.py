@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from fournos.engine.kube.kinds import NAMESPACE as NAMESPACE
+from fournos.engine.kube.resource import NAMESPACE as NAMESPACE
 from fournos.insight.source import DEFAULT_QUEUE
 
 KUEUE_NAMESPACE: Final = "kueue-system"

@@ -13,8 +13,8 @@ from fournos.api.fournosjob import DEFAULT_PIPELINE, DEFINITION
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.rules import Violation
 from fournos.engine.api.validate import takes_texts
+from fournos.engine.kube.formats import load_all, yaml_problem
 from fournos.engine.kube.resource import Obj
-from fournos.engine.kube.yamls import load_all, yaml_problem
 from fournos.insight.errors import ManifestError, refusal
 from fournos.systems.jobs.rules import check_manifest
 

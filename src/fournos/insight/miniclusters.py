@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fournos.engine.api.rules import Violation
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Obj, key_of, owner_uids, uid_of
+from fournos.engine.kube.resource import POD, Obj, key_of, owner_uids, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
 from fournos.insight.errors import EndedError, FournosError, NoLogError, refusal

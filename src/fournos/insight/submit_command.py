@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fournos.engine.kube.yamls import YamlError, load_all
+from fournos.engine.kube.formats import YamlError, load_all
 
 _NAMES = (("metadata", "name"), ("metadata", "generateName"), ("metadata", "namespace"))
 

@@ -15,9 +15,8 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.errors import CredentialsError, ForbiddenError, KubeError, NotFoundError
-from fournos.engine.kube.kinds import POD, SECRET
 from fournos.engine.kube.probe import ClusterApi
-from fournos.engine.kube.resource import Key, Obj, controls, key_of
+from fournos.engine.kube.resource import POD, SECRET, Key, Obj, controls, key_of
 from fournos.engine.kube.untrusted_kubeconfig import check
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.access import may

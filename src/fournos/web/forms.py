@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from fournos.engine.api.rules import Violation
-from fournos.engine.kube.yamls import dump, load_all
+from fournos.engine.kube.formats import dump, load_all
 
 LARGEST: Final = 2**16
 """Maximum characters of a value in YAML."""

@@ -25,7 +25,7 @@ from devcluster.progress import Progress
 from devcluster.state import require
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.engine.kube.kinds import NAMESPACE, SECRET
+from fournos.engine.kube.resource import NAMESPACE, SECRET
 from fournos.insight.doctor_access import KUEUE_CONFIGURATION
 from fournos.systems.multikueue import names
 from tests.e2e.jobs.conftest import WHERE

@@ -9,8 +9,7 @@ import pytest
 from devcluster.progress import Progress
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, FOURNOS_SCHEDULE, MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import POD, Obj
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.schedules.names import TRIGGER_ANNOTATION

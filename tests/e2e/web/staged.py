@@ -25,8 +25,7 @@ from fournos.engine.kube.api import Listing
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
-from fournos.engine.kube.kinds import TOKEN_REVIEW
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import TOKEN_REVIEW, Obj, Resource
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.store import HistoryStore

@@ -12,9 +12,8 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.api.times import format_time
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.kinds import POD
 from fournos.engine.kube.reflector import Reflector
-from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
+from fournos.engine.kube.resource import POD, Obj, is_terminating, key_of, uid_of
 from fournos.engine.kube.store import Store
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.engine.kube import kinds
 from fournos.engine.kube.client import Client
+from fournos.engine.kube.resource import JOB as BATCH_JOB
 from fournos.engine.runtime.decision import Present, UnknownFields
 from fournos.engine.runtime.fetch_facts import answer
 from fournos.systems.appwrappers.settings import AppWrapperSettings
@@ -216,7 +216,7 @@ async def test_fields_that_the_api_server_drops_are_found_by_a_trial(client: Cli
     bad = {**good, "spec": {"parallelism": -1, "template": TEMPLATE}}
     questions = [
         UnknownFields(resource, json.dumps(body))
-        for resource, body in ((kinds.JOB, job), (APPWRAPPER, inner), (kinds.JOB, good), (kinds.JOB, bad))
+        for resource, body in ((BATCH_JOB, job), (APPWRAPPER, inner), (BATCH_JOB, good), (BATCH_JOB, bad))
     ]
     found = await answer(client, questions)
     assert [found[one] for one in questions] == [
@@ -225,7 +225,7 @@ async def test_fields_that_the_api_server_drops_are_found_by_a_trial(client: Cli
         Present(()),
         Present(()),
     ]
-    assert (await client.list(kinds.JOB, namespace=namespace)).items == []
+    assert (await client.list(BATCH_JOB, namespace=namespace)).items == []
 
 
 async def test_what_is_fixed_stays_as_it_was_admitted(user: User) -> None:

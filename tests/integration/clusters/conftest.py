@@ -14,8 +14,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.kube.kinds import NAMESPACE, NODE, SECRET
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import NAMESPACE, NODE, SECRET, Key, Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from tests.integration.conftest import Server
 from tests.integration.stage import Stage

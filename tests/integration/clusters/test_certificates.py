@@ -11,8 +11,7 @@ import yaml
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.api.conditions import condition
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import SECRET, Key
 from tests.fakes.pki import Authority
 from tests.faults.proxy import FaultProxy
 from tests.integration.clusters.conftest import SLOT, ClusterStage

@@ -15,8 +15,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.validate import schema_violations
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ConflictError, InvalidError, NotFoundError
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, uid_of
+from fournos.engine.kube.resource import SECRET, Key, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.systems.clusters.rules import RULES
 from tests.integration.clusters.conftest import SLOT, ClusterStage, set_gpus_of_node

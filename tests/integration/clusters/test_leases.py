@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.kube.kinds import LEASE
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import LEASE, Key
 from tests.integration.clusters.conftest import ClusterStage
 
 

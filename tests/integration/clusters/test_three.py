@@ -13,8 +13,7 @@ from devcluster import Cluster
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.engine.kube.kinds import NODE
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import NODE, Key
 from tests.integration.clusters.conftest import SLOT, ClusterStage
 from tests.integration.conftest import take_down
 from tests.integration.jobs.conftest import CONTROLLERS, NAME

@@ -24,8 +24,14 @@ from fournos.engine.api.conditions import Condition, condition, upsert
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.errors import ConflictError, KubeError, NotFoundError
-from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION, MUTATING_WEBHOOKS, NAMESPACE
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import (
+    CUSTOM_RESOURCE_DEFINITION,
+    MUTATING_WEBHOOKS,
+    NAMESPACE,
+    Key,
+    Obj,
+    Resource,
+)
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.clock import SystemClock
 from fournos.systems.frameworks.kinds import PIPELINE_RUN

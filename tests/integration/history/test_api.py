@@ -23,8 +23,7 @@ from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import uid_of
+from fournos.engine.kube.resource import POD, uid_of
 from fournos.history.records import Document
 from tests.integration.conftest import Server
 from tests.integration.history import test_recorder

@@ -11,8 +11,7 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.kube.kinds import LEASE, SECRET
-from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.kube.resource import LEASE, SECRET, Key, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.systems.jobs import names
 from tests.faults.proxy import FaultProxy

@@ -14,8 +14,7 @@ from fournos.app.parts import kinds
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.crd import crd
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.kinds import JOB, SECRET
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import JOB, SECRET, Key, Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names
 from tests.integration.conftest import Server, install

@@ -22,8 +22,7 @@ import yaml
 
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.fleet import Fleet, FleetWatch, KubeconfigRefusedError, Probe
-from fournos.engine.kube.kinds import CONFIG_MAP, SERVICE_ACCOUNT
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import CONFIG_MAP, SERVICE_ACCOUNT, Key
 from tests.faults.proxy import FaultProxy
 from tests.integration.conftest import Server
 from tests.waiting import LIMIT, seconds_until, until

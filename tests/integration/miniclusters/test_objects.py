@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, SECRET, SERVICE, Obj
 from fournos.systems.miniclusters import build, curve
 from tests.integration.conftest import Server
 from tests.unit.systems.miniclusters.objects import SETTINGS

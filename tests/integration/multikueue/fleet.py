@@ -32,8 +32,16 @@ from fournos.engine.api.crd import crd
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.errors import AlreadyExistsError, NoSuchResourceError, NotFoundError, TransientError
-from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, LEASE, NAMESPACE, SECRET
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import (
+    CUSTOM_RESOURCE_DEFINITION,
+    JOB,
+    LEASE,
+    NAMESPACE,
+    SECRET,
+    Key,
+    Obj,
+    Resource,
+)
 from fournos.engine.queueing.kinds import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,

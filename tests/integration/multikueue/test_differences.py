@@ -7,8 +7,7 @@ from typing import Any
 
 from bench.fleet import FOO
 from fournos.engine.api.conditions import is_true
-from fournos.engine.kube.kinds import CONFIG_MAP
-from fournos.engine.kube.resource import Key, uid_of
+from fournos.engine.kube.resource import CONFIG_MAP, Key, uid_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
 from tests.integration.kueue_version import BEFORE_019, SINCE_019
 from tests.integration.multikueue.fleet import Fleet, Site, typed

@@ -22,8 +22,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.crd import crd
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.errors import NoSuchResourceError, TransientError
-from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION
-from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.kube.resource import CUSTOM_RESOURCE_DEFINITION, Key, Resource
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER

@@ -9,8 +9,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.api.conditions import condition
-from fournos.engine.kube.kinds import EVENT, SECRET
-from fournos.engine.kube.resource import uid_of
+from fournos.engine.kube.resource import EVENT, SECRET, uid_of
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.fournoscluster.build import secret_name
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER

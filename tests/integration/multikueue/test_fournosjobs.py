@@ -11,8 +11,7 @@ import pytest
 from bench.fleet import make
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import is_true
-from fournos.engine.kube.kinds import JOB, NAMESPACE, SECRET
-from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.kube.resource import JOB, NAMESPACE, SECRET, Key, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names as job_names
 from fournos.systems.multikueue import names

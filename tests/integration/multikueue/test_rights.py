@@ -15,8 +15,7 @@ import yaml
 from devcluster import manifests
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ForbiddenError, KubeError
-from fournos.engine.kube.kinds import POD, SECRET
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import POD, SECRET, Key
 from fournos.engine.kube.untrusted_kubeconfig import check
 from fournos.engine.runtime.clock import SystemClock
 from fournos.systems.multikueue.kubeconfig import content_of, token_in

@@ -14,8 +14,7 @@ from devcluster import Cluster
 from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import format_time
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
-from fournos.engine.kube.resource import Obj, Resource, key_of
+from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, SECRET, Obj, Resource, key_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from tests.integration.appwrappers.kubelet import Kubelet

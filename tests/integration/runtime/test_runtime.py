@@ -12,8 +12,18 @@ import pytest
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.errors import ConflictError, NotFoundError, NotLeaderError
-from fournos.engine.kube.kinds import CONFIG_MAP, EVENT, LEASE, SECRET
-from fournos.engine.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
+from fournos.engine.kube.resource import (
+    CONFIG_MAP,
+    EVENT,
+    LEASE,
+    SECRET,
+    Key,
+    Obj,
+    Resource,
+    key_of,
+    owner_uids,
+    uid_of,
+)
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.act import NameWait, StepExecutor
 from fournos.engine.runtime.clock import SystemClock

@@ -15,7 +15,7 @@ from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.api.times import parse_time
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.kube.kinds import LEASE as LEASES
+from fournos.engine.kube.resource import LEASE as LEASES
 from fournos.engine.kube.resource import Obj
 from fournos.systems.schedules.names import LEASE, TIME_ANNOTATION
 from tests.integration.conftest import Server

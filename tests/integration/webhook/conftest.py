@@ -15,8 +15,7 @@ import pytest
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.engine.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from fournos.engine.runtime.certificates import TERMS, Terms
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics

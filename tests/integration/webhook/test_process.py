@@ -14,8 +14,7 @@ import aiohttp
 import pytest
 
 from fournos.engine.kube.client import Client
-from fournos.engine.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from fournos.engine.runtime.webhook.registration import LABEL
 from tests.integration.appwrappers.test_rules import path, unqueued
 from tests.integration.conftest import Server

@@ -12,8 +12,15 @@ import pytest
 
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.client import Client
-from fournos.engine.kube.kinds import CONFIG_MAP, MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import (
+    CONFIG_MAP,
+    MUTATING_WEBHOOKS,
+    SECRET,
+    VALIDATING_WEBHOOKS,
+    Key,
+    Obj,
+    Resource,
+)
 from fournos.engine.runtime.certificates import Terms
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, UserAccess
 from fournos.engine.runtime.webhook.registration import configurations

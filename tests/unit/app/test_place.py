@@ -8,7 +8,7 @@ import pytest
 
 from fournos.app.place import lease_namespace
 from fournos.engine.kube.errors import ForbiddenError
-from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.resource import NAMESPACE
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.world.server import Server, VirtualClock
 

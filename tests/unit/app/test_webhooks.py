@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from fournos.app.webhooks import WebhookOffer, served
-from fournos.engine.kube.kinds import SECRET, VALIDATING_WEBHOOKS
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import SECRET, VALIDATING_WEBHOOKS, Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.metrics import Metrics

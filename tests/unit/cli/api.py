@@ -23,8 +23,7 @@ from fournos.cli.connect import CliSession, World
 from fournos.cli.options import Root
 from fournos.engine.kube.api import Listing, WatchEvent
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.engine.kube.kinds import JOB, POD, SELF_SUBJECT_ACCESS_REVIEW
-from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.kube.resource import JOB, POD, SELF_SUBJECT_ACCESS_REVIEW, Key, Obj, Resource, key_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.selector import matcher
 from tests.unit.cli.objects import NOW, NS

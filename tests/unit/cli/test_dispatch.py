@@ -16,8 +16,15 @@ from fournos.cli.app import build
 from fournos.cli.connect import World
 from fournos.cli.options import Root
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
-from fournos.engine.kube.kinds import NAMESPACE, POD, SECRET, SELF_SUBJECT_ACCESS_REVIEW
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import (
+    NAMESPACE,
+    POD,
+    SECRET,
+    SELF_SUBJECT_ACCESS_REVIEW,
+    Key,
+    Obj,
+    Resource,
+)
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from tests.fakes.clusters import kubeconfig

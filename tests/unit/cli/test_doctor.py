@@ -10,7 +10,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.doctor import view
 from fournos.cli.exits import Exit
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError
-from fournos.engine.kube.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, VALIDATING_WEBHOOKS
+from fournos.engine.kube.resource import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, VALIDATING_WEBHOOKS
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from fournos.insight.doctor_access import DoctorFinding, Level
 from tests.unit.cli.api import Program

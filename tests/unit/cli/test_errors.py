@@ -33,7 +33,7 @@ from fournos.engine.kube.errors import (
     NotFoundError,
     ServerError,
 )
-from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.resource import NAMESPACE
 from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from fournos.history.api.wire import body
 from fournos.history.results.values import MeasuredValue, RunValues, ValuePage

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import POD, Key
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.facts import in_line
 from fournos.insight.quota import Quotas

@@ -9,7 +9,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.exits import Exit
 from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import POD
 from fournos.history.api.wire import body
 from fournos.history.logs.models import FailingLine, LogPage, LogPart, StoredLine
 from tests.unit.cli.api import Api, Program

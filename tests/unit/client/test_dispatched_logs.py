@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fournos.client import AsyncClient, FournosError, MissingError
-from fournos.engine.kube.kinds import SECRET
+from fournos.engine.kube.resource import SECRET
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue.names import LOGS_OF
 from tests.unit.cli import test_worker_logs

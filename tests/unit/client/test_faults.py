@@ -96,7 +96,7 @@ def world() -> World:
 
 @pytest.fixture
 async def server(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedServer]:
-    monkeypatch.setattr("fournos.engine.kube.limiter.Backoff.next", lambda self: 0.0)
+    monkeypatch.setattr("fournos.engine.kube.transport.Backoff.next", lambda self: 0.0)
     async with ScriptedServer([world]) as found:
         yield found
 

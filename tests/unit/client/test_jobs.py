@@ -19,8 +19,7 @@ from fournos.client import (
     NotInstalledError,
 )
 from fournos.client.jobs import AsyncJob
-from fournos.engine.kube.kinds import JOB, POD
-from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.kube.resource import JOB, POD, Key, Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
 from tests.unit.client.world import NS, SPEC, Api
 

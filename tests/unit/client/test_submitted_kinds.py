@@ -19,8 +19,7 @@ from fournos.client import (
     ObjectFailed,
     WaitTimeout,
 )
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import POD, Key
 from fournos.systems.miniclusters.names import COMPLETION_INDEX_LABEL, MINICLUSTER_LABEL
 from tests.unit.client.kinds import FLUX, POD_MANIFEST, condition, settled, started, status
 from tests.unit.client.world import NS, Api

@@ -166,7 +166,7 @@ GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"
 async def test_a_watch_that_breaks_is_resumed(
     client: AsyncClient, api: Api, job: AsyncJob, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fournos.engine.kube.limiter.Backoff.next", lambda self: 0.0)
+    monkeypatch.setattr("fournos.engine.kube.transport.Backoff.next", lambda self: 0.0)
 
     def broken(number: int) -> WatchEvent | None:
         if number > 1:

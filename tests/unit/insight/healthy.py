@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from fournos import __version__
 from fournos.engine.api.crd import crd
 from fournos.engine.kube.errors import KubeError, NoSuchResourceError
-from fournos.engine.kube.kinds import (
+from fournos.engine.kube.resource import (
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
@@ -26,8 +26,10 @@ from fournos.engine.kube.kinds import (
     NAMESPACE,
     SELF_SUBJECT_ACCESS_REVIEW,
     VALIDATING_WEBHOOKS,
+    Key,
+    Obj,
+    Resource,
 )
-from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from fournos.insight.doctor import KINDS, examine
 from fournos.insight.doctor_access import DoctorFinding, ExaminedNamespaces, Level

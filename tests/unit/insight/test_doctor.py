@@ -19,7 +19,7 @@ from fournos.engine.kube.errors import (
     NotFoundError,
     ServerError,
 )
-from fournos.engine.kube.kinds import (
+from fournos.engine.kube.resource import (
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,

@@ -15,13 +15,15 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.errors import KubeError, NoSuchResourceError
-from fournos.engine.kube.kinds import (
+from fournos.engine.kube.resource import (
     SELF_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_RULES_REVIEW,
     SUBJECT_ACCESS_REVIEW,
     TOKEN_REVIEW,
+    Key,
+    Obj,
+    Resource,
 )
-from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.runtime.listening import OPTIONS
 from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets

@@ -16,8 +16,7 @@ from aiohttp import ClientSession, CookieJar
 from yarl import URL
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
-from fournos.engine.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import SELF_SUBJECT_ACCESS_REVIEW, Obj, Resource
 from fournos.web import local
 from fournos.web.identity import loopback
 from fournos.web.identity.loopback import OwnRights

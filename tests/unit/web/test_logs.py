@@ -8,8 +8,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.client.logs import LogLine
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import POD, Key, Obj, Resource
 from fournos.web.errors import PageError
 from fournos.web.pages import logs
 from fournos.web.routes import Content

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from cryptography.fernet import Fernet
 
-from fournos.engine.kube.kinds import SECRET, TOKEN_REVIEW
+from fournos.engine.kube.resource import SECRET, TOKEN_REVIEW
 from fournos.web.identity.members import Ways
 from fournos.web.identity.sessions import Cookies, Sealer, Session
 from tests.unit.web.stage import ADMIN, HEADER, SECRET_KEY, stage

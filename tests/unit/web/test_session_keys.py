@@ -13,8 +13,7 @@ from cryptography.fernet import Fernet
 
 from fournos.engine.kube.api import WatchEvent
 from fournos.engine.kube.errors import ConflictError, ForbiddenError
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import SECRET, Key, Obj, Resource
 from fournos.web.errors import PageError
 from fournos.web.identity.session_keys import (
     LOOK,

@@ -9,8 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import SECRET, Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.web.identity.impersonated import Mapped
 from fournos.web.serving import tasks, watched, ways

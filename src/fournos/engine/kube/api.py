@@ -84,7 +84,7 @@ class Api(Protocol):
     ) -> AsyncIterator[WatchEvent]:
         """Yields the events after `resource_version`, until the API server ends the watch.
 
-        An ERROR event is yielded too; its object is a Status (`kube.status_errors.error_of`).  The
+        An ERROR event is yielded too; its object is a Status (`kube.errors.error_of`).  The
         first event may be a BOOKMARK with the requested version; it means that the watch is open.
         """
         ...

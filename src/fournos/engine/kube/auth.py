@@ -6,8 +6,10 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +19,77 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from fournos.engine.kube.errors import CredentialsError
-from fournos.engine.kube.kubeconfig import ExecSpec
+
+# --- TLS contexts -----------------------------------------------------------------------------------
+# TLS contexts from bytes; keys are never left in a file.
+
+
+def client_context(
+    *,
+    ca: bytes | None = None,
+    certificate: bytes | None = None,
+    key: bytes | None = None,
+    verify: bool = True,
+) -> ssl.SSLContext:
+    """Returns a context that trusts only `ca` (None: the system's CAs), with an optional client certificate
+    (PEM).
+
+    Raises CredentialsError for invalid PEM.
+    """
+    try:
+        context = ssl.create_default_context(cadata=ca.decode("ascii") if ca else None)
+    except (ssl.SSLError, ValueError) as error:
+        raise CredentialsError("certificate-authority is not a PEM certificate") from error
+    # Python 3.13 and later refuse CAs without the key usage extension, and Kubernetes clusters have such CAs.
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate and key:
+        with _as_file(certificate + b"\n" + key) as path:
+            try:
+                context.load_cert_chain(path)
+            except (ssl.SSLError, ValueError) as error:
+                raise CredentialsError(
+                    "the client certificate and its key are not PEM or do not belong together"
+                ) from error
+    return context
+
+
+def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
+    """Returns a context for a server with this certificate (PEM).  Raises ssl.SSLError."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    show(context, certificate, key)
+    return context
+
+
+def show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Makes a server use this certificate from its next connection on.  Raises ssl.SSLError."""
+    with _as_file(certificate + b"\n" + key) as path:
+        context.load_cert_chain(path)
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """Yields a path with `content`: in memory on Linux, elsewhere in a private file that is deleted at once.
+
+    `ssl` loads keys only from paths.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("fournos-key")
+        try:
+            with os.fdopen(os.dup(descriptor), "wb") as stream:
+                stream.write(content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.TemporaryDirectory() as folder:  # mode 0700
+        path = Path(folder) / "pair.pem"
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+        yield str(path)
+
 
 TOKEN_FILE_MAX_AGE = 60.0
 """Seconds; the kubelet renews a projected token long before it expires."""
@@ -25,6 +97,19 @@ EXEC_TIMEOUT = 30.0
 FRESH = 10.0
 """Seconds for which a plugin's result is not requested again, even after a 401."""
 _EXPIRY_MARGIN = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecSpec:
+    """An exec credential plugin (client.authentication.k8s.io)."""
+
+    api_version: str
+    command: str
+    args: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    install_hint: str
+    cluster_info: Mapping[str, Any] | None
+    """The cluster information for the plugin (`provideClusterInfo`)."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from copy import copy
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import orjson
 from aiohttp.abc import AbstractResolver
@@ -15,13 +15,55 @@ from aiohttp.abc import AbstractResolver
 from fournos import __version__
 from fournos.engine.kube.api import Listing, WatchEvent
 from fournos.engine.kube.auth import FixedIdentity, Proof
-from fournos.engine.kube.bodies import lines_of, lines_of_text, pieces, text_lines
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.errors import ConnectionLostError, GoneError, TooLongError
-from fournos.engine.kube.jsons import loads
-from fournos.engine.kube.paths import Paths
+from fournos.engine.kube.formats import lines_of, lines_of_text, loads, pieces, text_lines
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.kube.transport import ApiRequest, Guard, Observer, Transport
+
+# --- raw paths --------------------------------------------------------------------------------------
+# Requests to a path of an API server, whatever it serves there.
+
+
+class Paths:
+    """The part of `Client` for paths."""
+
+    _transport: Transport
+
+    async def raw_get(self, path: str) -> bytes:
+        """Returns the body at a path such as "/readyz"; raises the errors of `get`."""
+        return await self._transport.send(ApiRequest("get", "", "GET", path))
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        body: Obj | None = None,
+        *,
+        content: bytes | BinaryIO | None = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> bytes:
+        """Sends a request to a path, its query included; returns the body.  Raises the errors of `Api`.
+
+        `content` is sent as it is, a file in pieces; `seconds` is the limit of the whole request.
+        """
+        request = ApiRequest(
+            method.lower(),
+            "",
+            method,
+            path,
+            body=body,
+            content=content,
+            headers=headers or {},
+            seconds=seconds,
+        )
+        return await self._transport.send(request)
+
+    async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Returns the body at a path in pieces, after an await, which raises the errors of `get`."""
+        return pieces(await self._transport.stream(ApiRequest("get", "", "GET", path)))
+
 
 WATCH_SECONDS: Final = (300, 600)
 """Range of seconds for the duration of a watch, random so that watches do not renew at the same time."""

@@ -21,11 +21,11 @@ from fournos.engine.kube.errors import (
     NoSuchResourceError,
     ServerError,
     TransientError,
+    error_of,
 )
-from fournos.engine.kube.limiter import Backoff
 from fournos.engine.kube.resource import Obj, Resource
-from fournos.engine.kube.status_errors import error_of
 from fournos.engine.kube.store import Change, Store, version_of
+from fournos.engine.kube.transport import Backoff
 
 logger = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import ssl
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -14,16 +15,124 @@ from typing import Any, BinaryIO, TypeAlias
 import aiohttp
 import orjson
 from aiohttp.abc import AbstractResolver
+from aiohttp.client import ClientTimeout
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest, ConnectionKey
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
-from fournos.engine.kube.bodies import pieces_of_file, whole_body
-from fournos.engine.kube.connector import Connector
 from fournos.engine.kube.credentials import Credentials
-from fournos.engine.kube.errors import ConnectionLostError, InvalidError, KubeError, ServerError
-from fournos.engine.kube.limiter import TokenBucket
+from fournos.engine.kube.errors import ConnectionLostError, InvalidError, KubeError, ServerError, error_from
+from fournos.engine.kube.formats import pieces_of_file, whole_body
 from fournos.engine.kube.resource import Obj
-from fournos.engine.kube.status_errors import error_from
+
+# --- rate limit and backoff -------------------------------------------------------------------------
+# The rate limit of requests to an API server, and the backoff after failures.
+
+
+class TokenBucket:
+    """Allows at most `qps` requests per second over time and `burst` at once; waiters are served in order."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        self._qps = qps
+        self._burst = float(burst)
+        self._tokens = float(burst)
+        self._filled_at: float | None = None
+        self._paused_until = 0.0
+
+    async def take(self) -> None:
+        """Returns when one request may be sent."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._filled_at is not None:
+            self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
+        self._filled_at = now
+        # The token is taken at once, even below zero: the debt is the position in the queue.
+        self._tokens -= 1
+        ready_at = now - self._tokens / self._qps if self._tokens < 0 else now
+        try:
+            while (wait := max(ready_at, self._paused_until) - loop.time()) > 1e-6:  # noqa: ASYNC110
+                await asyncio.sleep(wait)  # then check again: `pause` may have moved the time
+        except asyncio.CancelledError:
+            self._tokens += 1
+            raise
+
+    def pause(self, seconds: float) -> None:
+        """Delays all requests for so long, as the API server asked (Retry-After)."""
+        until = asyncio.get_running_loop().time() + seconds
+        self._paused_until = max(self._paused_until, until)
+
+
+class Backoff:
+    """Delays that grow with every failure, with decorrelated jitter so that clients do not retry together."""
+
+    def __init__(self, *, base: float = 0.5, cap: float = 30.0, rng: random.Random | None = None) -> None:
+        self._base = base
+        self._cap = cap
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._last = base
+
+    def next(self) -> float:
+        """Returns the next delay in seconds."""
+        self._last = min(self._cap, self._rng.uniform(self._base, self._last * 3))
+        return self._last
+
+    def reset(self) -> None:
+        self._last = self._base
+
+
+# --- connections ------------------------------------------------------------------------------------
+# Connections to an API server: fenced writes, and an end at once when they are given up.
+
+
+class Connector(aiohttp.TCPConnector):
+    """Checks the fence of each write on its connection, and aborts abandoned TLS connections.
+
+    `guard` runs when a connection is there, immediately before a write is sent on it, and may raise.
+    Connecting takes time, and aiohttp itself repeats a PUT or DELETE when a kept connection turns out to be
+    closed.  (A trace of aiohttp could run it too, but would cost every request and every chunk.)
+
+    Aborts an abandoned TLS connection, as aiohttp does for those that are open when a session is closed:
+    aiohttp closes the connection of a cut watch or of a cancelled request in good order: it waits up to 30 s
+    for the peer's end of TLS.  A process that ends, or an event loop that closes, meanwhile leaves the socket
+    open, and a server that no longer responds holds one socket for each abandoned request.
+    """
+
+    def __init__(self, *, guard: Callable[[], None] | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._guard = guard
+
+    def abandon(self) -> None:
+        """Forgets the connections of the parent process after a fork.
+
+        To close them, as the end of the process does, would take them out of the parent's event loop, because
+        parent and child share its epoll instance.
+        """
+        self._closed = True
+        self._conns.clear()
+
+    async def connect(
+        self,
+        req: ClientRequest,
+        traces: list[Trace],
+        timeout: ClientTimeout,  # noqa: ASYNC109 - aiohttp's signature
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        if self._guard is not None and req.method != "GET":
+            try:
+                self._guard()
+            except BaseException:
+                connection.release()  # nothing was sent on it
+                raise
+        return connection
+
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        if key.is_ssl and (should_close or protocol.should_close):
+            protocol.abort()
+        super()._release(key, protocol, should_close=should_close)
+
 
 logger = logging.getLogger(__name__)
 

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from fournos.engine.kube.credentials import Credentials, from_access
+from fournos.engine.kube.credentials import Access, Config, Credentials, access, checked, from_access
 from fournos.engine.kube.errors import CredentialsError
-from fournos.engine.kube.kubeconfig import Access, Config, access, checked
-from fournos.engine.kube.token import claims, time_of
-from fournos.engine.kube.yamls import YamlError, load_all
+from fournos.engine.kube.formats import YamlError, load_all
 
 MAX_BYTES: Final = 128 * 1024
 """Maximum bytes.  One context has about 6 KiB; the worst content of this size is read in half a second."""
@@ -252,3 +251,27 @@ def _certificate_end(pem: bytes) -> datetime:
 def _token_end(token: str) -> datetime | None:
     """Returns the end of a JSON Web Token, such as a ServiceAccount's; None for any other token."""
     return time_of(claims(token), "exp")
+
+
+# --- JSON Web Tokens --------------------------------------------------------------------------------
+# The claims of a JSON Web Token, unverified: its subject and its end.
+
+
+def claims(token: str) -> Mapping[str, Any]:
+    """Returns the claims; empty for any other token."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        payload = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return payload if isinstance(payload, dict) else {}
+
+
+def time_of(payload: Mapping[str, Any], claim: str) -> datetime | None:
+    """Returns the time of a claim such as `exp` or `iat`; None without a valid one."""
+    try:
+        return datetime.fromtimestamp(payload[claim], UTC)
+    except (ValueError, KeyError, TypeError, OverflowError, OSError):
+        return None

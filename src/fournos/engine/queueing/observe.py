@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from fournos.engine.kube.kinds import PRIORITY_CLASS
-from fournos.engine.kube.resource import Key, Obj, controller_of, key_of
+from fournos.engine.kube.resource import PRIORITY_CLASS, Key, Obj, controller_of, key_of
 from fournos.engine.queueing.ancestors import ancestor_among
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.inputs import QueueInputs

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.engine.kube.kinds import PRIORITY_CLASS
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import PRIORITY_CLASS, Obj
 from fournos.engine.queueing.job import GenericJob, JobWithCustomWorkload, JobWithPriorityClass
 from fournos.engine.queueing.workload import Priority
 

@@ -22,15 +22,15 @@ from fournos.engine.kube.errors import (
     ServerError,
     TransientError,
 )
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.patches import merge_patch
 from fournos.engine.kube.resource import (
+    SECRET,
     Key,
     Obj,
     Resource,
     controller_of,
     is_terminating,
     key_of,
+    merge_patch,
     owner_uids,
     uid_of,
 )

@@ -25,11 +25,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fournos.engine.kube.api import Api
+from fournos.engine.kube.auth import server_context, show
 from fournos.engine.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.limiter import Backoff
-from fournos.engine.kube.resource import Key, Obj
-from fournos.engine.kube.tls import server_context, show
+from fournos.engine.kube.resource import SECRET, Key, Obj
+from fournos.engine.kube.transport import Backoff
 from fournos.engine.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

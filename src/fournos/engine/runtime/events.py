@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NotFoundError
-from fournos.engine.kube.kinds import EVENT
-from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.engine.kube.resource import EVENT, Key, Obj, Resource, key_of, uid_of
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.decision import EventRecord
 from fournos.engine.runtime.lease import micro_time

@@ -18,8 +18,16 @@ from fournos.engine.kube.errors import (
     NoSuchResourceError,
     NotFoundError,
 )
-from fournos.engine.kube.kinds import POD, SECRET, SUBJECT_ACCESS_REVIEW
-from fournos.engine.kube.resource import Obj, created_at, key_of, owner_uids, uid_of
+from fournos.engine.kube.resource import (
+    POD,
+    SECRET,
+    SUBJECT_ACCESS_REVIEW,
+    Obj,
+    created_at,
+    key_of,
+    owner_uids,
+    uid_of,
+)
 from fournos.engine.kube.store import LAST_APPLIED
 from fournos.engine.runtime.decision import (
     Absent,

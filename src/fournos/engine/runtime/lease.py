@@ -23,8 +23,7 @@ from fournos.engine.kube.errors import (
     NotFoundError,
     NotLeaderError,
 )
-from fournos.engine.kube.kinds import LEASE
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import LEASE, Key, Obj
 from fournos.engine.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,7 @@ from fournos.engine.kube.errors import (
     ServerError,
     TransientError,
 )
-from fournos.engine.kube.patches import merge_patch
-from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
+from fournos.engine.kube.resource import Key, Obj, key_of, merge_patch, uid_of
 from fournos.engine.runtime.act import Acted, CacheChange, NameWait, StepExecutor
 from fournos.engine.runtime.controller import Caches, Controller, Observed
 from fournos.engine.runtime.decision import (

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ForbiddenError, NotFoundError
-from fournos.engine.kube.kinds import SELF_SUBJECT_RULES_REVIEW, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.engine.kube.resource import SELF_SUBJECT_RULES_REVIEW, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.reviews import Rules, access_review, allowed, rules_review, token_review, user_of
 from fournos.engine.runtime.ttl_cache import TtlCache

@@ -9,8 +9,13 @@ from typing import Any, Final
 
 import orjson
 
-from fournos.engine.kube.kinds import SELF_SUBJECT_RULES_REVIEW, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import (
+    SELF_SUBJECT_RULES_REVIEW,
+    SUBJECT_ACCESS_REVIEW,
+    TOKEN_REVIEW,
+    Obj,
+    Resource,
+)
 from fournos.engine.runtime.decision import User
 
 _LONGEST_TOKEN: Final = 16_384

@@ -19,8 +19,7 @@ from yarl import URL
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NotFoundError, TransientError
-from fournos.engine.kube.kinds import EVENT
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import EVENT, Obj, Resource
 from fournos.engine.runtime.clock import Clock
 from fournos.history.alerts.news import REASONS, Announced, News, NewsContext, NewsVerdict, body, due, event
 from fournos.history.compare.differences import causes

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.kinds import NAMESPACE
-from fournos.engine.kube.resource import key_of, uid_of
+from fournos.engine.kube.resource import NAMESPACE, key_of, uid_of
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.reviewer import Reviewer
 from fournos.engine.runtime.ttl_cache import TtlCache

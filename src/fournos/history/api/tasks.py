@@ -10,9 +10,8 @@ from functools import partial
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.kinds import NAMESPACE
-from fournos.engine.kube.limiter import Backoff
-from fournos.engine.kube.resource import Key, uid_of
+from fournos.engine.kube.resource import NAMESPACE, Key, uid_of
+from fournos.engine.kube.transport import Backoff
 from fournos.engine.runtime.certificates import CertRotator, ServingCertificate
 from fournos.engine.runtime.clock import Clock
 from fournos.history.api.all_routes import ROUTES

@@ -11,8 +11,7 @@ from typing import Any, Final, TypeAlias
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.fournosjob_values import Hardware
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
-from fournos.engine.kube.kinds import NAMESPACE
-from fournos.engine.kube.resource import Obj, uid_of
+from fournos.engine.kube.resource import NAMESPACE, Obj, uid_of
 from fournos.engine.queueing.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
-from fournos.engine.kube.limiter import Backoff
+from fournos.engine.kube.transport import Backoff
 from fournos.engine.runtime.clock import Clock
 from fournos.history.blobs import Blobs
 from fournos.history.logs.limits import TAIL, Cut, LogBudget, Memory

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from fournos.engine.kube.kinds import EVENT
-from fournos.engine.kube.resource import Resource, uid_of
+from fournos.engine.kube.resource import EVENT, Resource, uid_of
 from fournos.engine.runtime.controller import Caches
 from fournos.history.recorder.projections import UNRECORDED, about_value
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from fournos.engine.kube.yamls import load_all
+from fournos.engine.kube.formats import load_all
 from fournos.history.results.problems import MAX_REPORTED, ResultProblem
 
 MAX_BYTES: Final = 16 * 2**20

@@ -12,8 +12,7 @@ from typing import Any
 from fournos.api.kinds import MINICLUSTER
 from fournos.api.pod_rights import minicluster_reach, operator_account
 from fournos.engine.api.rules import Violation, violations
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import POD, Obj
 from fournos.engine.queueing.ensure import MAX_EXECUTION_LABEL, max_execution_seconds
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.engine.runtime.decision import Facts, Present, Unknown, UserAccess

@@ -10,8 +10,7 @@ from typing import Any
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition
 from fournos.engine.api.model import StatusCondition
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import POD, Key, Obj
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.runtime.context import PassContext
 from fournos.engine.runtime.decision import (

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fournos.api.kinds import PIPELINE_RUN
-from fournos.engine.kube.kinds import DEPLOYMENT, JOB, POD
-from fournos.engine.kube.resource import Obj, Resource, usual_plural
+from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, Obj, Resource, usual_plural
 from fournos.systems.appwrappers import component_health, templateless_kinds
 from fournos.systems.appwrappers.annotations import INT32_MAX
 from fournos.systems.appwrappers.component_health import ComponentHealth

@@ -7,8 +7,7 @@ from functools import partial
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import is_true
-from fournos.engine.kube.kinds import NODE, POD
-from fournos.engine.kube.resource import Key, Obj, controls, key_of
+from fournos.engine.kube.resource import NODE, POD, Key, Obj, controls, key_of
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import queue_inputs, queue_watches

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fournos.engine.api.conditions import Condition
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
+from fournos.engine.kube.resource import POD, Obj, is_terminating, key_of, uid_of
 from fournos.engine.runtime.decision import LiveGet, Present, Unknown
 from fournos.engine.runtime.steps import Delete, Step
 from fournos.systems.appwrappers.context import CREATED, Context

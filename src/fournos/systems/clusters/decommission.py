@@ -15,8 +15,7 @@ from __future__ import annotations
 from fournos.api.fournoscluster import MAX_NAMED, Drain
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
-from fournos.engine.kube.kinds import CONFIG_MAP
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import CONFIG_MAP, Key, Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.decision import Absent, Decision, LiveGet, LiveList, Present
 from fournos.engine.runtime.finalizer import switched

@@ -8,8 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.engine.kube.kinds import CONFIG_MAP, SECRET
-from fournos.engine.kube.resource import Key, Obj, is_terminating, key_of
+from fournos.engine.kube.resource import CONFIG_MAP, SECRET, Key, Obj, is_terminating, key_of
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import (
     Decision,

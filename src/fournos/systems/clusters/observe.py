@@ -9,8 +9,7 @@ from typing import Final
 from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING
-from fournos.engine.kube.kinds import NODE, SECRET
-from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, newest, uid_of
+from fournos.engine.kube.resource import NODE, SECRET, Key, Obj, controller_of, key_of, newest, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import (

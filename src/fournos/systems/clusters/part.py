@@ -5,8 +5,7 @@ from __future__ import annotations
 from fournos.api.fournoscluster import DEFINITION
 from fournos.engine.api.required import FOURNOS
 from fournos.engine.kube.fleet import Fleet, FleetWatch
-from fournos.engine.kube.kinds import NODE
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import NODE, Key
 from fournos.engine.queueing.kinds import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics

@@ -11,9 +11,8 @@ from typing import Protocol
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import CredentialsError, KubeError
-from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.probe import Probe
-from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.kube.resource import SECRET, Key, Resource
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Executor
 from fournos.engine.runtime.steps import Custom

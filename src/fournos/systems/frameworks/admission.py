@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.rules import Violation
-from fournos.engine.kube.patches import joined, nested, read
-from fournos.engine.kube.resource import Key, Obj, controls, is_terminating, uid_of
+from fournos.engine.kube.resource import Key, Obj, controls, is_terminating, joined, nested, read, uid_of
 from fournos.engine.queueing.ancestors import ancestor_questions, live_ancestor
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.inputs import Ancestor

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fournos.engine.kube.patches import read
-from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, read, uid_of
 from fournos.engine.queueing.inputs import QueueInputs, QueueOutcome, Verdict
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.reconcile import reconcile

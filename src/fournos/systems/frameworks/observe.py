@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from fournos.engine.kube.patches import only
-from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.kube.resource import Key, Obj, key_of, only
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.queueing.kinds import WORKLOAD

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fournos.engine.kube.patches import joined, merge_patch, nested, read
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Obj, joined, merge_patch, nested, read
 from fournos.engine.queueing.podsets import (
     CLUSTER_QUEUE_LABEL,
     LOCAL_QUEUE_LABEL,

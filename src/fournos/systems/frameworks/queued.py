@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fournos.engine.api.conditions import condition
-from fournos.engine.kube.patches import joined, nested, read
-from fournos.engine.kube.resource import Obj, Resource, key_of
+from fournos.engine.kube.resource import Obj, Resource, joined, key_of, nested, read
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import Ended
 from fournos.engine.queueing.managed import MULTIKUEUE

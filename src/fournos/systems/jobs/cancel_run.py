@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 
 from fournos.api.kinds import PIPELINE_RUN
 from fournos.engine.api.times import creation_time
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
+from fournos.engine.kube.resource import POD, Key, Obj, key_of, uid_of
 from fournos.engine.runtime.decision import Absent, LiveGet, LiveList, Unknown
 from fournos.engine.runtime.steps import Delete, Patch, Step
 from fournos.systems.jobs import names

@@ -12,8 +12,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.durations import parse_duration, parse_ttl
 from fournos.engine.api.times import format_time
-from fournos.engine.kube.kinds import JOB, SECRET
-from fournos.engine.kube.resource import Key, key_of, uid_of
+from fournos.engine.kube.resource import JOB, SECRET, Key, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import Decision, Present, SecretShape

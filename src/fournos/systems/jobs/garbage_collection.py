@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.times import creation_time
-from fournos.engine.kube.kinds import JOB
-from fournos.engine.kube.resource import Key, Obj, Resource, absent, controller_of, key_of, uid_of
+from fournos.engine.kube.resource import JOB, Key, Obj, Resource, absent, controller_of, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.controller import Caches, Controller
 from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.api.phase import HOLDING, TERMINAL
-from fournos.engine.kube.kinds import JOB
-from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
+from fournos.engine.kube.resource import JOB, Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.quotas import covered

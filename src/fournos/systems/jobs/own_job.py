@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.rules import Violation
-from fournos.engine.kube.kinds import JOB, POD
-from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
+from fournos.engine.kube.resource import JOB, POD, Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, User
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
 from fournos.systems.jobs.params import params_webhook

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import SECRET, Obj
 from fournos.engine.queueing.podsets import PodSetInfo, placed
 from fournos.engine.queueing.workload import PodSet
 from fournos.systems.miniclusters import entrypoint, indexed_job, names, pods, services

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fournos.engine.api.times import parse_time
-from fournos.engine.kube.kinds import EVENT
-from fournos.engine.kube.resource import Obj, is_terminating, uid_of
+from fournos.engine.kube.resource import EVENT, Obj, is_terminating, uid_of
 from fournos.engine.runtime.decision import LiveList, Present
 from fournos.systems.miniclusters.context import Context, index_of, over, terminal
 from fournos.systems.miniclusters.health import cause_of

@@ -9,8 +9,7 @@ from typing import Any
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import AlreadyExistsError, NotFoundError
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, Obj, controller_of, key_of
+from fournos.engine.kube.resource import SECRET, Key, Obj, controller_of, key_of
 from fournos.engine.runtime.decision import Absent, Present, SecretShape, Unknown
 from fournos.engine.runtime.steps import Custom
 from fournos.systems.miniclusters import names

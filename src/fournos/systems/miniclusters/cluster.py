@@ -8,8 +8,7 @@ from typing import Any
 from fournos.api.kinds import MINICLUSTER
 from fournos.api.minicluster import DEFAULT_HEADLESS_NAME, MiniClusterSpec
 from fournos.api.minicluster_container import Container
-from fournos.engine.kube.patches import without_null
-from fournos.engine.kube.resource import Obj, owner_reference
+from fournos.engine.kube.resource import Obj, owner_reference, without_null
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from fournos.systems.miniclusters.status import summary_of

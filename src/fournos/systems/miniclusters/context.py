@@ -10,8 +10,7 @@ from typing import Any
 from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.quantities import parse_count
-from fournos.engine.kube.kinds import JOB, POD
-from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
+from fournos.engine.kube.resource import JOB, POD, Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.runtime.context import PassContext
 from fournos.engine.runtime.decision import Absent, Facts, LiveGet, LiveList, Present

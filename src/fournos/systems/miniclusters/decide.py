@@ -11,8 +11,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from fournos.engine.api.rules import violations
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import is_terminating, key_of
+from fournos.engine.kube.resource import POD, is_terminating, key_of
 from fournos.engine.queueing.inputs import QueueOutcome, Verdict
 from fournos.engine.queueing.managed import managed_elsewhere
 from fournos.engine.queueing.managed_by import send_elsewhere

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.api.minicluster_container import Container
-from fournos.engine.kube.kinds import CONFIG_MAP
+from fournos.engine.kube.resource import CONFIG_MAP
 from fournos.systems.miniclusters import broker, launch, names, script
 from fournos.systems.miniclusters.cluster import Cluster
 from fournos.systems.miniclusters.shell import lines, unescaped

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fournos.engine.kube.kinds import JOB
+from fournos.engine.kube.resource import JOB
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.cluster import Cluster
 

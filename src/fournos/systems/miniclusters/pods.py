@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fournos.api.minicluster_values import quantities
-from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import POD
 from fournos.systems.miniclusters import containers, entrypoint, names, volumes
 from fournos.systems.miniclusters.cluster import Cluster
 from fournos.systems.miniclusters.volumes import Volumes

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB
-from fournos.engine.kube.resource import Obj, is_terminating, key_of
+from fournos.engine.kube.resource import CONFIG_MAP, JOB, Obj, is_terminating, key_of
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.engine.runtime.decision import Present
 from fournos.engine.runtime.steps import Patch, Step

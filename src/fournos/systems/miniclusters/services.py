@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fournos.engine.kube.kinds import SERVICE
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import SERVICE, Obj
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.cluster import Cluster
 

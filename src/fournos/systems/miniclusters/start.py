@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SERVICE
-from fournos.engine.kube.resource import Obj, Resource, is_terminating, key_of, owner_uids, uid_of
+from fournos.engine.kube.resource import (
+    CONFIG_MAP,
+    JOB,
+    POD,
+    SERVICE,
+    Obj,
+    Resource,
+    is_terminating,
+    key_of,
+    owner_uids,
+    uid_of,
+)
 from fournos.engine.queueing.podsets import MissingFlavorError, PodSetInfo, PodSetInfoError, infos_of
 from fournos.engine.runtime.decision import Absent, Decision, Present
 from fournos.engine.runtime.steps import Create, Patch, Step

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fournos.engine.kube.kinds import JOB, POD
-from fournos.engine.kube.resource import is_terminating, key_of, uid_of
+from fournos.engine.kube.resource import JOB, POD, is_terminating, key_of, uid_of
 from fournos.engine.runtime.steps import Delete, Step
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.context import Context

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fournos.engine.api.durations import parse_duration
-from fournos.engine.kube.yamls import YamlError, load_all
+from fournos.engine.kube.formats import YamlError, load_all
 
 _KEYS = ("multiKueue", "multikueue")
 _FIELDS = frozenset(

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.patches import merge_patch
-from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of, merge_patch, uid_of
 from fournos.engine.runtime.context import PassContext
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.engine.runtime.steps import Patch, Step

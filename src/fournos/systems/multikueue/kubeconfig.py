@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from fournos.engine.kube.credentials import access
 from fournos.engine.kube.errors import CredentialsError
-from fournos.engine.kube.kubeconfig import access
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
-from fournos.engine.kube.token import claims, time_of
-from fournos.engine.kube.untrusted_kubeconfig import config_of
+from fournos.engine.kube.untrusted_kubeconfig import claims, config_of, time_of
 from fournos.engine.runtime.projection import pick
 from fournos.systems.multikueue.names import KUBECONFIG
 

@@ -14,9 +14,8 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.errors import ConflictError, CredentialsError, InvalidError, KubeError, NotFoundError
-from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.probe import ClusterApi
-from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.kube.resource import SECRET, Key, Resource
 from fournos.engine.kube.untrusted_kubeconfig import check
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Executor

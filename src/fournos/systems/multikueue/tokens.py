@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fournos.engine.kube.errors import CredentialsError
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, Obj, is_terminating, key_of
+from fournos.engine.kube.resource import SECRET, Key, Obj, is_terminating, key_of
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts

@@ -29,9 +29,7 @@ from fournos.engine.kube import errors
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.patches import merge_patch
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import SECRET, Key, merge_patch
 from fournos.engine.runtime.settings_types import with_placeholder
 
 DONE, FAILED, USAGE = 0, 1, 2

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.kinds import SELF_SUBJECT_RULES_REVIEW
-from fournos.engine.kube.resource import Resource
+from fournos.engine.kube.resource import SELF_SUBJECT_RULES_REVIEW, Resource
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.reviews import names_allowed, rules_review
 from fournos.insight.access import may

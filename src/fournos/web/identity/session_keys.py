@@ -22,9 +22,8 @@ from cryptography.fernet import Fernet
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.limiter import Backoff
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import SECRET, Key, Obj
+from fournos.engine.kube.transport import Backoff
 from fournos.engine.runtime.clock import Clock
 from fournos.web.errors import PageError
 from fournos.web.identity.sessions import Sealer, Session

@@ -10,8 +10,8 @@ from typing import Any, Final
 import orjson
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.engine.kube.formats import dump
 from fournos.engine.kube.resource import Obj
-from fournos.engine.kube.yamls import dump
 from fournos.insight.differences import leaves
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts

@@ -14,8 +14,8 @@ from fournos.client.errors import ConflictError, RefusedError
 from fournos.client.repeat import found_anew, repeat
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.formats import dump
 from fournos.engine.kube.resource import Key, key_of
-from fournos.engine.kube.yamls import dump
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.differences import SpecDifference
 from fournos.insight.snapshots import namespaces

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from fournos.engine.kube.kinds import EVENT
-from fournos.engine.kube.resource import Resource
+from fournos.engine.kube.resource import EVENT, Resource
 from fournos.history.records import Document
 from fournos.insight.children import Children, readable_children
 from fournos.insight.tasks import Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.engine.kube.yamls import dump
+from fournos.engine.kube.formats import dump
 
 
 def text(value: Any) -> str:

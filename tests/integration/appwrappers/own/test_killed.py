@@ -16,9 +16,8 @@ import pytest
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.kube.kinds import LEASE
 from fournos.engine.kube.reflector import Reflector
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import LEASE, Key, Obj
 from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import IN_USE

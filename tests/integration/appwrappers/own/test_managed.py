@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Key, controller_of, uid_of
+from fournos.engine.kube.resource import POD, Key, controller_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.stage import QUEUE, AppWrapperStage, pod
 

@@ -12,8 +12,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.slots import SLOT_RESOURCE
 from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.kube.kinds import JOB, NAMESPACE
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import JOB, NAMESPACE, Key
 from tests.integration.appwrappers.stage import QUEUE, AppWrapperStage, job, messages_of, pod
 from tests.integration.jobs.operator import Operator
 

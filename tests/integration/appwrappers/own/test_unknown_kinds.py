@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.conditions import condition
-from fournos.engine.kube.kinds import CUSTOM_RESOURCE_DEFINITION
-from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.kube.resource import CUSTOM_RESOURCE_DEFINITION, Key, Resource
 from tests.integration.appwrappers.stage import AppWrapperStage, pod_spec
 
 GADGET = Resource("example.com", "v1", "Gadget", "gadgets")

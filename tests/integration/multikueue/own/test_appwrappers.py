@@ -9,8 +9,7 @@ from typing import Any
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import POD, Obj
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import pod

@@ -12,7 +12,7 @@ from typing import Any
 
 from fournos.engine.kube.errors import ConnectionLostError
 from fournos.engine.kube.fleet import Fleet, FleetWatch, Probe
-from fournos.engine.kube.kinds import NODE
+from fournos.engine.kube.resource import NODE
 from tests.fakes.clusters import FakeCluster, FakeClusters
 from tests.unit.engine.runtime.loop import START, LoopClock
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fournos.engine.kube.dns import LoneResolver
 from fournos.engine.kube.errors import (
     ConnectionLostError,
     ForbiddenError,
     ServerError,
     TooLongError,
 )
+from fournos.engine.kube.fleet import LoneResolver
 from tests.unit.engine.kube.server import JOBS, ScriptedServer, event, ok, status, stream, text
 
 KIB = 1024

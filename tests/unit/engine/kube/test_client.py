@@ -12,7 +12,6 @@ from aiohttp import web
 
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
-from fournos.engine.kube.connector import Connector
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.errors import (
     ConflictError,
@@ -23,6 +22,7 @@ from fournos.engine.kube.errors import (
     NotLeaderError,
 )
 from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.kube.transport import Connector
 from tests.unit.engine.kube.server import (
     JOBS,
     OBJ,

@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from fournos.engine.kube import credentials
-from fournos.engine.kube.credentials import Credentials, from_access, in_cluster, load
+from fournos.engine.kube.credentials import Credentials, access, from_access, in_cluster, load, parse
 from fournos.engine.kube.errors import CredentialsError, ForbiddenError
-from fournos.engine.kube.kubeconfig import access, parse
 from tests.unit.engine.kube.client_identity import AUTHORITY, PAIR
 
 

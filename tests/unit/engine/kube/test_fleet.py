@@ -10,7 +10,7 @@ import pytest
 
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.fleet import Fleet, FleetWatch, KubeconfigRefusedError
-from fournos.engine.kube.kinds import NODE
+from fournos.engine.kube.resource import NODE
 from tests.fakes.clusters import FakeClusters, kubeconfig
 from tests.unit.engine.kube.fleets import ONE, TWO, one, running
 from tests.unit.engine.runtime.loop import LoopClock

@@ -12,7 +12,7 @@ from cryptography import x509
 
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, ServerError
 from fournos.engine.kube.fleet import Fleet, FleetWatch, KubeconfigRefusedError
-from fournos.engine.kube.kinds import NODE
+from fournos.engine.kube.resource import NODE
 from tests.fakes.clusters import AUTHORITY, kubeconfig
 from tests.unit.engine.kube.fleets import LOST, ONE, TWO, at, one, running
 from tests.unit.engine.runtime.loop import START, LoopClock

@@ -8,8 +8,7 @@ import pytest
 
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.fleet import Fleet, FleetWatch
-from fournos.engine.kube.kinds import NODE, POD
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import NODE, POD, Obj
 from tests.fakes.clusters import kubeconfig
 from tests.unit.engine.kube.fleets import ONE, one, running
 from tests.unit.engine.runtime.loop import LoopClock

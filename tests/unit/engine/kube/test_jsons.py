@@ -7,7 +7,7 @@ import time
 import orjson
 import pytest
 
-from fournos.engine.kube.jsons import DEEPEST, loads
+from fournos.engine.kube.formats import DEEPEST, loads
 
 
 def deep(levels: int, *, opening: bytes = b'{"a":', closing: bytes = b"}") -> bytes:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from fournos.engine.kube.limiter import Backoff, TokenBucket
+from fournos.engine.kube.transport import Backoff, TokenBucket
 
 pytestmark = pytest.mark.looptime
 

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fournos.engine.kube.patches import joined, json_patch, merge_patch, nested, only, read, without_null
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import (
+    Obj,
+    joined,
+    json_patch,
+    merge_patch,
+    nested,
+    only,
+    read,
+    without_null,
+)
 from tests.world.server import clone, merge
 
 

@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from fournos.engine.kube.kinds import JOB
-from fournos.engine.kube.resource import Obj, controls, newest, owner_reference
+from fournos.engine.kube.resource import JOB, Obj, controls, newest, owner_reference
 
 
 def made(name: str, **meta: Any) -> Obj:

@@ -18,8 +18,9 @@ from fournos.engine.kube.errors import (
     NotFoundError,
     ServerError,
     TransientError,
+    error_from,
+    error_of,
 )
-from fournos.engine.kube.status_errors import error_from, error_of
 
 TABLE: list[tuple[int, str, dict[str, object], type[KubeError]]] = [
     (400, "BadRequest", {}, InvalidError),

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube import auth as auth_module
-from fournos.engine.kube.auth import ExecPlugin, TokenFile
+from fournos.engine.kube.auth import ExecPlugin, ExecSpec, TokenFile
 from fournos.engine.kube.errors import CredentialsError
-from fournos.engine.kube.kubeconfig import ExecSpec
 from tests.unit.engine.kube.client_identity import PAIR, ends
 
 

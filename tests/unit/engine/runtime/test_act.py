@@ -15,8 +15,7 @@ from fournos.engine.kube.errors import (
     NotLeaderError,
     ServerError,
 )
-from fournos.engine.kube.kinds import CONFIG_MAP, SECRET
-from fournos.engine.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
+from fournos.engine.kube.resource import CONFIG_MAP, SECRET, Key, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.act import Acted, CacheChange, NameWait, StepExecutor
 from fournos.engine.runtime.controller import Caches

@@ -11,10 +11,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fournos.engine.kube.auth import server_context
 from fournos.engine.kube.errors import ForbiddenError
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key
-from fournos.engine.kube.tls import server_context
+from fournos.engine.kube.resource import SECRET, Key
 from fournos.engine.runtime.certificates import (
     BUNDLE,
     LOOK,

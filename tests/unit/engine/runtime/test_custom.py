@@ -7,8 +7,7 @@ from typing import Any
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import InvalidError, ServerError
-from fournos.engine.kube.kinds import CONFIG_MAP
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import CONFIG_MAP, Key
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.act import Acted, CacheChange, StepExecutor
 from fournos.engine.runtime.controller import Caches

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fournos.engine.kube.errors import ServerError
-from fournos.engine.kube.kinds import EVENT
+from fournos.engine.kube.resource import EVENT
 from fournos.engine.runtime import events
 from fournos.engine.runtime.decision import EventRecord
 from fournos.engine.runtime.events import BURST, Recorder

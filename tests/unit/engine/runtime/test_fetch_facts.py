@@ -16,8 +16,7 @@ from fournos.engine.kube.errors import (
     NoSuchResourceError,
     ServerError,
 )
-from fournos.engine.kube.kinds import POD, SECRET
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import POD, SECRET, Key, Obj, Resource
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from fournos.engine.kube.errors import ConnectionLostError, NotLeaderError, ServerError
-from fournos.engine.kube.kinds import LEASE
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import LEASE, Key, Obj, Resource
 from fournos.engine.runtime.lease import Lease
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.world.connection import Connection

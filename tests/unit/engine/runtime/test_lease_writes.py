@@ -17,8 +17,7 @@ from fournos.engine.kube.errors import (
     NotLeaderError,
     ServerError,
 )
-from fournos.engine.kube.kinds import LEASE
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import LEASE, Key, Obj, Resource
 from fournos.engine.runtime.lease import Lease, micro_time
 from tests.unit.engine.runtime.loop import START, LoopClock
 from tests.world.connection import Connection

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.errors import NotLeaderError
-from fournos.engine.kube.kinds import EVENT, LEASE
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import EVENT, LEASE, Key, Obj
 from fournos.engine.runtime.controller import Watch
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.engine.runtime.events import Recorder

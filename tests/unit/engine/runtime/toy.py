@@ -11,8 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from fournos.engine.kube.kinds import CONFIG_MAP
-from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, owner_uids, uid_of
+from fournos.engine.kube.resource import (
+    CONFIG_MAP,
+    Key,
+    Obj,
+    Resource,
+    controller_of,
+    key_of,
+    owner_uids,
+    uid_of,
+)
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet, Present
 from fournos.engine.runtime.steps import Create, Delete, Patch

@@ -12,8 +12,7 @@ from aiohttp import web
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.errors import ForbiddenError, KubeError, ServerError
-from fournos.engine.kube.kinds import EVENT
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import EVENT, Obj, Resource
 from fournos.history.alerts.announce import Events, NotSentError, Webhook
 from fournos.history.alerts.news import NewsContext, due
 from tests.unit.history.alerts.test_news import CONTEXT, JOB, NOW, drop, judged, series

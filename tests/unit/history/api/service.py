@@ -13,8 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.engine.kube.api import Listing
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.resource import NAMESPACE, SUBJECT_ACCESS_REVIEW, Obj, Resource
 from fournos.engine.runtime.decision import User
 from fournos.history.api.authentication import FrontProxy
 from fournos.history.api.authorization import HistoryAuthorizer

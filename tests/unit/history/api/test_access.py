@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fournos.engine.kube.errors import ServerError
-from fournos.engine.kube.kinds import SUBJECT_ACCESS_REVIEW
+from fournos.engine.kube.resource import SUBJECT_ACCESS_REVIEW
 from fournos.history.api.authentication import FrontProxy
 from tests.unit.history.api.service import Stage, run, stage
 

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import SECRET, Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.api.tasks import api_tasks

@@ -9,8 +9,7 @@ import pytest
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.kinds import NAMESPACE
-from fournos.engine.kube.resource import Resource
+from fournos.engine.kube.resource import NAMESPACE, Resource
 from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import (
     CLUSTER_QUEUE,

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.errors import ServerError
-from fournos.engine.kube.kinds import NAMESPACE, POD
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import NAMESPACE, POD, Key, Obj
 from fournos.engine.kube.store import Store
 from fournos.history.logs.containers import states
 from fournos.history.logs.followed import FollowedLog

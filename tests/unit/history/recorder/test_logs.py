@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.times import parse_time
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import POD, Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.logs.collector import LogCollector

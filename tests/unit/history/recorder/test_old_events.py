@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.engine.kube.kinds import EVENT
+from fournos.engine.kube.resource import EVENT
 from fournos.history.recorder.old_events import BEHIND, OldEvents
 from tests.unit.history.recorder.filled_caches import FilledCaches
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.kinds import NAMESPACE
+from fournos.engine.kube.resource import NAMESPACE
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.manager import Manager

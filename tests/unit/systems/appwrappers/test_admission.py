@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fournos.api.kinds import MINICLUSTER
-from fournos.engine.kube.kinds import POD
+from fournos.engine.kube.resource import POD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.engine.kube.kinds import JOB
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import JOB, Key
 from fournos.engine.runtime.webhook.types import Review
 from fournos.systems.appwrappers.annotations import READERS, unusable
 from fournos.systems.appwrappers.fault_tolerance import Tolerance, tolerance

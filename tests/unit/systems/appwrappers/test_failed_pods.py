@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.kinds import JOB, POD
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import JOB, POD, Key
 from fournos.engine.runtime.decision import Decision, Facts, Present
 from fournos.systems.appwrappers.context import Context, Observed
 from fournos.systems.appwrappers.fault_tolerance import tolerance

@@ -11,8 +11,7 @@ import pytest
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.errors import ForbiddenError, InvalidError
-from fournos.engine.kube.kinds import DEPLOYMENT, JOB, NODE, POD
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import DEPLOYMENT, JOB, NODE, POD, Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.appwrappers.actors import (
     KUEUE,

@@ -10,8 +10,7 @@ import pytest
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.kinds import DEPLOYMENT, JOB, POD, PRIORITY_CLASS
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, PRIORITY_CLASS, Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.appwrappers.controller import appwrappers_controller
 from tests.unit.systems.appwrappers.actors import (

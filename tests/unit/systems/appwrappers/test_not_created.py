@@ -15,8 +15,7 @@ from fournos.engine.kube.errors import (
     KubeError,
     NoSuchResourceError,
 )
-from fournos.engine.kube.kinds import DEPLOYMENT, JOB, POD
-from fournos.engine.kube.resource import Resource
+from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, Resource
 from fournos.systems.appwrappers import names
 from tests.unit.systems.appwrappers.actors import (
     deployment_template,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.kube.kinds import NODE, POD
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import NODE, POD, Key
 from fournos.engine.runtime.decision import Facts, NeededFacts, User, UserAccess, attempt
 from fournos.engine.runtime.webhook.types import Request
 from fournos.systems.appwrappers.admission import review

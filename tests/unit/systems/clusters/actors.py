@@ -10,8 +10,7 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.conditions import Condition, condition, is_true, upsert
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.kinds import NODE, SECRET
-from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.kube.resource import NODE, SECRET, Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.kube.untrusted_kubeconfig import KubeconfigRefusedError
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD

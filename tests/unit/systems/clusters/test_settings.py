@@ -9,8 +9,7 @@ import pytest
 from fournos.api.fournoscluster import DEFINITION
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.crd import crd
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, key_of
+from fournos.engine.kube.resource import SECRET, Key, key_of
 from fournos.systems.clusters.settings import ClusterSettings
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import SECRETS, SLOT, cluster, edit, hub, node, quotas, secret, target

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.kinds import PRIORITY_CLASS
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import PRIORITY_CLASS, Key
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (

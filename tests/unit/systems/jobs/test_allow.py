@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import PIPELINE_RUN
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import SECRET, Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs.allow import LABELS, NAMESPACES, OWNERS, secret_consumer
 from fournos.systems.jobs.settings import JobSettings

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.engine.kube.kinds import JOB, POD, SECRET
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import JOB, POD, SECRET, Key, Obj
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,

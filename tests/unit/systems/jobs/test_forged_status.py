@@ -10,8 +10,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.engine.kube.errors import ForbiddenError, KubeError
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, Obj, Resource, uid_of
+from fournos.engine.kube.resource import SECRET, Key, Obj, Resource, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.jobs.actors import NS, Kueue, Tekton, job, phase, submit
 from tests.unit.systems.jobs.test_lifecycle import INVARIANTS, one_live_run_a_job, scenario

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.engine.kube.kinds import JOB
-from fournos.engine.kube.resource import Key, Resource, uid_of
+from fournos.engine.kube.resource import JOB, Key, Resource, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs.garbage_collection import orphans_controller
 from tests.unit.systems.jobs.actors import NS, SETTINGS, submit

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.kube.kinds import POD
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import POD, Key, Obj
 from fournos.engine.queueing.release import release_quota
 from fournos.engine.runtime.decision import Decision, Present, Unknown
 from fournos.engine.runtime.steps import Delete, Patch

@@ -6,7 +6,7 @@ from typing import Any
 
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.errors import ServerError
-from fournos.engine.kube.kinds import JOB
+from fournos.engine.kube.resource import JOB
 from tests.unit.engine.queueing.test_kind_names import SILENT
 from tests.unit.systems.jobs.actors import job, phase, submit
 from tests.unit.systems.jobs.test_lifecycle import scenario

@@ -11,8 +11,7 @@ import pytest
 from fournos.api.fournosjob import MAX_RESULTS, FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.kinds import JOB
-from fournos.engine.kube.resource import Key, owner_reference
+from fournos.engine.kube.resource import JOB, Key, owner_reference
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.engine.queueing.workload import build
 from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveGet, Present, Unknown

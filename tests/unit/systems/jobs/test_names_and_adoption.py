@@ -8,8 +8,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition
-from fournos.engine.kube.kinds import JOB, POD, SECRET
-from fournos.engine.kube.resource import Key, uid_of
+from fournos.engine.kube.resource import JOB, POD, SECRET, Key, uid_of
 from fournos.systems.jobs.rules import check_manifest
 from fournos.systems.jobs.settings import JobSettings
 from tests.unit.systems.jobs.actors import (

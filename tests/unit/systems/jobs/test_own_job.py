@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.engine.kube.kinds import JOB, POD
-from fournos.engine.kube.resource import Key, Resource
+from fournos.engine.kube.resource import JOB, POD, Key, Resource
 from fournos.engine.runtime.decision import (
     Absent,
     Facts,

@@ -17,8 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.api.conditions import Condition, condition, is_true
-from fournos.engine.kube.kinds import JOB, POD, SECRET
-from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.engine.kube.resource import JOB, POD, SECRET, Key, Obj, controller_of, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names
 from fournos.systems.jobs.controller import jobs_controller

@@ -9,10 +9,8 @@ import pytest
 
 from fournos.api.kinds import PIPELINE, PIPELINE_RUN
 from fournos.engine.api.conditions import condition
-from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, KubeError
-from fournos.engine.kube.kinds import POD, SECRET
-from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.kube.status_errors import error_from
+from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, KubeError, error_from
+from fournos.engine.kube.resource import POD, SECRET, Key, Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.systems.jobs.template import Template
 from tests.unit.systems.jobs.actors import (

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import PIPELINE
-from fournos.engine.kube.kinds import JOB, POD
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import JOB, POD, Key, Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,

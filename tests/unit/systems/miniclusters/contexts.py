@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fournos.engine.kube.kinds import JOB
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import JOB, Key
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.runtime.decision import Facts, Present, Unknown
 from fournos.systems.miniclusters import names

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.engine.api.times import format_time
-from fournos.engine.kube.kinds import JOB, POD
-from fournos.engine.kube.resource import Key, key_of
+from fournos.engine.kube.resource import JOB, POD, Key, key_of
 from tests.unit.systems.miniclusters.actors import NS
 from tests.world.server import Server
 

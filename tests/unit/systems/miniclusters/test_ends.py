@@ -9,8 +9,7 @@ import pytest
 
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.times import format_time
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD
-from fournos.engine.kube.resource import Key, key_of, uid_of
+from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, Key, key_of, uid_of
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.health import broker_up
 from fournos.systems.miniclusters.settings import MiniClusterSettings

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.kube.kinds import POD, SERVICE
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import POD, SERVICE, Key
 from fournos.engine.runtime.decision import Absent, Decision, Facts, Present, SecretShape, Unknown
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.context import Context

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.api.kinds import MINICLUSTER
-from fournos.engine.kube.kinds import EVENT, JOB, POD
-from fournos.engine.kube.resource import Key, key_of, uid_of
+from fournos.engine.kube.resource import EVENT, JOB, POD, Key, key_of, uid_of
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.unit.systems.miniclusters.actors import NS, Cluster, get, submit
 from tests.unit.systems.miniclusters.statuses import completed, container, set_status, status

@@ -15,8 +15,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import Condition, is_true
-from fournos.engine.kube.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE
-from fournos.engine.kube.resource import Key, controller_of, key_of, uid_of
+from fournos.engine.kube.resource import (
+    CONFIG_MAP,
+    JOB,
+    POD,
+    SECRET,
+    SERVICE,
+    Key,
+    controller_of,
+    key_of,
+    uid_of,
+)
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.miniclusters.actors import NS, QUEUE, Cluster, change, controller, flavors, submit
 from tests.unit.systems.miniclusters.stories import alive, finished_means_over

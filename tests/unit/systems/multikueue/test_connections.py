@@ -9,8 +9,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import SECRET, Key
 from fournos.engine.queueing.kinds import ADMISSION_CHECK
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.controller import multikueue_controllers

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import SECRET, Key
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.fournoscluster.build import secret_name
 from fournos.systems.multikueue.fournoscluster.controller import fournosclusters

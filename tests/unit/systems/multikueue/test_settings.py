@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, key_of
+from fournos.engine.kube.resource import SECRET, Key, key_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.controller import multikueue_controllers

@@ -13,9 +13,8 @@ import yaml
 
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, KubeError
-from fournos.engine.kube.kinds import SECRET
 from fournos.engine.kube.probe import ClusterApi
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import SECRET, Key, Obj, Resource
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.controller import multikueue_controllers

@@ -19,9 +19,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import AlreadyExistsError, ConflictError, KubeError
-from fournos.engine.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from fournos.engine.kube.reflector import Reflector
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key, Obj, Resource
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.certificates import TERMS, CertRotator, Pair, Terms, trusts
 from fournos.engine.runtime.clock import Clock

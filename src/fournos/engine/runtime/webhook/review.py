@@ -11,8 +11,7 @@ import orjson
 
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.patches import json_patch
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import Key, json_patch
 from fournos.engine.runtime.decision import MAX_ROUNDS, User
 from fournos.engine.runtime.fetch_facts import answered
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook

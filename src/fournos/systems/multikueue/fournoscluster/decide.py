@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, Obj, is_terminating, key_of, uid_of
+from fournos.engine.kube.resource import SECRET, Key, Obj, is_terminating, key_of, uid_of
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -8,8 +8,7 @@ from hashlib import sha256
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.errors import CredentialsError
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, Obj, is_terminating, key_of, uid_of
+from fournos.engine.kube.resource import SECRET, Key, Obj, is_terminating, key_of, uid_of
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import pick, waking_by
 from fournos.systems.multikueue import names

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import SECRET, Key
 from fournos.engine.kube.untrusted_kubeconfig import check
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Executor

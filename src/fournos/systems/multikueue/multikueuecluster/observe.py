@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fournos.engine.kube.kinds import SECRET
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import SECRET, Key, Obj
 from fournos.engine.queueing.kinds import ADMISSION_CHECK
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import own_key, pick, waking_all, waking_by

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fournos.engine.kube.tls import server_context
+from fournos.engine.kube.auth import server_context
 from fournos.engine.runtime import listening as served_by
 from fournos.engine.runtime.certificates import Pair, make_authority, make_certificate
 from fournos.engine.runtime.client_limits import network

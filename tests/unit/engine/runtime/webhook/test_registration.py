@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError
-from fournos.engine.kube.kinds import MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.resource import MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS, Key
 from fournos.engine.runtime.certificates import TERMS, Pair, Terms, read, trusts
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook.registration import LABEL, Registrar, configurations, trusting

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from fournos.engine.kube.tls import client_context
+from fournos.engine.kube.auth import client_context
 from fournos.engine.runtime.certificates import Certificates, Pair, renewed
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook.server import WebhookServer

@@ -12,9 +12,8 @@ import aiohttp
 import pytest
 
 from fournos.app.webhooks import Served, WebhookOffer, served
-from fournos.engine.kube.kinds import SECRET, VALIDATING_WEBHOOKS
-from fournos.engine.kube.resource import Key, key_of
-from fournos.engine.kube.tls import client_context
+from fournos.engine.kube.auth import client_context
+from fournos.engine.kube.resource import SECRET, VALIDATING_WEBHOOKS, Key, key_of
 from fournos.engine.runtime.certificates import read
 from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.engine.runtime.lease import Lease
