@@ -12,7 +12,7 @@ from bench.rig import NAMESPACE, QUEUE
 from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import SLOT_RESOURCE
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import POD, Obj, Resource, controller_of, is_terminating, key_of
 from fournos.engine.queueing.kinds import WORKLOAD

@@ -17,7 +17,7 @@ from bench.rig import NAMESPACE
 from fournos.api import phase as phases
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.reflector import Reflector

@@ -21,8 +21,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from fournos.client.submission import axes_of
-from fournos.engine.api.durations import parse_duration
-from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.values import parse_duration, parse_quantity
 from fournos.engine.kube import formats
 from fournos.engine.kube.errors import CredentialsError, error_from
 from fournos.engine.kube.untrusted_kubeconfig import check as check_kubeconfig

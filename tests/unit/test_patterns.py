@@ -19,9 +19,7 @@ import pytest
 
 import fournos
 from fournos.api.slots import blames_others, unavailable_in
-from fournos.engine.api.durations import parse_duration, parse_ttl
-from fournos.engine.api.quantities import parse_quantity
-from fournos.engine.api.text import escaped, escaped_line
+from fournos.engine.api.values import escaped, escaped_line, parse_duration, parse_quantity, parse_ttl
 from fournos.engine.runtime.redact import redact
 from fournos.history.logs.first_failure import FailureScanner
 from fournos.history.logs.masking import Masking

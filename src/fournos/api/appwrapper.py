@@ -11,8 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, WithJsonSchema
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.engine.api.crd import Column, Definition
-from fournos.engine.api.model import Model, StatusCondition, described
+from fournos.engine.api.crd import Column, Definition, Model, StatusCondition, described
 
 MAX_COMPONENTS: Final = 128
 MAX_POD_SETS: Final = 18

@@ -9,8 +9,7 @@ from typing import Final
 from pydantic import Field
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.engine.api.crd import Column, Definition
-from fournos.engine.api.model import Model, StatusCondition, described
+from fournos.engine.api.crd import Column, Definition, Model, StatusCondition, described
 
 MAX_GPU_MODELS: Final = 64
 """Maximum number of entries of an inventory."""

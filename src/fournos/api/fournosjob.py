@@ -23,8 +23,7 @@ from fournos.api.fournosjob_values import (
 )
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase as Phase
-from fournos.engine.api.crd import Column, Definition
-from fournos.engine.api.model import Model, StatusCondition, described
+from fournos.engine.api.crd import Column, Definition, Model, StatusCondition, described
 
 DEFAULT_PIPELINE: Final = "fournos-full"
 MAX_ATTEMPTS_KEPT: Final = 20

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from fournos.engine.api.model import Model, described
+from fournos.engine.api.crd import Model, described
 
 MAX_REPEATS: Final = 5
 """Maximum number of reruns of a job."""

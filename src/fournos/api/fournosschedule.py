@@ -10,8 +10,7 @@ from pydantic import Field, WithJsonSchema
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_SCHEDULE
-from fournos.engine.api.crd import Column, Definition
-from fournos.engine.api.model import Model, StatusCondition, described
+from fournos.engine.api.crd import Column, Definition, Model, StatusCondition, described
 
 MAX_JOBS: Final = 64
 """Maximum number of jobs of one fire."""

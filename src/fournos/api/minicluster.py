@@ -16,8 +16,7 @@ from fournos.api.minicluster_container import Container
 from fournos.api.minicluster_flux import FluxSpec
 from fournos.api.minicluster_pod import PodResourceClaim, PodSpec
 from fournos.api.minicluster_values import Labels, a_path
-from fournos.engine.api.crd import Column, Definition, Scale
-from fournos.engine.api.model import Model, StatusCondition, described
+from fournos.engine.api.crd import Column, Definition, Model, Scale, StatusCondition, described
 
 DEFAULT_HEADLESS_NAME: Final = "flux-service"
 DEFAULT_DEADLINE_SECONDS: Final = 31_500_000

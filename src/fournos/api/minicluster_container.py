@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from fournos.api.minicluster_security import SecurityContext
 from fournos.api.minicluster_values import Items, Resources, Variables, a_name, a_path, a_text, shell_code
-from fournos.engine.api.model import Model, described
+from fournos.engine.api.crd import Model, described
 
 DEFAULT_IMAGE: Final = "ghcr.io/rse-ops/accounting:app-latest"
 MAX_VOLUMES: Final = 64

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fournos.api.minicluster_security import SecurityContext
 from fournos.api.minicluster_values import Resources, Variables, a_name, a_path, a_text, shell_code
-from fournos.engine.api.model import Model, described
+from fournos.engine.api.crd import Model, described
 
 DEFAULT_PORT: Final = 8050
 DEFAULT_VIEW_NAME: Final = "flux-view"

@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from fournos.api.minicluster_security import PodSecurityContext
 from fournos.api.minicluster_values import Labels, Quantities, a_name
-from fournos.engine.api.model import Model, described
+from fournos.engine.api.crd import Model, described
 
 _Affinity = Annotated[
     dict[str, tuple[str, ...]],

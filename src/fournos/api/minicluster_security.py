@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import WithJsonSchema
 
 from fournos.api.minicluster_values import Name, a_name
-from fournos.engine.api.model import Model, described
+from fournos.engine.api.crd import Model, described
 
 _Names = Annotated[
     tuple[str, ...],

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import WithJsonSchema
 
-from fournos.engine.api.crd import INT_OR_STRING
-from fournos.engine.api.model import Model, described
+from fournos.engine.api.crd import INT_OR_STRING, Model, described
 
 SCRIPT_MAX: Final = 262144
 """Maximum characters of a script; a ConfigMap can hold 1 MiB."""

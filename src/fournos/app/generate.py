@@ -19,7 +19,7 @@ from fournos.app.metrics import reference as metrics_page
 from fournos.app.parts import PARTS, kinds
 from fournos.app.settings_page import settings_page
 from fournos.engine.api.crd import crd
-from fournos.engine.api.reference import reference
+from fournos.engine.api.schema_readers import reference
 from fournos.engine.runtime.part import Part
 from fournos.engine.runtime.webhook.registration import configurations
 

@@ -20,7 +20,7 @@ from fournos.cli.find import completion
 from fournos.cli.options import Format
 from fournos.cli.output import table
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj
 from fournos.insight import kueue_clusters

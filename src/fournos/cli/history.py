@@ -14,7 +14,7 @@ from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.output import table
-from fournos.engine.api.durations import parse_ttl
+from fournos.engine.api.values import parse_ttl
 from fournos.extras import remedy
 from fournos.history.blobs import BlobsUsageError, open_blobs
 from fournos.history.records import PAGE_MAX, Query, Run

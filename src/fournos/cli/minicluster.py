@@ -13,7 +13,7 @@ from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import read
 from fournos.cli.minicluster_live import install
-from fournos.engine.api.text import escaped
+from fournos.engine.api.values import escaped
 from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import documents
 from fournos.insight.miniclusters import accepted, entrypoint_file, objects_of

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from fournos.cli.options import Format
-from fournos.engine.api.text import escaped, escaped_json, escaped_line
+from fournos.engine.api.values import escaped, escaped_json, escaped_line
 from fournos.engine.kube.resource import Obj, Resource
 
 GAP = 2

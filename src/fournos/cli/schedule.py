@@ -24,7 +24,7 @@ from fournos.client.asynchronous import AsyncClient
 from fournos.client.errors import DeletedError
 from fournos.client.handles import PATIENCE
 from fournos.client.schedules import AsyncSchedule
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight import schedules
 from fournos.insight.schedule_manifests import moment_of

@@ -23,7 +23,7 @@ from fournos.cli.submit import (
     refuse_unknown,
 )
 from fournos.client.submission import axis
-from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import place, with_owner
 from fournos.insight.schedule_manifests import jobs_of_fire, schedule_manifest

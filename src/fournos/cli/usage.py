@@ -15,7 +15,7 @@ from fournos.cli.listing import EverywhereOption
 from fournos.cli.options import AllClustersOption
 from fournos.cli.output import sparkline, table
 from fournos.cli.stored import history_of
-from fournos.engine.api.durations import parse_ttl
+from fournos.engine.api.values import parse_ttl
 from fournos.insight.values import count, short
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import connection_text, phase_text
 from fournos.cli.progress import progress
 from fournos.client.follow import Follower
-from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.resource import Obj
 from fournos.insight.children import RUN_KINDS
 from fournos.insight.tasks import Task, tasks

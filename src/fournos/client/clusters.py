@@ -9,7 +9,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.errors import FournosError, typed
 from fournos.client.handles import PATIENCE, AsyncHandle, Seconds
 from fournos.client.views import View
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.insight.clusters import (
     UNLOCKED,
     discover_change,

@@ -75,7 +75,7 @@ def text(view: Displayed) -> Text:
     """The same for terminals, by rich.  Control characters are escaped."""
     from rich.text import Text
 
-    from fournos.engine.api.text import escaped_line
+    from fournos.engine.api.values import escaped_line
 
     lines = [Text.assemble((escaped_line(view.name), "bold"), "  ", escaped_line(view._state()))]
     lines += [Text.assemble((f"  {name:<10} ", "dim"), escaped_line(value)) for name, value in view._shown()]

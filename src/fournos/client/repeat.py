@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.client.submission import changed
-from fournos.engine.api.model import Model
+from fournos.engine.api.crd import Model
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import skeleton

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from fournos.api.fournosjob import Attempt, FournosJob, FournosJobSpec, FournosJobStatus
-    from fournos.engine.api.model import StatusCondition
+    from fournos.engine.api.crd import StatusCondition
 
 
 class View:
@@ -85,7 +85,7 @@ class View:
     def conditions(self) -> tuple[StatusCondition, ...]:
         """The conditions in the status."""
         # Imported here: the models take a third of the client's import time.
-        from fournos.engine.api.model import StatusCondition
+        from fournos.engine.api.crd import StatusCondition
 
         return tuple(StatusCondition.model_validate(one) for one in conditions_of(self.raw))
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from fournos.api.phase import NEW
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.insight.job_row import JobRow
 from fournos.insight.values import hardware_text, one_line
 

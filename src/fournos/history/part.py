@@ -9,15 +9,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.api.durations import parse_duration
-from fournos.engine.api.required import FOURNOS
+from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.client import Client
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
-from fournos.engine.runtime.preflight import UnsupportedError
+from fournos.engine.runtime.preflight import FOURNOS, UnsupportedError
 from fournos.extras import remedy
 from fournos.history.blobs import Blobs, BlobsUsageError, check_blobs, open_blobs
 from fournos.history.metrics import MESSAGES

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kind_names import BadNameError, parse_name
 from fournos.engine.runtime.webhook.registration import Service

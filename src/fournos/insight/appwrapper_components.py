@@ -9,7 +9,7 @@ from typing import Any
 from fournos.api.appwrapper import DEFINITION
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.rules import Violation
-from fournos.engine.api.validate import schema_violations
+from fournos.engine.api.schema_readers import schema_violations
 from fournos.engine.kube.resource import Obj
 from fournos.insight.appwrapper_reasons import WrapperMembers
 from fournos.insight.errors import ManifestError, refusal

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.durations import parse_ttl
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time, parse_ttl
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError
 from fournos.insight.values import name_of, spec_of, status_of

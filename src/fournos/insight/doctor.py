@@ -18,8 +18,7 @@ from fournos.api import appwrapper, fournoscluster, fournosjob, fournosschedule,
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.crd import crd
-from fournos.engine.api.required import APPWRAPPER, FOURNOS, MINICLUSTER, TEKTON, RequiredApi
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import (
     CONFIG_MAP,
@@ -31,7 +30,14 @@ from fournos.engine.kube.resource import (
     key_of,
 )
 from fournos.engine.queueing.kinds import KUEUE
-from fournos.engine.runtime.preflight import MIN_KUBERNETES
+from fournos.engine.runtime.preflight import (
+    APPWRAPPER,
+    FOURNOS,
+    MIN_KUBERNETES,
+    MINICLUSTER,
+    TEKTON,
+    RequiredApi,
+)
 from fournos.insight.doctor_access import (
     DoctorFinding,
     DoctorServer,

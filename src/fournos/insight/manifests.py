@@ -12,7 +12,7 @@ import yaml
 from fournos.api.fournosjob import DEFAULT_PIPELINE, DEFINITION
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.rules import Violation
-from fournos.engine.api.validate import takes_texts
+from fournos.engine.api.schema_readers import takes_texts
 from fournos.engine.kube.formats import load_all, yaml_problem
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import ManifestError, refusal

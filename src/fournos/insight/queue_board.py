@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.kinds import LOCAL_QUEUE

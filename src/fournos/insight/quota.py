@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from fournos.api.slots import UNAVAILABLE_TAINT, why_unavailable
-from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.quotas import reserved
 from fournos.insight.cohorts import ZERO, available

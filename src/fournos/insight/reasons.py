@@ -6,7 +6,7 @@ from datetime import datetime
 
 from fournos.api.phase import run_times
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.state import view
 from fournos.insight.causes import Cause

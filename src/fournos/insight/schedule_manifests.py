@@ -11,9 +11,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from fournos.api.fournosschedule import FournosScheduleSpec
 from fournos.api.kinds import FOURNOS_SCHEDULE
-from fournos.engine.api.durations import parse_ttl
 from fournos.engine.api.rules import Violation
-from fournos.engine.api.times import format_time, parse_time
+from fournos.engine.api.values import format_time, parse_time, parse_ttl
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError, ManifestError, refusal
 from fournos.insight.manifests import field_path

@@ -8,7 +8,7 @@ from typing import Any
 
 from fournos.api.phase import NEW as NEW
 from fournos.api.phase import TERMINAL
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj
 from fournos.systems.jobs.names import ARCHIVED
 from fournos.systems.jobs.names import display_name as display_name

@@ -11,7 +11,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.insight.values import count
 from fournos.web.assets import Assets
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from tests.e2e.clusters.conftest import JOBS, SECRETS, Person, Target
 from tests.e2e.hub import Hub
 

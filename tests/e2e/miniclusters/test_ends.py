@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.systems.miniclusters import names
 from tests.e2e.miniclusters.clusters import Clusters
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE_RUN, TASK_RUN
-from fournos.engine.api.times import format_time, parse_time
+from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import EVENT, POD, Key, Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.history.fingerprint import fingerprint

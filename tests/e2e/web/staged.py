@@ -20,7 +20,7 @@ from playwright.sync_api import Browser
 
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.history import AsyncHistory
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.api import Listing
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client

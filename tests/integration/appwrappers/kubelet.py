@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.reflector import Reflector

@@ -12,7 +12,7 @@ import pytest
 from fournos.api.fournoscluster import DEFINITION
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.validate import schema_violations
+from fournos.engine.api.schema_readers import schema_violations
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ConflictError, InvalidError, NotFoundError
 from fournos.engine.kube.resource import SECRET, Key, uid_of

@@ -15,7 +15,7 @@ from dev import resources
 from devcluster import manifests
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.times import creation_time, format_time
+from fournos.engine.api.values import creation_time, format_time
 from fournos.engine.kube.resource import EVENT, NAMESPACE, Key, Obj, uid_of
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Ending, Identity, Record

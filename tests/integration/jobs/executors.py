@@ -11,7 +11,7 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.api.phase import TERMINAL
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.reflector import Reflector

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.fleet import FOO
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import EVENT, JOB
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names

@@ -20,7 +20,7 @@ from fournos.api.kinds import MINICLUSTER
 from fournos.app.parts import kinds
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.crd import crd
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import NoSuchResourceError, TransientError
 from fournos.engine.kube.resource import CUSTOM_RESOURCE_DEFINITION, Key, Resource
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import LEASE as LEASES

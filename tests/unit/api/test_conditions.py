@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fournos.engine.api.conditions import MESSAGE_MAX, Condition, condition, is_true, upsert
-from fournos.engine.api.times import format_time, parse_time
+from fournos.engine.api.values import format_time, parse_time
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)

@@ -13,8 +13,7 @@ from devcluster import manifests
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.app.generate import files, main
 from fournos.app.parts import kinds
-from fournos.engine.api.crd import Definition, InexpressibleError, crd, schema
-from fournos.engine.api.model import Model, described
+from fournos.engine.api.crd import Definition, InexpressibleError, Model, crd, described, schema
 from fournos.engine.api.rules import Rule, validations
 from fournos.engine.kube.resource import Resource
 

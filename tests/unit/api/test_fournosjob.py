@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.api.fournosjob import DEFINITION, FournosJob, FournosJobSpec, Phase, Shutdown
-from fournos.engine.api.validate import schema_violations
+from fournos.engine.api.schema_readers import schema_violations
 from tests.rule_cases import CREATIONS, ENGINE, SHARED, Case, job, shared
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.api.durations import parse_duration, parse_ttl
-from fournos.engine.api.quantities import parse_count, parse_quantity
+from fournos.engine.api.values import parse_count, parse_duration, parse_quantity, parse_ttl
 from fournos.engine.queueing.ensure import max_execution_seconds
 from fournos.engine.queueing.equivalence import equivalent
 from fournos.engine.queueing.requests import RequestsError, parse_requests

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fournos.engine.api.durations import format_duration, parse_duration, parse_ttl
-from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.values import format_duration, parse_duration, parse_quantity, parse_ttl
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 NS = "bench"

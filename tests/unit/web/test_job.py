@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
 from fournos.engine.kube.resource import Key, Resource
 from fournos.history.api.wire import body

@@ -6,7 +6,7 @@ from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE

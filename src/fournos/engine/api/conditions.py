@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 
 MESSAGE_MAX = 32768
 """Maximum characters of a condition's message, the limit of the API server."""

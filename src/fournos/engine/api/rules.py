@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from fournos.engine.api.text import RE2_CONTROL, has_control
+from fournos.engine.api.values import RE2_CONTROL, has_control
 
 Json: TypeAlias = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.quantities import parse_count
+from fournos.engine.api.values import parse_count
 from fournos.engine.kube.resource import (
     Key,
     Obj,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.workload import PodSet
 

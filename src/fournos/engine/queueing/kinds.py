@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fournos.engine.api.required import RequiredApi
 from fournos.engine.kube.resource import Resource
+from fournos.engine.runtime.preflight import RequiredApi
 
 GROUP = "kueue.x-k8s.io"
 VERSION = "v1beta2"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from fournos.engine.api.conditions import Condition, condition, is_true, upsert
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.steps import Patch

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.values import parse_quantity
 
 REQUESTS_ANNOTATION: Final = "fournos.dev/requests"
 _RESERVED: Final = "pods"

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from fournos.engine.api.text import escaped, escaped_json
+from fournos.engine.api.values import escaped, escaped_json
 from fournos.engine.runtime.redact import redact, redact_beginning
 
 _FIELDS = ("system", "cluster", "kind", "namespace", "name", "uid")

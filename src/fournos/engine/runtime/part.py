@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 from pydantic_settings import BaseSettings
 
 from fournos.engine.api.crd import Definition
-from fournos.engine.api.required import RequiredApi
 from fournos.engine.api.rules import Rule
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key
@@ -17,6 +16,7 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.preflight import RequiredApi
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.engine.runtime.webhook.types import Webhook
 

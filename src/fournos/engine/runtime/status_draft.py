@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Self, TypeVar
 
 from fournos.engine.api.conditions import Condition, condition, upsert
-from fournos.engine.api.model import Model, StatusCondition
+from fournos.engine.api.crd import Model, StatusCondition
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import EventRecord
 

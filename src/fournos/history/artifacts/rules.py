@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from fournos.engine.api.text import has_control
+from fournos.engine.api.values import has_control
 from fournos.history.blobs.blobs import BlobsFullError, Room
 from fournos.history.records import api_row
 

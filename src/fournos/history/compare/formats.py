@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from fournos.engine.api.text import escaped_json, escaped_line
+from fournos.engine.api.values import escaped_json, escaped_line
 from fournos.history.compare.comparison import Cell, Comparison, KpiVerdict, Row
 from fournos.insight.values import number
 

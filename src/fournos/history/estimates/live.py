@@ -11,7 +11,7 @@ from typing import Any, Final
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.fournosjob_values import Hardware
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.engine.queueing.quotas import reserved
 from fournos.history.estimates.durations import Durations, Past, WorkProfile, closest

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import RUNS
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import key_of, uid_of
 from fournos.engine.runtime import finalizer
 from fournos.engine.runtime.decision import Decision, Facts

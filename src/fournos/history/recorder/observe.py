@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
-from fournos.engine.api.times import creation_time
+from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import EVENT, JOB, NAMESPACE, POD, Key, Obj, Resource, newest, uid_of
 from fournos.engine.queueing.kinds import (
     CLUSTER_QUEUE,

@@ -12,7 +12,7 @@ from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL, run_times
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.times import creation_time
+from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import Obj, Resource, uid_of
 from fournos.engine.kube.store import version_of
 from fournos.history.fingerprint import Fingerprint

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
-from fournos.engine.api.text import escaped, has_control
+from fournos.engine.api.values import escaped, has_control
 
 MAX_LABELS: Final = 64
 MAX_POINTS: Final = 10_000

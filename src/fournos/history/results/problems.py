@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from fournos.engine.api.text import escaped_line
+from fournos.engine.api.values import escaped_line
 
 MAX_REPORTED: Final = 1_000
 """Problems, and warnings, of one file: nothing is looked for after more of them."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from fournos.engine.api.durations import parse_duration
 from fournos.engine.api.rules import Violation
+from fournos.engine.api.values import parse_duration
 from fournos.systems.appwrappers.names import ANNOTATION
 
 INT32_MAX: Final = 2**31 - 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition
-from fournos.engine.api.model import StatusCondition
+from fournos.engine.api.crd import StatusCondition
 from fournos.engine.kube.resource import POD, Key, Obj
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.runtime.context import PassContext

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.values import parse_duration
 from fournos.systems.appwrappers.annotations import read, read_codes, read_duration, read_number
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fournos.engine.api.durations import format_duration
+from fournos.engine.api.values import format_duration
 from fournos.engine.runtime.decision import Decision
 from fournos.systems.appwrappers.context import Context
 from fournos.systems.appwrappers.names import ANNOTATION

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from fournos.api.appwrapper import DEFINITION
-from fournos.engine.api.required import APPWRAPPER
 from fournos.engine.queueing.kinds import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
+from fournos.engine.runtime.preflight import APPWRAPPER
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.systems.appwrappers.controller import APPWRAPPERS, appwrappers_controller
 from fournos.systems.appwrappers.metrics import count_phase, report

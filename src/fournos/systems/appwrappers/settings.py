@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.values import parse_duration
 
 
 class AppWrapperSettings(BaseSettings):

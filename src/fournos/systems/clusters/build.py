@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
-from fournos.engine.api.text import escaped_line
+from fournos.engine.api.values import escaped_line
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.kinds import WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.priority import LOCK_HELD, LOCK_HELD_CLASS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from fournos.api.fournoscluster import KubeconfigStatus
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.probe import Probe
 from fournos.engine.kube.resource import key_of
 from fournos.systems.clusters import names

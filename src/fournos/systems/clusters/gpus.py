@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final
 
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Obj
 
 MAX_SHORT_NAME: Final = 59

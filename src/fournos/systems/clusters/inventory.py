@@ -9,8 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from fournos.api.fournoscluster import MAX_GPU_MODELS
-from fournos.engine.api.durations import parse_ttl
-from fournos.engine.api.times import format_time, parse_time
+from fournos.engine.api.values import format_time, parse_time, parse_ttl
 from fournos.engine.kube.resource import Obj
 from fournos.systems.clusters.context import Context
 from fournos.systems.clusters.gpus import (

@@ -14,8 +14,7 @@ from typing import Any
 from fournos.api.fournoscluster import MAX_NAMED, LockState
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
-from fournos.engine.api.durations import parse_ttl
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time, parse_ttl
 from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.state import QueueState, view

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fournos.api.fournoscluster import DEFINITION
-from fournos.engine.api.required import FOURNOS
 from fournos.engine.kube.fleet import Fleet, FleetWatch
 from fournos.engine.kube.resource import NODE, Key
 from fournos.engine.queueing.kinds import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
+from fournos.engine.runtime.preflight import FOURNOS
 from fournos.systems.clusters.controller import CLUSTERS, cluster_controllers
 from fournos.systems.clusters.metrics import report
 from fournos.systems.clusters.observe import project_node

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from fournos.api.slots import SLOT_RESOURCE, SLOTS_PER_CLUSTER, UNAVAILABLE_TAINT
-from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.quotas import quotas_of
 from fournos.systems.clusters import names

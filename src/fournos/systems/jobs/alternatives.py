@@ -13,7 +13,7 @@ from typing import Final
 
 from fournos.api.fournosjob_values import Gpus
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.quantities import parse_quantity
+from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import LOCAL_QUEUE

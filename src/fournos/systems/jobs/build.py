@@ -10,7 +10,7 @@ from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.fournosjob_values import Gpus, Timeouts
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.api.slots import UNAVAILABLE_TAINT
-from fournos.engine.api.durations import format_duration, parse_duration
+from fournos.engine.api.values import format_duration, parse_duration
 from fournos.engine.kube.resource import JOB, Key, Obj, owner_reference
 from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest
 from fournos.systems.jobs import names

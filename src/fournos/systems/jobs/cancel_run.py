@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fournos.api.kinds import PIPELINE_RUN
-from fournos.engine.api.times import creation_time
+from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import POD, Key, Obj, key_of, uid_of
 from fournos.engine.runtime.decision import Absent, LiveGet, LiveList, Unknown
 from fournos.engine.runtime.steps import Delete, Patch, Step

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from fournos.api.fournosjob import Outcome
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.durations import parse_duration, parse_ttl
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time, parse_duration, parse_ttl
 from fournos.engine.kube.resource import JOB, SECRET, Key, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import WORKLOAD

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.engine.api.times import creation_time
+from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import JOB, Key, Obj, Resource, absent, controller_of, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.controller import Caches, Controller

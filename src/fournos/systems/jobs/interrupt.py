@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from fournos.api.phase import HOLDING
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.queueing.release import release_quota
 from fournos.engine.queueing.state import QueueState, view
 from fournos.engine.runtime.decision import Decision

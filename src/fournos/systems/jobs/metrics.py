@@ -15,7 +15,7 @@ from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE
 from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Phase, run_times
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.times import creation_time, parse_time
+from fournos.engine.api.values import creation_time, parse_time
 from fournos.engine.kube.resource import Key, Obj, uid_of
 from fournos.engine.runtime import metrics_table
 from fournos.engine.runtime.clock import Clock

@@ -6,11 +6,11 @@ import logging
 from typing import Final
 
 from fournos.api.fournosjob import DEFINITION
-from fournos.engine.api.required import FOURNOS, TEKTON
 from fournos.engine.queueing.kinds import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
+from fournos.engine.runtime.preflight import FOURNOS, TEKTON
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.systems.jobs.controller import JOBS, jobs_controller
 from fournos.systems.jobs.garbage_collection import orphans_controller

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from fournos.api.fournosjob import Waiting
-from fournos.engine.api.durations import parse_duration
-from fournos.engine.api.times import creation_time, format_time
+from fournos.engine.api.values import creation_time, format_time, parse_duration
 from fournos.engine.kube.resource import Key, Obj, controller_of, controls, uid_of
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
 from fournos.engine.queueing.inputs import Verdict

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from fournos.api.kinds import PIPELINE
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.times import creation_time
+from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import JOB, POD, Key, Obj, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR

@@ -14,7 +14,7 @@ import orjson
 
 from fournos.api.fournosjob import MAX_RESULTS
 from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.runtime.decision import Answer, LiveGet, Present, Unknown

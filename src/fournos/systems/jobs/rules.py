@@ -10,7 +10,7 @@ from typing import Final
 
 from fournos.api.fournosjob import DEFINITION
 from fournos.engine.api.rules import Json, Rule, Violation, violations
-from fournos.engine.api.validate import schema_violations
+from fournos.engine.api.schema_readers import schema_violations
 from fournos.systems.jobs.names import OWN_PARAMS
 from fournos.systems.jobs.rules_changes import CHANGES
 from fournos.systems.jobs.rules_fields import FIELDS, GPU_TYPE, MAX_GPU_TYPE

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from fournos.engine.api.durations import parse_duration
 from fournos.engine.api.rules import Json, Rule, full_match, plain_rule, text_rule
+from fournos.engine.api.values import parse_duration
 from fournos.engine.queueing.priority import LOCK_HELD_CLASS
 from fournos.systems.jobs.names import MAX_NAME as MAX_NAME
 

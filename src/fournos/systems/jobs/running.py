@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.engine.api.times import creation_time, parse_time
+from fournos.engine.api.values import creation_time, parse_time
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
 from fournos.engine.queueing.report import pods_ready_patch
 from fournos.engine.runtime.decision import (

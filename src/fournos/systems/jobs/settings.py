@@ -8,7 +8,7 @@ from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.api.fournosjob_values import MAX_REPEATS
-from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.values import parse_duration
 from fournos.engine.runtime.settings_types import Seconds, with_placeholder
 
 SecretPolicy = Literal["open", "listed"]

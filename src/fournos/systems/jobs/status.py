@@ -15,7 +15,7 @@ from fournos.api.fournosjob import (
     Waiting,
 )
 from fournos.api.phase import PHASE_TIME
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.status_draft import Draft, read
 from fournos.systems.jobs.names import display_name

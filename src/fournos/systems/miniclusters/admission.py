@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fournos.api.pod_rights import minicluster_reach, operator_account
-from fournos.engine.api.times import creation_time
+from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.runtime.decision import LiveGet, Present, Unknown
 from fournos.systems.miniclusters.context import Context

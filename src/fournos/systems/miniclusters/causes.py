@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import EVENT, Obj, is_terminating, uid_of
 from fournos.engine.runtime.decision import LiveList, Present
 from fournos.systems.miniclusters.context import Context, index_of, over, terminal

@@ -9,7 +9,7 @@ from typing import Any
 
 from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.quantities import parse_count
+from fournos.engine.api.values import parse_count
 from fournos.engine.kube.resource import JOB, POD, Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.runtime.context import PassContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.engine.api.quantities import parse_count
+from fournos.engine.api.values import parse_count
 from fournos.engine.kube.resource import Obj
 
 _HIGHEST = 255

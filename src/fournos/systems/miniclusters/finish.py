@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.engine.runtime.decision import Decision
 from fournos.engine.runtime.steps import Delete

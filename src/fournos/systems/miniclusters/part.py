@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fournos.api.minicluster import DEFINITION
-from fournos.engine.api.required import MINICLUSTER
 from fournos.engine.queueing.kinds import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
+from fournos.engine.runtime.preflight import MINICLUSTER
 from fournos.systems.miniclusters.controller import MINICLUSTERS, miniclusters_controller
 from fournos.systems.miniclusters.metrics import report
 from fournos.systems.miniclusters.rules import RULES

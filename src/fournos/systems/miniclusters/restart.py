@@ -15,8 +15,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from fournos.engine.api.quantities import parse_count
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_count, parse_time
 from fournos.engine.kube.resource import Obj, is_terminating
 from fournos.engine.runtime.decision import Decision
 from fournos.systems.miniclusters import names

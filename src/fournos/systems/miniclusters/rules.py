@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fournos.api.minicluster import DEFINITION, MiniClusterSpec
 from fournos.engine.api.rules import Json, Rule, Violation, full_match, same_field, text_rule, violations
-from fournos.engine.api.validate import schema_violations
+from fournos.engine.api.schema_readers import schema_violations
 from fournos.engine.queueing.managed_by import fixed_rule
 from fournos.systems.miniclusters.rules_containers import CONTAINERS
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final, Self
 
 from fournos.api.minicluster import MiniClusterStatus
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.status_draft import Draft, read
 

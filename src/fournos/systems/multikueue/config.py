@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.formats import YamlError, load_all
 
 _KEYS = ("multiKueue", "multikueue")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import controller_of, is_terminating, uid_of
 from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet, StepFailure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.runtime.decision import Decision
 from fournos.systems.multikueue.build import mirror

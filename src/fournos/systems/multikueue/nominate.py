@@ -11,7 +11,7 @@ from datetime import timedelta
 from hashlib import sha256
 
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import Decision

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.fleet import FleetWatch
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD

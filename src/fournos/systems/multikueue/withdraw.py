@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import finalizer_patch

@@ -13,9 +13,8 @@ from zoneinfo import ZoneInfo
 
 from fournos.api.fournosschedule import MAX_JOBS, FournosScheduleSpec
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.api.durations import format_duration
 from fournos.engine.api.rules import Violation
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_duration, format_time
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.engine.runtime.steps import Create, NameTaken
 from fournos.systems.jobs.rules import check_manifest

@@ -23,7 +23,7 @@ from fournos.api.fournosschedule import (
 )
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.api.phase import Phase
-from fournos.engine.api.times import creation_time
+from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.engine.runtime.decision import Decision, Facts, StepFailure
 from fournos.engine.runtime.steps import Create, Delete, Patch, Step

@@ -8,7 +8,7 @@ from typing import Final
 
 from fournos.api.fournosschedule import FournosScheduleSpec, FournosScheduleStatus, MissedReason
 from fournos.api.kinds import FOURNOS_SCHEDULE
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics

@@ -19,7 +19,7 @@ from fournos.api.fournosschedule import (
 )
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.api.phase import TERMINAL
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Key, Obj, Resource, uid_of
 from fournos.engine.runtime.context import PassContext
 from fournos.engine.runtime.controller import Caches, Watch

@@ -10,7 +10,7 @@ from typing import Final
 
 from fournos.api.fournosschedule import DEFINITION
 from fournos.engine.api.rules import Json, Rule, Violation, full_match, text_rule, violations
-from fournos.engine.api.validate import schema_violations
+from fournos.engine.api.schema_readers import schema_violations
 from fournos.systems.schedules.names import MAX_NAME
 from fournos.systems.schedules.times import DIALECT, PATTERN
 

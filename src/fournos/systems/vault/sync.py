@@ -24,7 +24,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from fournos.engine.api.text import escaped
+from fournos.engine.api.values import escaped
 from fournos.engine.kube import errors
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client

@@ -11,7 +11,7 @@ from multidict import MultiMapping
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj
 from fournos.insight.facts import everywhere
 from fournos.insight.snapshots import valued

@@ -8,7 +8,7 @@ from typing import Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.history import AsyncHistory
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Resource
 from fournos.history.results.values import RunValues
 from fournos.insight.values import number

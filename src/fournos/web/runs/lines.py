@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fournos.client.logs import LogLine
-from fournos.engine.api.text import escaped_line
+from fournos.engine.api.values import escaped_line
 from fournos.history.logs.first_failure import FailureScanner
 
 LONGEST: Final = 4_000

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from fournos.engine.api.times import format_time, parse_time
+from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.job_row import recorded_row
 from fournos.history.records import Run

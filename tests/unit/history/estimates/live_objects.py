@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.history.estimates.durations import Past, WorkProfile
 from fournos.history.estimates.live import Objects
 

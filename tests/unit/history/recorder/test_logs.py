@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import POD, Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
-from fournos.engine.api.times import creation_time
+from fournos.engine.api.values import creation_time
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics

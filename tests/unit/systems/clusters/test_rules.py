@@ -10,7 +10,7 @@ from fournos.api.fournoscluster import DEFINITION, FournosCluster
 from fournos.app.generate import files
 from fournos.app.parts import kinds
 from fournos.engine.api.rules import Violation, violations
-from fournos.engine.api.validate import schema_violations
+from fournos.engine.api.schema_readers import schema_violations
 from fournos.systems.clusters.rules import RULES
 from tests.unit.systems.clusters.cases import CREATIONS, cluster
 

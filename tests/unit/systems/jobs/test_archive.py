@@ -9,7 +9,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Key, key_of
 from fournos.engine.runtime.decision import Facts
 from fournos.systems.jobs.archive import derive

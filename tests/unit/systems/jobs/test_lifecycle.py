@@ -12,7 +12,7 @@ import pytest
 from fournos.api.fournosjob import DEFINITION
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.times import format_time, parse_time
+from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import SECRET, Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs.controller import jobs_controller

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import JOB, POD, Key, key_of
 from tests.unit.systems.miniclusters.actors import NS
 from tests.world.server import Server

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, Key, key_of, uid_of
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.health import broker_up

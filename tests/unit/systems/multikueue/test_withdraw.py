@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.api.times import parse_time
+from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import IN_USE

@@ -9,7 +9,7 @@ import pytest
 from fournos.api.fournosschedule import FournosScheduleSpec, FournosScheduleStatus
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.app.metrics import TABLE
-from fournos.engine.api.times import format_time
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics

@@ -12,7 +12,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
-from fournos.engine.api.durations import parse_duration
+from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.api import Api
 from fournos.engine.runtime.certificates import Pair, ServingCertificate
 from fournos.engine.runtime.listening import listening
