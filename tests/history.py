@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from fournos.history.api.wire import body
+from fournos.history.logs.stored import ContainerLog
 from fournos.history.records import Ending, Identity, Query, Run
 
 CLUSTER = "5a1f6c0e-cluster"
@@ -42,3 +44,9 @@ def ended(run: Run, after: float = 60, **fields: Any) -> Run:
 def everything(**filters: Any) -> Query:
     """A query over all namespaces."""
     return Query(namespaces=None, **filters)
+
+
+def keep_logs(stored: dict[str, bytes], run: str, logs: dict[ContainerLog, str]) -> None:
+    """Has the history's API answer with these logs of the run at the path `run`."""
+    stored[f"{run}/logs"] = body(list(logs), list[ContainerLog])
+    stored.update({f"{run}/logs/{log.pod}/{log.container}": text.encode() for log, text in logs.items()})

@@ -1,6 +1,6 @@
 """One of two recorders that work at the same time on one database and one bucket.
 
-`python -m tests.store.overlapping_recorder URL CLUSTER SENT BUCKET PREFIX ENDPOINT` follows the
+`python -m tests.store.overlapping_recorder URL CLUSTER SENT BUCKET PREFIX ENDPOINT` stores the
 log and records the run that both have, sends the files that both are sent, expires and sweeps, and announces
 the confirmed changes of its cluster to the file SENT.
 """
@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from fournos.engine.kube.resource import Key
-from fournos.engine.runtime.clock import SystemClock
 from fournos.history.alerts.announce import Announcer, Events, Webhook
 from fournos.history.alerts.news import News, NewsContext
 from fournos.history.artifacts.archive import Artifacts, UploadBusyError
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs, S3Location, open_blobs
 from fournos.history.logs.collector import LogCollector
-from fournos.history.logs.limits import LogLimits
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
 from fournos.history.store.logs import LogRows
@@ -32,12 +30,11 @@ from fournos.history.store.patrol import standings
 from fournos.history.store.retention import RetentionLimits, expire
 from tests.history import a_run, at
 from tests.store.conftest import artifact_rows
-from tests.unit.history.logs.kubelet import Kubelet, container
-from tests.unit.history.logs.kubelet import ended as over
+from tests.unit.history.logs.stage import Kubelet, container
 from tests.waiting import until
 
 SHARED = Identity("here", "bench", "uid-shared")
-LINES = [f"line {number} of the log that two recorders follow" for number in range(300)]
+LINES = [f"line {number} of the log that two recorders store" for number in range(300)]
 MAIN = container()
 FILES = {f"f{number}.txt": [f"{number} {version}".encode() for version in range(6)] for number in range(4)}
 EXPIRED = 40
@@ -70,21 +67,11 @@ async def log(store: HistoryStore, blobs: Blobs) -> None:
     async def rows() -> LogRows:
         return LogRows(store)
 
-    kubelet = Kubelet()
-    collector = LogCollector(rows, blobs, LogLimits(), SystemClock(), streams=10)
-    task = asyncio.create_task(collector.run())
-    for number, line in enumerate(LINES):
-        kubelet.print(MAIN, line, at=(1_900_000_000 * 10 + number) * 10**8)  # ten a second
-        if not number:
-            collector.follow(Key("bench", "shared"), SHARED, [MAIN], kubelet)
-        if number % 7 == os.getpid() % 7:
-            await asyncio.sleep(0.01)
-            await collector.flush(SHARED.uid)
-    kubelet.end(MAIN)
-    collector.follow(Key("bench", "shared"), SHARED, [over(MAIN)], kubelet)
-    await until(lambda: collector.known(SHARED.uid)[MAIN.id].done, "the log does not end")
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    kubelet: Any = Kubelet()
+    kubelet.print(MAIN, *LINES)
+    collector = LogCollector(rows, blobs, 10**6)
+    collector.store(Key("bench", "shared"), SHARED, [MAIN], kubelet)
+    await until(lambda: MAIN.id in collector.stored(SHARED.uid), "the log is not stored")
 
 
 async def record(store: HistoryStore) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,7 +28,6 @@ async def served(
     limits: ArtifactLimits,
     *,
     estimator: Estimator | None = None,
-    flush_logs: Callable[[str], Awaitable[None]] | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[TestClient[Any, Any]]:
     """A client of the API; the cluster of its runs is `here`."""
@@ -43,7 +42,6 @@ async def served(
         clock=clock or SystemClock(),
         limits=limits,
         estimator=estimator,
-        flush_logs=flush_logs,
     )
     api: Any = reviews
     server = HistoryServer(

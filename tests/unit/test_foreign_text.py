@@ -31,10 +31,8 @@ from fournos.engine.runtime.redact import redact
 from fournos.engine.runtime.webhook.review import GarbledError
 from fournos.engine.runtime.webhook.review import parse as parse_review
 from fournos.history.api.front_proxy import front_proxy
-from fournos.history.logs.first_failure import FailureScanner
-from fournos.history.logs.lines import LineSplitter, Resumption, advance, text_of
-from fournos.history.logs.masking import Masking
-from fournos.history.logs.models import Position
+from fournos.history.logs.collector import MaskedText, lines_of
+from fournos.history.logs.stored import failing_line
 from fournos.history.results.check import check
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.results.tekton import tekton_results
@@ -119,14 +117,11 @@ def _tekton(text: str) -> None:
 
 
 def _log(text: str) -> None:
-    splitter = LineSplitter()
-    lines = [*splitter.feed(_bytes(text)), *splitter.rest()]
-    new = Resumption(Position()).new(lines)
-    advance(Position(), new)
-    shown = Masking().lines([text_of(line)[1] for line in new])
-    assert len(shown) == len(new)
-    FailureScanner().feed(1, shown)
-    for line in shown:
+    text_ = MaskedText(10**6)
+    text_.add(_bytes(text))
+    lines = list(lines_of(text_.packed()))
+    failing_line(lines)
+    for line in lines:
         assert "\x1b" not in plain(line)
 
 

@@ -21,8 +21,7 @@ import fournos
 from fournos.api.slots import blames_others, unavailable_in
 from fournos.engine.api.values import escaped, escaped_line, parse_duration, parse_quantity, parse_ttl
 from fournos.engine.runtime.redact import redact
-from fournos.history.logs.first_failure import FailureScanner
-from fournos.history.logs.masking import Masking
+from fournos.history.logs.stored import failing_line
 from fournos.history.store.text import message, pack
 from fournos.web.runs.lines import plain
 
@@ -181,9 +180,7 @@ def _tolerant(call: Callable[[str], object]) -> Callable[[str], object]:
 
 APPLIED: Final[dict[str, Callable[[str], object]]] = {
     "redact": redact,
-    "masking": lambda text: Masking().lines([text]),
-    "masking, by line": lambda text: Masking().lines(text.split("\n")),
-    "first failure": lambda text: FailureScanner().feed(1, [text]),
+    "first failure": lambda text: failing_line([text]),
     "stored message": message,
     "stored document": lambda text: pack({"token": text}),
     "line of the page": plain,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from functools import partial
@@ -58,10 +59,6 @@ async def logs(
     resolver: ResolverOption = False,
     tail: TailOption = None,
     attempt: AttemptOption = None,
-    from_line: Annotated[
-        int | None,
-        typer.Option("--from-line", metavar="N", min=1, help="From line N on, as the history counts them."),
-    ] = None,
     first_error: Annotated[
         bool,
         typer.Option("--first-error", help="The first line that shows why the job failed, and those before."),
@@ -74,25 +71,22 @@ async def logs(
     fournos logs -f nightly-x7k2m --task run-benchmark
     fournos logs nightly-x7k2m --resolver
     fournos logs nightly-x7k2m --first-error
-    fournos logs -f nightly-x7k2m --from-line 4711
 
-    When the job or its pods are gone, the lines come from the history, where there is one. --from-line and
-    --first-error always read there.
+    When the job or its pods are gone, the lines come from the history, where there is one: it stores the log
+    of a container that has ended. --first-error always reads there.
 
     Those of a job that a worker cluster runs are read there, with a kubeconfig for logs, or else with that of
     its MultiKueueCluster.
     """
-    _refuse_contradictions(
-        follow=follow, task=task, resolver=resolver, tail=tail, from_line=from_line, first_error=first_error
-    )
+    if resolver and task:
+        raise Fail("--resolver and --task exclude one another", fix="leave one out")
+    if first_error and (follow or tail is not None):
+        raise Fail("--first-error reads what is stored", fix="leave out --follow and --tail")
     selection = LogSelection(task=task or "", attempt=attempt, resolver=resolver)
     async with cli.session() as session:
         printer, history = Printer(cli), history_of(session)
         if first_error:
             await _first_error(printer, history, name, selection)
-            return
-        if from_line:
-            await show(history.logs(name, first=from_line, follow=follow, **selection), printer)
             return
         stored = partial(history.logs, tail=tail, **selection)
         try:
@@ -105,23 +99,6 @@ async def logs(
             await _of_pods(cli, session.api, job, wanted, printer, follow=follow, tail=tail)
         except NoLogError as error:
             await show(lines_or(error, stored(uid_of(job))), printer)
-
-
-def _refuse_contradictions(
-    *,
-    follow: bool,
-    task: str | None,
-    resolver: bool,
-    tail: int | None,
-    from_line: int | None,
-    first_error: bool,
-) -> None:
-    if resolver and task:
-        raise Fail("--resolver and --task exclude one another", fix="leave one out")
-    if first_error and (follow or tail is not None):
-        raise Fail("--first-error reads what is stored", fix="leave out --follow and --tail")
-    if from_line and tail is not None:
-        raise Fail("--from-line and --tail exclude one another", fix="leave one out")
 
 
 async def _of_pods(
@@ -138,31 +115,33 @@ async def _of_pods(
 
 
 _BEFORE: Final = 10
-_AFTER: Final = 2
-"""Lines that are shown around the first error."""
+"""Lines that are shown before the first error."""
 
 
 async def _first_error(printer: Printer, history: AsyncHistory, name: str, selection: LogSelection) -> None:
-    """Prints the lines around the first one that shows why the job failed."""
-    failure = (await history.log_page(name, limit=0, **selection)).failure
-    if failure is None:
+    """Prints the first line that shows why the job failed, and those before it."""
+    from fournos.history.logs.stored import first_failed
+
+    logs = await history.stored_logs(name, **selection)
+    failed = first_failed(logs)
+    if failed is None or failed.failing_line is None:
         raise Fail(
             f"no container of {name} has failed, as far as its log is stored",
             fix=f"see why: fournos explain {name}",
             code=Exit.NOT_FOUND,
         )
-    first = max(1, failure.line - _BEFORE)
-    page = await history.log_page(name, first=first, limit=failure.line - first + 1 + _AFTER, **selection)
-    for line in page.lines:
-        printer.line(page.parts[line.part].source(page.parts), line.text)
-    printer.show(
-        LogLine(
-            "",
-            f"Line {failure.line}: {failure.task} ended with exit code {failure.exit_code}. "
-            f"From there on: fournos logs {name} --from-line {failure.line}",
-            notice=True,
-        )
-    )
+    before: deque[str] = deque(maxlen=_BEFORE + 1)
+    async with aclosing(cast(Any, history.log(name, failed))) as lines:
+        number = 0
+        async for line in lines:
+            number += 1
+            before.append(line)
+            if number == failed.failing_line:
+                break
+    for line in before:
+        printer.line(failed.source(logs), line)
+    text = f"Line {failed.failing_line}: {failed.task} ended with exit code {failed.exit_code}."
+    printer.show(LogLine("", text, notice=True))
 
 
 async def show(lines: AsyncIterator[LogLine], printer: Printer) -> bool:

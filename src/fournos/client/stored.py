@@ -27,7 +27,7 @@ class History:
     run = blocking(AsyncHistory.run)
     document = blocking(AsyncHistory.document)
     logs = iterating(AsyncHistory.logs)
-    log_page = blocking(AsyncHistory.log_page)
+    stored_logs = blocking(AsyncHistory.stored_logs)
     results = blocking(AsyncHistory.results)
     kpis = blocking(AsyncHistory.kpis)
     problems = blocking(AsyncHistory.problems)

@@ -43,7 +43,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     archive = DatabaseArchive(settings.database_url)
     journals = {resource.kind: (resource, Journal()) for resource in settings.resources()}
     blobs = open_blobs(settings.blob_place)
-    logs = _collector(settings, archive, blobs, clock, wake)
+    logs = _collector(settings, archive, blobs, wake)
 
     live: list[Caches] = []
     objects = LiveObjects(settings.resources())
@@ -59,15 +59,12 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
             clock=clock,
             limits=settings.artifact_limits,
             estimator=estimator,
-            flush_logs=logs.flush if logs is not None else None,
         )
         changes = _changes(settings, archive, metrics, clock, api, objects)
         return {"history-changes": changes, **api_tasks(api, settings, service, clock)}
 
     def refresh(manager: Manager) -> None:
         recorder_metrics.report({kind: journal for kind, (_, journal) in journals.items()}, metrics)
-        if logs is not None:
-            recorder_metrics.report_logs(logs.streams, logs.waiting_bytes, metrics)
 
     background: dict[str, Callable[[], Awaitable[None]]] = {
         "history-database": archive.run,
@@ -133,7 +130,7 @@ def _changes(
 
 
 def _collector(
-    settings: HistorySettings, archive: DatabaseArchive, blobs: Blobs, clock: Clock, wake: Wake
+    settings: HistorySettings, archive: DatabaseArchive, blobs: Blobs, wake: Wake
 ) -> LogCollector | None:
     """Returns the collector of logs; None if none are stored."""
     from fournos.history.logs.collector import LogCollector
@@ -145,14 +142,8 @@ def _collector(
     async def rows() -> LogRows:
         return LogRows(await archive.recording())
 
-    return LogCollector(
-        rows,
-        blobs,
-        settings.log_limits,
-        clock,
-        streams=settings.log_streams,
-        finished=partial(wake, name_of(FOURNOS_JOB)),
-    )
+    finished = partial(wake, name_of(FOURNOS_JOB))
+    return LogCollector(rows, blobs, settings.log_mb * 1_000_000, finished=finished)
 
 
 async def verify(settings: HistorySettings, api: Client) -> list[str]:

@@ -13,7 +13,6 @@ from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kind_names import BadNameError, parse_name
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.history.artifacts.rules import ArtifactLimits
-from fournos.history.logs.limits import LogLimits
 from fournos.history.recorder.kinds import BUILT_IN
 from fournos.history.store_settings import StoreSettings
 
@@ -64,15 +63,9 @@ class HistorySettings(StoreSettings):
         "artifacts are refused; a bucket has no such limit",
     )
     log_mb: Annotated[int, Field(ge=0)] = Field(
-        200, description="Megabytes of logs that are kept of one run; 0: no logs are stored"
-    )
-    log_mb_per_hour: Annotated[int, Field(ge=1)] = Field(
-        100, description="Megabytes of logs that are kept of one run within an hour"
-    )
-    log_streams: Annotated[int, Field(ge=1)] = Field(
-        250,
-        description="Logs of running containers that are read at once; others are read when their "
-        "containers have ended",
+        100,
+        description="Megabytes of logs that are stored of one run, beside the end of each log; 0: no logs "
+        "are stored",
     )
     log_deadline_sec: Annotated[float, Field(ge=0)] = Field(
         300.0,
@@ -121,10 +114,6 @@ class HistorySettings(StoreSettings):
     @property
     def artifact_limits(self) -> ArtifactLimits:
         return ArtifactLimits(self.artifact_files, self.artifact_mb * 1_000_000, self.namespace_share / 100)
-
-    @property
-    def log_limits(self) -> LogLimits:
-        return LogLimits(self.log_mb * 1_000_000, self.log_mb_per_hour * 1_000_000)
 
     def resources(self) -> tuple[Resource, ...]:
         """Returns the recorded resource types."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,14 @@ class Api:
             if self.stored:
                 raise NotFoundError(f"{path} not found", status=404) from None
             raise NoSuchResourceError("404 page not found", status=404) from None
+
+    async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        whole = await self.raw("GET", path)
+
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            yield whole
+
+        return pieces()
 
     async def get(self, resource: Resource, key: Key) -> Obj:
         self._check("get", resource)

@@ -10,8 +10,8 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.exits import Exit
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import POD
-from fournos.history.api.wire import body
-from fournos.history.logs.models import FailingLine, LogPage, LogPart, StoredLine
+from fournos.history.logs.stored import ContainerLog
+from tests.history import keep_logs
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago, child, job, pod, run, task_run
 
@@ -122,73 +122,59 @@ def test_resolver_and_task_exclude_one_another() -> None:
 # --- from the history -----------------------------------------------------------------------------------
 
 
-def page_of(*, failure: bool = True) -> LogPage:
-    part = LogPart(1, "bench", "step-run", "pod", 1, 2, 10, True, False, BEGAN, BEGAN, 3)
-    lines = (
-        StoredLine(1, 0, "2026-03-01T08:00:00Z", "start"),
-        StoredLine(2, 0, "2026-03-01T08:00:01Z", "fatal: no such model"),
-    )
-    found = FailingLine(2, "bench", "step-run", 3, "fatal: no such model")
-    return LogPage((part,), lines, 2, None, found if failure else None, True)
+FAILED = ContainerLog(
+    "pod",
+    "u",
+    "step-run",
+    "bench",
+    1,
+    0,
+    BEGAN,
+    BEGAN,
+    3,
+    failing_line=2,
+    failing_text="fatal",
+)
+FINE = ContainerLog("pod-0", "u-0", "step-run", "fetch", 1, 0, BEGAN, BEGAN, 0)
 
 
-def with_history(name: str, *queries: str, api: Api | None = None, failure: bool = True) -> Api:
+def with_history(name: str, api: Api | None = None, *logs: ContainerLog) -> Api:
     api = api or Api(job("other"))
-    where = f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs/{name}/logs?"
-    api.stored = {where + query: body(page_of(failure=failure), LogPage) for query in queries}
+    texts = dict.fromkeys(logs or (FAILED,), "start\nfatal: no such model\nend\n")
+    keep_logs(api.stored, f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs/{name}", texts)
     return api
 
 
 def test_a_job_that_is_gone() -> None:
-    result = Program(with_history("gone", "from=1&limit=1000"))("logs", "gone")
-    assert (result.exit_code, result.stdout) == (0, "[bench] start\n[bench] fatal: no such model\n")
+    result = Program(with_history("gone"))("logs", "gone")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "[bench] start\n[bench] fatal: no such model\n[bench] end\n",
+    )
 
 
 def test_a_job_whose_pods_are_gone() -> None:
     api = Api(job("one", "Failed", status={"pipelineRun": "one"}))
-    result = Program(with_history("uid-one", "from=1&limit=1000&attempt=1", api=api))(
-        "logs", "one", "--attempt", "1", "--tail", "1"
-    )
-    assert (result.exit_code, result.stdout) == (0, "[bench] fatal: no such model\n")
+    result = Program(with_history("uid-one", api))("logs", "one", "--attempt", "1", "--tail", "1")
+    assert (result.exit_code, result.stdout) == (0, "[bench] end\n")
 
 
 def test_without_a_stored_log_the_job_is_missing_as_before() -> None:
-    for api in (with_history("other", ""), Api(job("other"))):
+    for api in (with_history("other"), Api(job("other"))):
         result = Program(api)("logs", "gone")
         assert result.exit_code == Exit.NOT_FOUND and "gone" in result.stderr
 
 
-def test_from_a_line_on() -> None:
-    result = Program(with_history("one", "from=2&limit=1000"))("logs", "one", "--from-line", "2")
-    assert result.stdout.endswith("[bench] fatal: no such model\n")
-
-
 def test_the_first_error_with_the_lines_before_it() -> None:
-    api = with_history("one", "from=1&limit=0&task=bench", "from=1&limit=4&task=bench")
+    api = with_history("one", None, FINE, FAILED)
     result = Program(api)("logs", "one", "--first-error", "--task", "bench")
     assert (result.exit_code, result.stdout) == (0, "[bench] start\n[bench] fatal: no such model\n")
     assert "Line 2: bench ended with exit code 3." in result.stderr
-    fine = with_history("one", "from=1&limit=0", failure=False)
-    result = Program(fine)("logs", "one", "--first-error")
+    result = Program(with_history("one", None, FINE))("logs", "one", "--first-error")
     assert result.exit_code == Exit.NOT_FOUND and "no container of one has failed" in result.stderr
 
 
-def test_it_is_followed_from_a_line_on_through_the_attempts() -> None:
-    whole = page_of()
-    api = with_history("one", "from=2&limit=1000", "from=3&limit=1000&attempt=1", "from=1&limit=0")
-    result = Program(api)("logs", "one", "-f", "--from-line", "2")
-    assert (result.exit_code, result.stdout) == (0, "[bench] fatal: no such model\n")
-    assert whole.complete, "the run has ended"
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("--from-line", "1", "--tail", "3"), "exclude one another"),
-        (("--first-error", "-f"), "reads what is stored"),
-        (("--first-error", "--tail", "3"), "reads what is stored"),
-    ],
-)
-def test_what_does_not_go_together(words: tuple[str, ...], expected: str) -> None:
+@pytest.mark.parametrize("words", [("--first-error", "-f"), ("--first-error", "--tail", "3")])
+def test_what_does_not_go_together(words: tuple[str, ...]) -> None:
     result = Program(Api(job("one")))("logs", "one", *words)
-    assert result.exit_code == Exit.USAGE and expected in result.stderr
+    assert result.exit_code == Exit.USAGE and "reads what is stored" in result.stderr

@@ -14,9 +14,9 @@ from fournos.client.errors import NoHistoryError
 from fournos.client.recorded_jobs import read_recorded_job, recorded_job
 from fournos.engine.kube.resource import key_of
 from fournos.history.api.wire import body
-from fournos.history.logs.models import FailingLine, LogPage, LogPart, StoredLine
+from fournos.history.logs.stored import ContainerLog
 from fournos.history.records import Detail, Ending
-from tests.history import a_run, at, ended
+from tests.history import a_run, at, ended, keep_logs
 from tests.unit.client.world import NS, SPEC, Api
 
 RUNS = f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs"
@@ -101,23 +101,16 @@ async def test_without_a_history_it_is_asked_for_once(api: Api) -> None:
         await client.job("nothing")
 
 
-PARTS = tuple(
-    LogPart(1, "bench", name, "pod", first, lines, 10, True, False, at(0), at(9), code)
-    for name, first, lines, code in (("step-run", 1, 2, 3), ("step-clean", 3, 1, 0))
-)
+LOGS = {
+    ContainerLog(
+        "pod", "u", "step-run", "bench", 1, 0, at(0), at(9), 3, 9, failing_line=2
+    ): "start\nfatal: x",
+    ContainerLog("pod", "u", "step-clean", "bench", 1, 1, at(0), at(9), 0, 9): "clean\n",
+}
 
 
-def keep_log(api: Api, run: str, query: str = "from=1&limit=1000", *, namespace: str = NS) -> None:
-    texts = ("start", "fatal: no such model", "clean")
-    lines = tuple(
-        StoredLine(number, part, "2026-03-01T08:00:00Z", text)
-        for number, (text, part) in enumerate(zip(texts, (0, 0, 1), strict=True), 1)
-    )
-    failure = FailingLine(2, "bench", "step-run", 3, "fatal: no such model")
-    page = LogPage(PARTS, lines, 3, None, failure, True)
-    api.stored[f"/apis/history.fournos.dev/v1/namespaces/{namespace}/runs/{run}/logs?{query}"] = body(
-        page, LogPage
-    )
+def keep_log(api: Api, run: str) -> None:
+    keep_logs(api.stored, f"{RUNS}/{run}", LOGS)
 
 
 async def test_the_log_of_a_job_that_is_gone_comes_from_the_history(api: Api) -> None:
@@ -127,21 +120,12 @@ async def test_the_log_of_a_job_that_is_gone_comes_from_the_history(api: Api) ->
     keep_log(api, job.uid)
     assert [(line.source, line.text) async for line in job.logs()] == [
         ("bench/run", "start"),
-        ("bench/run", "fatal: no such model"),
+        ("bench/run", "fatal: x"),
         ("bench/clean", "clean"),
     ]
-    assert [line.text async for line in job.logs(tail=1)] == ["fatal: no such model", "clean"]
-    assert (await client.history.log_page(job.uid)).failure == FailingLine(
-        2, "bench", "step-run", 3, "fatal: no such model"
-    )
-
-
-async def test_an_attempt_is_asked_for_as_it_is_given(api: Api) -> None:
-    """Also one that there cannot be: the API refuses it, and the newest one is not read in its place."""
-    client = AsyncClient(api=api, namespace=NS)
-    for attempt in (0, 2):
-        keep_log(api, f"run-{attempt}", f"from=1&limit=1000&attempt={attempt}")
-        assert (await client.history.log_page(f"run-{attempt}", attempt=attempt)).total == 3
+    assert [line.text async for line in job.logs(tail=1)] == ["fatal: x", "clean"]
+    assert await client.history.stored_logs(job.uid) == list(LOGS)
+    assert await client.history.stored_logs(job.uid, attempt=2) == []
 
 
 async def test_and_of_a_job_whose_pods_are_gone(api: Api) -> None:
@@ -149,8 +133,7 @@ async def test_and_of_a_job_whose_pods_are_gone(api: Api) -> None:
     job = await client.submit(SPEC, name="one")
     api.set("one", "Failed", pipelineRun="one")
     keep_log(api, job.uid)
-    assert [line.text async for line in job.logs()] == ["start", "fatal: no such model", "clean"]
-    keep_log(api, job.uid, "from=1&limit=1000&task=bench&attempt=1")
+    assert [line.text async for line in job.logs()] == ["start", "fatal: x", "clean"]
     assert len([line async for line in job.logs(task="bench", attempt=1)]) == 3
 
 
@@ -172,5 +155,5 @@ def test_the_synchronous_face_reads_it_too(api: Api) -> None:
     job = client.submit(SPEC, name="one")
     api.set("one", "Failed", pipelineRun="one")
     keep_log(api, job.uid)
-    assert [line.text for line in job.logs()] == ["start", "fatal: no such model", "clean"]
+    assert [line.text for line in job.logs()] == ["start", "fatal: x", "clean"]
     assert next(line.text for line in client.history.logs(job.uid)) == "start"

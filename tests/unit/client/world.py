@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
@@ -41,6 +41,14 @@ class Api(Connection):
             return self.stored[path]
         except KeyError:
             raise NotFoundError(f"{path} not found", status=404) from None
+
+    async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        whole = await self.raw("GET", path)
+
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            yield whole
+
+        return pieces()
 
     async def get(self, resource: Resource, key: Key) -> Obj:
         self.calls[f"get {resource}"] += 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fournos.api.kinds import TASK_RUN
 from fournos.engine.kube.resource import Key
-from fournos.history.api.wire import body
-from fournos.history.logs.models import FailingLine, LogPage
+from fournos.history.logs.stored import ContainerLog
 from fournos.web.pages import job
+from tests.history import at, keep_logs
 from tests.unit.client.world import NS, Api
 from tests.unit.web.page import visit
 from tests.unit.web.test_job import TIMES
@@ -42,11 +42,11 @@ async def test_what_failed_is_the_line_that_the_history_has_found() -> None:
     api = Api()
     await a_failed_task(api, ["another line"])
     uid = api.job("one")["metadata"]["uid"]
-    page = LogPage((), (), 9, None, FailingLine(7, "bench", "step-run", 1, "fatal: no such model"), True)
-    api.stored[f"{RUNS}/{uid}/logs?from=1&limit=0&task=bench"] = body(page, LogPage)
+    log = ContainerLog("pod", "u", "step-run", "bench", 1, 0, at(0), at(9), 1, 9, False, 7, "fatal: x")
+    keep_logs(api.stored, f"{RUNS}/{uid}", {log: ""})
     async with visit(api) as here:
         html = (await here.show(job.PAGE, name="one")).split("What failed")[1].split("Timeline")[0]
-    assert html.index("fatal: no such model") < html.index("exited with code 1")
+    assert html.index("fatal: x") < html.index("exited with code 1")
     assert "another line" not in html
 
 

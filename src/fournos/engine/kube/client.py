@@ -265,17 +265,9 @@ class Client(Paths):
             return text_lines(await self._transport.stream(request))
         return lines_of_text(await self._transport.send(request))
 
-    async def log_stream(
-        self, pod: Key, *, container: str, follow: bool = True, since: str = "", tail: int | None = None
-    ) -> AsyncGenerator[bytes, None]:
-        """Returns a container's log with timestamps, in pieces, after an await, which raises errors.
-
-        `since` is an RFC 3339 time, of which whole seconds count.
-        """
-        query = {"container": container, "timestamps": "true"}
-        query |= {"follow": "true"} if follow else {}
-        query |= {"sinceTime": since} if since else {}
-        query |= {"tailLines": str(tail)} if tail is not None else {}
+    async def log_stream(self, pod: Key, *, container: str) -> AsyncGenerator[bytes, None]:
+        """Returns what a container has printed, in pieces, after an await, which raises errors."""
+        query = {"container": container}
         request = ApiRequest("logs", "pods", "GET", _path(_POD, pod, "log"), query, buffer=_LOG_BUFFER)
         return pieces(await self._transport.stream(request))
 

@@ -36,13 +36,10 @@ class HistoryService:
         limits: ArtifactLimits,
         cluster: str = "",
         estimator: Estimator | None = None,
-        flush_logs: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """`store()` returns the open store, or raises StoreUnavailableError.
 
         `limits`: of the artifacts of one run.  `estimator`: None where no caches are.
-
-        `flush_logs(uid)`: stores the lines of a run that this process has read so far.
 
         `cluster`: the identity of the API server in the history; set before the first request.
         """
@@ -54,7 +51,6 @@ class HistoryService:
         self.estimator = estimator
         self.blobs = blobs
         self._clock = clock
-        self._flush_logs = flush_logs
 
     async def artifact_rows(self) -> ArtifactRows:
         return ArtifactRows(await self.store())
@@ -77,11 +73,6 @@ class HistoryService:
     async def delete(self, identity: Identity) -> None:
         """Deletes a run with its documents, logs, artifacts and results."""
         await erase(await self.store(), self.blobs, [identity], self.now())
-
-    async def flush_logs(self, identity: Identity) -> None:
-        """Has the lines stored that this process has of a run."""
-        if self._flush_logs is not None and identity.cluster == self.cluster:
-            await self._flush_logs(identity.uid)
 
     async def check_room(self, size: int) -> None:
         """Raises BlobsFullError if the volume is almost full: SQLite's file is on the same one."""

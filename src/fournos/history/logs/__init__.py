@@ -1,1 +1,1 @@
-"""Logs: what the containers of a run print, stored while they run."""
+"""Logs: what the containers of a run have printed, read once when each has ended, and stored whole."""

@@ -1,182 +1,236 @@
-"""The streams of all runs, in the process that records."""
+"""Reads the logs of ended containers from the API server, and stores each as one compressed object."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
+import io
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+import zlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from fournos.engine.kube.client import Client
-from fournos.engine.kube.resource import Key, Obj, uid_of
-from fournos.engine.kube.store import Store
-from fournos.engine.runtime.clock import Clock
+from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.transport import Backoff
+from fournos.engine.runtime.redact import redact
 from fournos.history.blobs import Blobs
-from fournos.history.logs.containers import states
-from fournos.history.logs.followed import FollowedLog
-from fournos.history.logs.limits import LogBudget, LogLimits, Memory
-from fournos.history.logs.models import StartedContainer
-from fournos.history.logs.slots import Slots
-from fournos.history.logs.stream import ContainerStream, StreamContext
-from fournos.history.logs.writer import RunGoneError
+from fournos.history.logs.stored import ContainerLog, failing_line, pod_key, readable_ids
 from fournos.history.records import Identity
-from fournos.history.store.errors import StoreError
+from fournos.history.store.errors import StoreUnavailableError, StoreUsageError
 
 if TYPE_CHECKING:
+    from fournos.engine.kube.client import Client
     from fournos.history.store.logs import LogRows
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
-FLUSH: Final = 10.0
-"""Seconds after which a line is stored; a reader of the same process has it stored at once."""
-_TICK: Final = 2.0
-MEMORY: Final = 8_000_000
-"""Bytes of all lines that are not stored yet."""
+TAIL: Final = 64 * 1024
+"""Bytes that are stored of the end of a log that is truncated."""
+AT_ONCE: Final = 8
+"""Logs that are read at once."""
+SILENT: Final = 60.0
+"""Seconds for which the API server may send nothing of a log."""
+_TRIES: Final = 5
+"""Requests for a log that the API server cannot read, before it counts as gone."""
+_PIECE: Final = 256 * 1024
+"""Bytes that are masked and compressed together: more than any private key has."""
+_LINE: Final = 16 * _PIECE
+"""Bytes of a line, beyond which it is masked in parts."""
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+class MaskedText:
+    """Takes what a container printed, piece by piece; keeps it without secrets, compressed and bounded."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: the bytes that are kept from the beginning on; of more, only the end is kept."""
+        self._left = most
+        self._packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+        self._packed = bytearray()
+        self._end = b""
+        self.bytes = 0
+        self.truncated = False
+
+    def add(self, piece: bytes) -> None:
+        """Takes whole lines."""
+        beginning, rest = piece[: self._left], piece[self._left :]
+        self._left -= len(beginning)
+        if rest:  # no line is cut: half of a secret does not look like one
+            beginning = beginning[: beginning.rfind(b"\n") + 1]
+        self._put(beginning)
+        self._end = (self._end + rest)[-TAIL:] if rest else self._end
+        self.truncated = self.truncated or bool(rest)
+
+    def _put(self, piece: bytes) -> None:
+        masked = redact(piece.decode(errors="replace")).encode()
+        self.bytes += len(masked)
+        self._packed += self._packer.compress(masked)
+
+    def packed(self) -> bytes:
+        """Returns the compressed text; nothing can be added after that."""
+        if self.truncated:
+            self._put(b"[fournos: the run printed more than is stored; lines are left out here]\n")
+            self._put(self._end.partition(b"\n")[2])
+        self._packed += self._packer.flush()
+        return bytes(self._packed)
+
+
+async def masked_text(pieces: AsyncGenerator[bytes, None], most: int) -> MaskedText:
+    """Reads all pieces of a log.  Raises TimeoutError if the next one does not come."""
+    text, waiting = MaskedText(most), bytearray()
+    async with aclosing(pieces):
+        while (piece := await _in_time(anext(pieces, None))) is not None:
+            waiting += piece
+            cut = waiting.rfind(b"\n") + 1 if len(waiting) < _LINE else len(waiting)
+            if cut >= _PIECE:
+                await asyncio.to_thread(text.add, bytes(waiting[:cut]))
+                del waiting[:cut]
+    await asyncio.to_thread(text.add, bytes(waiting))
+    return text
+
+
+async def _in_time(answer: Awaitable[T]) -> T:
+    async with asyncio.timeout(SILENT):
+        return await answer
+
+
+def lines_of(packed: bytes) -> io.TextIOWrapper:
+    """Returns the lines of a stored log."""
+    return io.TextIOWrapper(gzip.GzipFile(fileobj=io.BytesIO(packed)), errors="replace", newline="\n")
 
 
 @dataclass(slots=True)
 class _Run:
     key: Key
-    budget: LogBudget
-    streams: dict[tuple[str, str], ContainerStream] = field(default_factory=dict)
-    gone: bool = False
-    """True if the object does not exist any more."""
-
-    @property
-    def done(self) -> bool:
-        return all(stream.done for stream in self.streams.values())
+    done: set[tuple[str, str]] = field(default_factory=set)
+    """The containers whose logs are stored, or are lost."""
+    waiting: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)
+    task: asyncio.Task[None] | None = None
 
 
 class LogCollector:
-    """Follows the logs of all runs.  `run` keeps it at work."""
+    """Stores the logs of all runs; those of one run one after the other."""
 
     def __init__(
         self,
         rows: Callable[[], Awaitable[LogRows]],
         blobs: Blobs,
-        limits: LogLimits,
-        clock: Clock,
+        most: int,
         *,
-        streams: int,
         finished: Callable[[Key], None] = lambda key: None,
     ) -> None:
-        """`streams`: how many logs of running containers are read at once.
+        """`most`: bytes of the logs of one run.
 
-        `finished` is called with the key of a run when the last of its streams has ended.
+        `finished` is called with the key of a run when the logs that were asked for are stored.
         """
-        self._limits = limits
+        self._rows = rows
+        self._blobs = blobs
+        self._most = most
         self._finished = finished
-        self._slots = Slots(streams)
-        self._pods: Store | None = None
-        self._shared = StreamContext(rows, blobs, self._slots, Memory(MEMORY), clock, self._present)
-        self._clock = clock
+        self._room = asyncio.Semaphore(AT_ONCE)
         self._runs: dict[str, _Run] = {}
-        self._reported: dict[str, dict[str, bool]] = {}
-        """Pod UID → container → whether its end was reported."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._done: set[tuple[str, str]] = set()
 
-    @property
-    def streams(self) -> int:
-        """The number of logs that are being read."""
-        return self._slots.used
-
-    @property
-    def waiting_bytes(self) -> int:
-        """The bytes of all lines that are not stored yet."""
-        return self._shared.memory.used
-
-    # --- what the recorder asks ---
-
-    def watch(self, pods: Store) -> None:
-        """Takes the cache of the pods, which shows whether a pod still exists."""
-        self._pods = pods
-
-    def known(self, uid: str) -> Mapping[tuple[str, str], FollowedLog]:
-        """Returns the containers of a run that are followed, by `StartedContainer.id`."""
+    def stored(self, uid: str) -> frozenset[tuple[str, str]]:
+        """Returns the containers of a run, by `ContainerLog.id`, of which nothing more will be stored."""
         run = self._runs.get(uid)
-        if run is None:
-            return {}
-        return {id_: FollowedLog(stream.container.ended, stream.done) for id_, stream in run.streams.items()}
+        return frozenset(run.done) if run is not None else frozenset()
+
+    def asked(self, uid: str) -> frozenset[tuple[str, str]]:
+        """Returns the containers of a run whose logs are stored, or are being stored."""
+        run = self._runs.get(uid)
+        return frozenset(run.waiting) | run.done if run is not None else frozenset()
 
     def behind(self, pod: Obj) -> bool:
-        """True if the pod shows a start or an end that was not reported by `follow`."""
-        reported = self._reported.get(uid_of(pod), {})
-        return any(reported.get(name) not in (ended, True) for name, _, ended in states(pod))
+        """True if a log of the pod can be stored and is not."""
+        return any(each not in self._done for each in readable_ids(pod))
 
-    def follow(
-        self, key: Key, identity: Identity, containers: Iterable[StartedContainer], server: Client
-    ) -> None:
-        """Follows these containers of a run; takes the newest state of those that are followed already."""
-        run = self._runs.setdefault(identity.uid, _Run(key, LogBudget(self._limits)))
-        for container in containers:
-            self._reported.setdefault(container.pod_uid, {})[container.name] = container.ended
-            stream = run.streams.get(container.id)
-            if stream is not None:
-                stream.update(container)
-                continue
-            stream = ContainerStream(container, identity, self._shared, server, run.budget)
-            run.streams[container.id] = stream
-            task = asyncio.create_task(self._work(run, identity, stream))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def store(self, key: Key, identity: Identity, logs: Iterable[ContainerLog], server: Client) -> None:
+        """Stores these logs of a run in the background."""
+        run = self._runs.setdefault(identity.uid, _Run(key))
+        run.waiting |= {each.id: each for each in logs if each.id not in run.done}
+        if run.waiting and run.task is None:
+            run.task = asyncio.create_task(self._work(run, identity, server))
 
     def forget(self, uid: str) -> None:
-        """Drops a run whose object is gone, as soon as its streams have ended."""
-        run = self._runs.get(uid)
+        """Drops a run whose object is gone, and its pods with it."""
+        run = self._runs.pop(uid, None)
         if run is not None:
-            run.gone = True
-            self._drop(uid, run)
-
-    # --- tasks ---
-
-    async def _work(self, run: _Run, identity: Identity, stream: ContainerStream) -> None:
-        try:
-            await stream.run()
-        except Exception:
-            log.exception("the log of %s is not stored", stream.container.pod)
-        if run.done:
-            self._finished(run.key)
-            self._drop(identity.uid, run)
-
-    def _drop(self, uid: str, run: _Run) -> None:
-        if run.gone and run.done and self._runs.get(uid) is run:
-            del self._runs[uid]
-            for pod_uid, _ in run.streams:
-                self._reported.pop(pod_uid, None)
-
-    def _present(self, container: StartedContainer) -> bool:
-        if self._pods is None:
-            return True
-        pod = self._pods.get(container.pod)
-        return pod is not None and uid_of(pod) == container.pod_uid
+            self._done -= run.done
+            if run.task is not None:
+                run.task.cancel()
 
     async def run(self) -> None:
-        """Stores lines that have waited, again and again, until it is cancelled; then ends all streams."""
+        """Waits until it is cancelled; then nothing more is stored."""
         try:
-            while True:
-                await asyncio.sleep(_TICK)
-                due = self._clock.monotonic() - FLUSH
-                for run in tuple(self._runs.values()):
-                    await self._flush(run, due)
+            await asyncio.Event().wait()
         finally:
-            tasks = tuple(self._tasks)
+            tasks = [run.task for run in self._runs.values() if run.task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def flush(self, uid: str) -> None:
-        """Stores the lines of a run that came until now, as far as the store can take them."""
-        run = self._runs.get(uid)
-        if run is not None:
-            await self._flush(run, self._clock.monotonic())
+    async def _work(self, run: _Run, identity: Identity, server: Client) -> None:
+        backoff, refused = Backoff(cap=60.0), 0
+        try:
+            while run.waiting:
+                container = next(iter(run.waiting.values()))
+                try:
+                    async with self._room:
+                        await self._store(identity, container, server)
+                except (NotFoundError, ForbiddenError) as error:
+                    log.info("the log of %s cannot be read: %s", container.pod, error.message)
+                except (KubeError, StoreUnavailableError, StoreUsageError, OSError, TimeoutError) as error:
+                    # The watch may be faster than the kubelet, or the log be gone before its pod.
+                    refused += isinstance(error, InvalidError)
+                    if refused < _TRIES:
+                        log.warning("the log of %s is not stored yet: %s", container.pod, error)
+                        await asyncio.sleep(backoff.next())
+                        continue
+                del run.waiting[container.id]
+                run.done.add(container.id)
+                self._done.add(container.id)
+                refused = 0
+                backoff.reset()
+        except Exception:
+            log.exception("the logs of %s are not stored", run.key)
+        finally:
+            run.task = None
+        self._finished(run.key)
 
-    async def _flush(self, run: _Run, due: float) -> None:
-        for stream in tuple(run.streams.values()):
-            writer = stream.writer
-            if writer is None or not writer.pending_bytes or writer.pending_since > due:
-                continue
-            try:
-                await writer.flush()
-            except (StoreError, OSError, RunGoneError) as error:
-                log.debug("lines of %s wait for the store: %s", run.key, error)
+    async def _store(self, identity: Identity, container: ContainerLog, server: Client) -> None:
+        rows = await self._rows()
+        stored = {each.id: each.bytes for each in await rows.logs(identity)}
+        if container.id in stored:
+            return  # by an earlier process
+        pod, left = pod_key(container, identity.namespace), max(0, self._most - sum(stored.values()))
+        pieces = await _in_time(server.log_stream(pod, container=container.container))
+        text = await masked_text(pieces, left)
+        packed = await asyncio.to_thread(text.packed)
+        # Each process has the same key for it: two of them overlap for a while, and store the same.
+        key = f"{identity.uid}/logs/{container.pod_uid}/{container.container}"
+        failing = await asyncio.to_thread(_failing, packed) if container.exit_code else None
+        line, shown = failing or (None, "")
+        if await rows.claim_blob(identity, key, len(packed)):
+            await self._blobs.write(key, packed)
+            await rows.put(
+                identity,
+                replace(
+                    container,
+                    bytes=text.bytes,
+                    truncated=text.truncated,
+                    failing_line=line,
+                    failing_text=shown,
+                ),
+                key,
+            )
+        else:
+            log.info("the history has no run of %s any more: its log is not stored", container.pod)
+
+
+def _failing(packed: bytes) -> tuple[int, str] | None:
+    return failing_line(lines_of(packed))

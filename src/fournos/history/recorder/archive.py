@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from fournos.engine.kube.api import Api
+from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Executor
 from fournos.engine.runtime.steps import Custom
-from fournos.history.logs.followed import FollowLogs
+from fournos.history.logs.stored import ContainerLog
 from fournos.history.recorder.journal import Journal, StoredRun
 from fournos.history.records import Document, Ending, Identity, Interval, Record
 
@@ -73,6 +74,15 @@ class Forget(Custom):
 
 
 @dataclass(frozen=True, slots=True)
+class StoreLogs(Custom):
+    """Stores the logs of ended containers in the background."""
+
+    key: Key
+    identity: Identity
+    containers: tuple[ContainerLog, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Steps:
     """What the steps do, each by a method."""
 
@@ -123,10 +133,10 @@ class _Steps:
         if self.logs is not None:
             self.logs.forget(identity.uid)
 
-    async def follow_logs(self, step: FollowLogs, api: Api) -> None:
+    async def store_logs(self, step: StoreLogs, api: Api) -> None:
         assert self.logs is not None
-        # `Api` has no logs; the client that it is has.
-        self.logs.follow(step.key, step.identity, step.containers, cast("Client", api))
+        # `Api` has no logs in pieces; the client that it is has.
+        self.logs.store(step.key, step.identity, step.containers, cast("Client", api))
 
 
 def executors(
@@ -145,6 +155,6 @@ def executors(
         Compare: steps.compare,
         Remember: steps.remember,
         Forget: steps.forget,
-        FollowLogs: steps.follow_logs,
+        StoreLogs: steps.store_logs,
     }
     return made

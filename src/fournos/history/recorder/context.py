@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Final, TypeAlias
 
 from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, uid_of
-from fournos.history.logs.followed import FollowedLog
-from fournos.history.logs.models import StartedContainer
+from fournos.history.logs.stored import StartedContainer
 from fournos.history.recorder.journal import StoredRun
 from fournos.history.records import Identity
 from fournos.insight.children import Children
@@ -89,10 +87,8 @@ class ObservedObject:
     """The recorded runs of earlier objects of this name."""
     down: Gap | None = None
     """As in `Sweep`."""
-    containers: tuple[StartedContainer, ...] = ()
-    """Its started containers; none if no logs are stored."""
-    logs: Mapping[tuple[str, str], FollowedLog] = field(default_factory=dict)
-    """The containers whose logs are being stored, by `StartedContainer.id`."""
+    unstored: tuple[StartedContainer, ...] = ()
+    """Its started containers whose logs are not stored; those that are being stored are not readable."""
 
     @property
     def identity(self) -> Identity:

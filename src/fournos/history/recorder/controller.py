@@ -42,7 +42,7 @@ def recorder(
 ) -> Controller[Observed]:
     """Returns the controller that records the objects of this kind.
 
-    `logs`: follows the containers of FournosJobs; None: no logs are stored.
+    `logs`: stores the logs of FournosJobs; None: no logs are stored.
     """
     if resource != FOURNOS_JOB:
         logs = None

@@ -18,7 +18,6 @@ from fournos.engine.runtime import finalizer
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.engine.runtime.steps import Patch, Step
 from fournos.history.fingerprint import fingerprint_of
-from fournos.history.logs.followed import FollowLogs, news, pending
 from fournos.history.recorder import archive
 from fournos.history.recorder.context import Gap, GoneObject, NotReady, Observed, ObservedObject, Sweep
 from fournos.history.recorder.documents import documents_of, quota_of, results_of
@@ -66,31 +65,20 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: History
     decision = _record(observed, now, settings)
     if not closed and observed.resource != FOURNOS_JOB:
         return decision
-    followed, handed_over_at = _follow(observed), _hand_over_at(observed, now, settings)
-    if not closed and not followed and handed_over_at is None:
-        return decision
+    unstored = () if status_of(observed.obj).get("archivedAt") else observed.unstored
+    readable = tuple(one.log for one in unstored if one.readable)
+    logs = (archive.StoreLogs(observed.key, observed.identity, readable),) if readable else ()
     # After the record: logs belong to a row.
     return replace(
         decision,
-        steps=(*closed, *decision.steps, *followed),
-        wake_at=_earliest(decision.wake_at, handed_over_at),
+        steps=(*closed, *decision.steps, *logs),
+        wake_at=_earliest(decision.wake_at, _hand_over_at(observed, now, settings)),
     )
-
-
-def _follow(observed: ObservedObject) -> tuple[Step, ...]:
-    """Returns the step for containers that have started or ended.
-
-    Of a job that is handed over only the containers that are followed already count.
-    """
-    over = status_of(observed.obj).get("archivedAt")
-    containers = [one for one in observed.containers if not over or one.id in observed.logs]
-    changed = news(containers, observed.logs)
-    return (FollowLogs(observed.key, observed.identity, changed),) if changed else ()
 
 
 def _hand_over_at(observed: ObservedObject, now: datetime, settings: HistorySettings) -> datetime | None:
     """Returns until when `status.archivedAt` waits for the logs of an ended job; None if it does not wait."""
-    if not pending(observed.containers, observed.logs) or status_of(observed.obj).get("archivedAt"):
+    if not observed.unstored or status_of(observed.obj).get("archivedAt"):
         return None
     ended = object_state(observed.resource, observed.obj).ended_at
     deadline = now if ended is None else ended + timedelta(seconds=settings.log_deadline_sec)

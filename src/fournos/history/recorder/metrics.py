@@ -15,11 +15,7 @@ RECORDS: Final = Counter(
     ("kind", "result"),
 )
 OPEN: Final = Gauge("fournos_history_open_runs", "Recorded runs whose end is not recorded yet.", ("kind",))
-LOG_STREAMS: Final = Gauge("fournos_history_log_streams", "Logs of containers that the history is reading.")
-LOG_WAITING: Final = Gauge(
-    "fournos_history_log_waiting_bytes", "Bytes of log lines that are read and not yet stored."
-)
-METRICS: Final[tuple[Metric, ...]] = (RECORDS, OPEN, LOG_STREAMS, LOG_WAITING)
+METRICS: Final[tuple[Metric, ...]] = (RECORDS, OPEN)
 
 
 def count(metrics: Metrics, record: Record, taken: bool) -> None:
@@ -30,9 +26,3 @@ def report(journals: dict[str, Journal], metrics: Metrics) -> None:
     """Sets the gauge, by kind."""
     for kind, journal in journals.items():
         metrics.set(OPEN, journal.open_count(), kind)
-
-
-def report_logs(streams: int, waiting: int, metrics: Metrics) -> None:
-    """Sets the gauges of the log collector."""
-    metrics.set(LOG_STREAMS, streams)
-    metrics.set(LOG_WAITING, waiting)

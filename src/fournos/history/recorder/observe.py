@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -19,9 +20,7 @@ from fournos.engine.queueing.kinds import (
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import no_keys, own_key, project_metadata
-from fournos.history.logs.containers import containers_of
-from fournos.history.logs.followed import FollowedLog
-from fournos.history.logs.models import StartedContainer
+from fournos.history.logs.stored import StartedContainer, started_containers
 from fournos.history.recorder.context import SWEEP, Gap, GoneObject, NotReady, Observed, ObservedObject, Sweep
 from fournos.history.recorder.journal import Journal, StoredRun
 from fournos.history.recorder.old_events import ABOUT
@@ -97,7 +96,7 @@ def watches(
             (PIPELINE_RUN, _labelled, project_dependent),
             (TASK_RUN, _until_started, project_task_run),
             (JOB, _labelled, project_dependent),
-            (POD, _until_started if logs is None else _until_followed(logs), project_pod),
+            (POD, _until_started if logs is None else _until_stored(logs), project_pod),
         )
     ]
     return (
@@ -160,7 +159,6 @@ class Observer:
         children = self._children(caches, obj, workloads)
         events = self._events(caches, obj, children)
         made = (*children.runs, *children.task_runs, *children.pods, *children.resolve_jobs)
-        containers, logs = self._followed(caches, uid, children)
         return ObservedObject(
             key,
             self._resource,
@@ -181,8 +179,7 @@ class Observer:
             gap=self._gap(obj, stored),
             gone=gone,
             down=self._down(),
-            containers=containers,
-            logs=logs,
+            unstored=self._unstored(uid, children),
         )
 
     # --- the journal ---
@@ -225,13 +222,15 @@ class Observer:
         # Found by their owners' UIDs: nothing of another job is among them.
         return Children(*(in_order(map(unpack, kind)) for kind in (workloads, jobs, runs, task_runs, pods)))
 
-    def _followed(
-        self, caches: Caches, uid: str, children: Children
-    ) -> tuple[tuple[StartedContainer, ...], Mapping[tuple[str, str], FollowedLog]]:
+    def _unstored(self, uid: str, children: Children) -> tuple[StartedContainer, ...]:
         if self._logs is None:
-            return (), {}
-        self._logs.watch(caches[POD])
-        return containers_of(children), self._logs.known(uid)
+            return ()
+        stored, asked = self._logs.stored(uid), self._logs.asked(uid)
+        return tuple(
+            replace(one, readable=one.readable and one.log.id not in asked)
+            for one in started_containers(children)
+            if one.log.id not in stored
+        )
 
     def _events(self, caches: Caches, obj: Obj, children: Children) -> tuple[Obj, ...]:
         runs = (about_value(PIPELINE_RUN.kind, uid_of(run)) for run in children.runs)
@@ -269,8 +268,8 @@ def _until_started(obj: Obj, caches: Caches) -> Iterable[Key]:
     return () if has_started(obj) else _labelled(obj, caches)
 
 
-def _until_followed(logs: LogCollector) -> Callable[[Obj, Caches], Iterable[Key]]:
-    """As `_until_started`, and with each start and end of a container that the collector does not know."""
+def _until_stored(logs: LogCollector) -> Callable[[Obj, Caches], Iterable[Key]]:
+    """As `_until_started`, and with each end of a container whose log is not stored."""
 
     def keys(obj: Obj, caches: Caches) -> Iterable[Key]:
         return _labelled(obj, caches) if not has_started(obj) or logs.behind(obj) else ()

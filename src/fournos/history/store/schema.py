@@ -208,10 +208,9 @@ artifacts: Final = Table(
 logs: Final = Table(
     "logs",
     metadata,
-    Column("id", ID, primary_key=True, autoincrement=True),
-    of_run(),
-    Column("pod_uid", Text, nullable=False),
-    Column("container", Text, nullable=False),
+    of_run(primary_key=True),
+    Column("pod_uid", Text, primary_key=True),
+    Column("container", Text, primary_key=True),
     Column("pod", Text, nullable=False),
     Column("task", Text, nullable=False),
     Column("attempt", Integer, nullable=False),
@@ -219,26 +218,11 @@ logs: Final = Table(
     Column("started_at", Time, nullable=False),
     Column("ended_at", Time),
     Column("exit_code", Integer),
-    Column("lines", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
-    Column("last_at", BigInteger, nullable=False),  # nanoseconds: the timestamp of the last line
-    Column("last_same", Integer, nullable=False),
-    Column("complete", Boolean, nullable=False),
-    Column("cut", Boolean, nullable=False),
+    Column("truncated", Boolean, nullable=False),
     Column("failing_line", BigInteger),
     Column("failing_text", Text, nullable=False),
-    UniqueConstraint("run_id", "pod_uid", "container"),
-)
-
-log_chunks: Final = Table(
-    "log_chunks",
-    metadata,
-    Column("log_id", ID, ForeignKey("logs.id", ondelete="CASCADE"), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("first_line", BigInteger, nullable=False),
-    Column("lines", BigInteger, nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("key", Text, nullable=False),
+    Column("key", Text, nullable=False),  # of the blob
 )
 
 result_records: Final = Table(

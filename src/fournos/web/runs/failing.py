@@ -12,7 +12,7 @@ from fournos.client.jobs import AsyncJob
 from fournos.client.logs import LogLine
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
-from fournos.history.logs.first_failure import FailureScanner
+from fournos.history.logs.stored import FailingLine, first_failed
 from fournos.insight.failure import Category, Failure, failure
 from fournos.insight.values import one_line, phase_of
 from fournos.web.routes import Call
@@ -54,17 +54,16 @@ async def _read(call: Call, about: JobSubject, task: str) -> str:
     """Raises FournosError and KubeError."""
     history = call.viewer.client.history
     try:
-        page = await history.log_page(about.uid, task=task, limit=0, namespace=about.namespace)
-        if page.failure is not None:
-            return page.failure.text
+        stored = first_failed(await history.stored_logs(about.uid, task=task, namespace=about.namespace))
+        if stored is not None:
+            return stored.failing_text
     except (FournosError, KubeError):
         pass  # the pods may still have it
-    scanner, number = FailureScanner(), 0
+    failing, number = FailingLine(), 0
     lines = AsyncJob(call.viewer.client, about.raw).logs(task=task or None, tail=_TAIL)
     async with aclosing(cast(Any, lines)) as found:
         async for line in cast(AsyncIterator[LogLine], found):
             if not line.notice:
                 number += 1
-                scanner.feed(number, [line.text])
-    first = scanner.found()
-    return first[1] if first else ""
+                failing.feed(number, line.text)
+    return failing.found[1] if failing.found else ""

@@ -9,7 +9,7 @@ from typing import Final
 
 from fournos.client.logs import LogLine
 from fournos.engine.api.values import escaped_line
-from fournos.history.logs.first_failure import FailureScanner
+from fournos.history.logs.stored import FailingLine
 
 LONGEST: Final = 4_000
 """Characters of a line that are shown."""
@@ -50,7 +50,7 @@ class Window:
     more_matches: int = 0
     kept: deque[ShownLine] = field(default_factory=deque)
     sources: dict[str, None] = field(default_factory=dict)
-    _scanner: FailureScanner = field(default_factory=FailureScanner)
+    _failing: FailingLine = field(default_factory=FailingLine)
 
     def feed(self, line: LogLine) -> None:
         if line.notice:
@@ -58,8 +58,7 @@ class Window:
             return
         self.total += 1
         self.sources[line.source] = None
-        if not self._scanner.certain:
-            self._scanner.feed(self.total, [line.text])
+        self._failing.feed(self.total, line.text)
         if self.search and self.search.lower() in line.text.lower():
             self._match(line)
         if not self.first or self.first <= self.total < self.first + self.most:
@@ -68,7 +67,7 @@ class Window:
     @property
     def error(self) -> int:
         """The number of the first line that shows why the job failed; 0 if it did not fail."""
-        found = self._scanner.found() if self.failed else None
+        found = self._failing.found if self.failed else None
         return found[0] if found else 0
 
     def _match(self, line: LogLine) -> None:

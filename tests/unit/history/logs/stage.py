@@ -1,72 +1,84 @@
-"""A collector on a kubelet and stores in memory, and what outlives its process."""
+"""A server with logs, and rows and blobs in memory, with their faults."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
 
+from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key
-from fournos.history.logs.collector import LogCollector
-from fournos.history.logs.limits import LogLimits
-from fournos.history.logs.models import StartedContainer, StoredLine
-from fournos.history.logs.pages import LogReader, LogSelection
-from tests.unit.history.logs.kubelet import RUN, Kubelet, LoopClock, MemoryBlobs, MemoryRows, ended
+from fournos.history.logs.stored import ContainerLog
+from fournos.history.records import Identity
 
+BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
+RUN = Identity("here", "bench", "uid-1")
 KEY = Key("bench", "job")
 
 
-class Stage:
-    """Everything that outlives a process, and the collector of the present one."""
+def container(
+    name: str = "step-main", *, pod: str = "pod", code: int | None = 0, **more: Any
+) -> ContainerLog:
+    made = ContainerLog(pod, f"{pod}-uid", name, "run", 1, 0, BEGAN, BEGAN, code)
+    return replace(made, **more)
+
+
+@dataclass
+class Kubelet:
+    """Serves logs by pod and container."""
+
+    logs: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    errors: list[Exception] = field(default_factory=list)
+    """Raised by the next requests."""
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    piece: int = 10**6
+
+    def print(self, one: ContainerLog, *lines: str) -> None:
+        self.logs[one.pod, one.container] = "".join(f"{line}\n" for line in lines).encode()
+
+    async def log_stream(self, pod: Key, *, container: str) -> AsyncGenerator[bytes, None]:
+        self.requests.append((pod.name, container))
+        if self.errors:
+            raise self.errors.pop(0)
+        if (text := self.logs.get((pod.name, container))) is None:
+            raise NotFoundError(f"pods {pod.name} not found", status=404)
+        return self._pieces(text)
+
+    async def _pieces(self, text: bytes) -> AsyncGenerator[bytes, None]:
+        for at in range(0, len(text), self.piece):
+            yield text[at : at + self.piece]
+
+
+class MemoryRows:
+    """The rows of logs in memory."""
 
     def __init__(self) -> None:
-        self.kubelet, self.rows, self.blobs = Kubelet(), MemoryRows(), MemoryBlobs()
-        self.finished: list[Key] = []
-        self.limits = LogLimits()
-        self.streams = 10
-        self.collector: LogCollector
+        self.runs = {RUN}
+        self.stored: dict[tuple[str, str], tuple[ContainerLog, str]] = {}
+        self.claimed: dict[str, int] = {}
+        self.errors: list[Exception] = []
 
-    @asynccontextmanager
-    async def process(self, *, others: int = 0) -> AsyncIterator[LogCollector]:
-        """A process; at its end it is killed: nothing is stored any more.  `others` have so many streams."""
+    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
+        if self.errors:
+            raise self.errors.pop(0)
+        if identity in self.runs:
+            self.claimed[key] = size
+        return identity in self.runs
 
-        async def rows() -> MemoryRows:
-            return self.rows
+    async def put(self, identity: Identity, log: ContainerLog, key: str) -> None:
+        self.stored[log.id] = log, key
 
-        self.collector = made = LogCollector(
-            rows,
-            self.blobs,
-            self.limits,
-            LoopClock(),
-            streams=self.streams,
-            finished=self.finished.append,
-        )
-        task = asyncio.create_task(made.run())
-        try:
-            yield made
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        assert self.kubelet.open == others, "a stream is left over"
+    async def logs(self, identity: Identity) -> list[ContainerLog]:
+        return [log for log, _ in self.stored.values()]
 
-    def follow(self, *containers: StartedContainer) -> None:
-        self.collector.follow(KEY, RUN, containers, self.kubelet)
 
-    def end(self, one: StartedContainer, code: int = 0) -> StartedContainer:
-        """The container ends; its log is over, and the watch shows it."""
-        self.kubelet.end(one)
-        over = ended(one, code)
-        self.follow(over)
-        return over
+class MemoryBlobs:
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {}
+        self.errors: list[Exception] = []
 
-    @property
-    def done(self) -> bool:
-        return all(one.done for one in self.collector.known(RUN.uid).values())
-
-    async def lines(self, selection: LogSelection | None = None) -> list[str]:
-        return [line.text for line in await self.stored(selection)]
-
-    async def stored(self, selection: LogSelection | None = None) -> list[StoredLine]:
-        logs = (selection or LogSelection()).of(await self.rows.logs(RUN))
-        reader = LogReader(self.rows, self.blobs, RUN, logs, over=False)
-        return [line async for line in reader.lines(1, reader.total + 1)]
+    async def write(self, key: str, data: bytes) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.data[key] = data

@@ -1,262 +1,239 @@
-"""The collector on a kubelet in memory: every line once, whatever ends in between."""
+"""Logs are read once, when their containers have ended, and stored whole, masked and bounded."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError, ServerError
-from fournos.engine.kube.store import Store
-from fournos.history.logs.writer import CHUNK
-from tests.unit.history.logs.kubelet import RUN, container, ended, until
-from tests.unit.history.logs.stage import KEY, Stage
+from fournos.engine.kube.errors import ForbiddenError, InvalidError, NotFoundError, ServerError
+from fournos.engine.kube.resource import Key
+from fournos.history.logs import collector
+from fournos.history.logs.collector import TAIL, LogCollector, MaskedText, lines_of, masked_text
+from fournos.history.logs.stored import ContainerLog
+from fournos.history.store.errors import StoreUnavailableError
+from tests.unit.history.logs.stage import KEY, RUN, Kubelet, MemoryBlobs, MemoryRows, container
 
 pytestmark = pytest.mark.looptime
 
 
-async def test_a_log_is_stored_from_its_first_to_its_last_line_by_one_request(here: Stage) -> None:
+class Stage:
+    """A collector on a server and stores in memory, which outlive it."""
+
+    def __init__(self) -> None:
+        self.kubelet, self.rows, self.blobs = Kubelet(), MemoryRows(), MemoryBlobs()
+        self.finished: list[Key] = []
+        self.over = asyncio.Event()
+        self.most = 10**6
+        self.start()
+
+    def start(self) -> None:
+        """A new process."""
+
+        async def rows() -> MemoryRows:
+            return self.rows
+
+        made: Any = LogCollector
+        self.collector: LogCollector = made(rows, self.blobs, self.most, finished=self.finish)
+
+    def finish(self, key: Key) -> None:
+        self.finished.append(key)
+        self.over.set()
+
+    async def store(self, *containers: ContainerLog) -> None:
+        """Has the logs stored, and waits for it, in virtual time."""
+        server: Any = self.kubelet
+        self.over.clear()
+        self.collector.store(KEY, RUN, containers, server)
+        async with asyncio.timeout(10**6):
+            await self.over.wait()
+
+    def text(self, one: ContainerLog) -> str:
+        log, key = self.rows.stored[one.id]
+        text = lines_of(self.blobs.data[key]).read()
+        assert len(text.encode()) == log.bytes
+        return text
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+async def test_a_log_is_stored_as_one_object(stage: Stage) -> None:
+    one, empty = container(), container("step-empty")
+    stage.kubelet.print(one, "start", "end")
+    stage.kubelet.print(empty)
+    await stage.store(one)
+    log, key = stage.rows.stored[one.id]
+    assert (stage.text(one), log.truncated, log.failing_line) == ("start\nend\n", False, None)
+    assert stage.rows.claimed == {key: len(stage.blobs.data[key])}, "it is named before it is written"
+    assert stage.collector.stored(RUN.uid) == {one.id} and stage.finished == [KEY]
+    await stage.store(one, empty)
+    assert stage.kubelet.requests == [("pod", "step-main"), ("pod", "step-empty")]
+    assert stage.text(empty) == ""
+
+
+async def test_it_is_read_once_also_by_a_new_process(stage: Stage) -> None:
     one = container()
-    async with here.process():
-        here.kubelet.print(one, "a")
-        here.follow(one)
-        await asyncio.sleep(30)
-        here.kubelet.print(one, "b", "", "c")
-        here.end(one)
-        await until(lambda: here.done)
-    assert await here.lines() == ["a", "b", "", "c"]
-    (log,) = await here.rows.logs(RUN)
-    assert log.complete and log.lines == 4 and log.failing_line is None
-    assert len(here.kubelet.requests) == 1
-    assert here.finished == [KEY]
-    assert set(here.rows.claimed) == set(here.blobs.data) and len(here.blobs.data) == 1
-    assert here.rows.claimed == {key: len(data) for key, data in here.blobs.data.items()}
+    stage.kubelet.print(one, "x")
+    await stage.store(one)
+    stage.start()
+    assert stage.collector.stored(RUN.uid) == frozenset()
+    await stage.store(one)
+    assert len(stage.kubelet.requests) == 1 and stage.collector.stored(RUN.uid) == {one.id}
 
 
-async def test_a_log_without_lines_is_complete_without_a_blob(here: Stage) -> None:
-    one = container()
-    async with here.process():
-        here.follow(one)
-        here.end(one, 1)
-        await until(lambda: here.done)
-    (log,) = await here.rows.logs(RUN)
-    assert log.complete and log.lines == 0 and log.failing_line is None and not here.blobs.data
-
-
-async def test_lines_are_stored_before_the_end_and_at_once_for_a_reader(here: Stage) -> None:
-    one = container()
-    async with here.process() as collector:
-        here.follow(one)
-        here.kubelet.print(one, "a")
-        await until(lambda: here.blobs.data, 15)
-        here.kubelet.print(one, "b")
-        await asyncio.sleep(0.1)
-        await collector.flush(RUN.uid)
-        assert await here.lines() == ["a", "b"]
-        assert len(here.blobs.data) == 1, "short pieces share a chunk"
-
-
-@pytest.mark.parametrize("stored", [False, True])
-async def test_a_process_that_is_killed_repeats_and_loses_no_line(here: Stage, stored: bool) -> None:
-    one = container()
-    async with here.process() as collector:
-        here.follow(one)
-        here.kubelet.print(one, "a", "b")
-        await until(lambda: here.blobs.data)
-        here.kubelet.print(one, "c", "d")
-        await asyncio.sleep(0.1)
-        if stored:
-            await collector.flush(RUN.uid)
-    here.kubelet.print(one, "e")
-    async with here.process():
-        here.follow(one)
-        here.kubelet.print(one, "f")
-        here.end(one)
-        await until(lambda: here.done)
-    assert await here.lines() == ["a", "b", "c", "d", "e", "f"]
-
-
-async def test_a_complete_log_is_not_asked_for_again(here: Stage) -> None:
-    one = container()
-    async with here.process():
-        here.kubelet.print(one, "a")
-        over = here.end(one)
-        await until(lambda: here.done)
-    async with here.process():
-        here.follow(over)
-        await until(lambda: here.done)
-    assert len(here.kubelet.requests) == 1
-
-
-async def test_a_chunk_that_was_written_and_not_counted_is_written_again(here: Stage) -> None:
-    one = container()
-    async with here.process():
-        here.follow(one)
-        here.kubelet.print(one, "a")
-        await until(lambda: here.blobs.data)
-    before = dict(here.rows.stored)
-    parts = {name: list(chunks) for name, chunks in here.rows.parts.items()}
-    async with here.process() as collector:
-        here.follow(one)
-        here.kubelet.print(one, "b")
-        await asyncio.sleep(0.1)
-        await collector.flush(RUN.uid)
-    assert await here.lines() == ["a", "b"]
-    here.rows.stored, here.rows.parts = before, parts  # killed before the commit
-    assert await here.lines() == ["a"], "only what the rows count is valid"
-    async with here.process():
-        here.follow(one)
-        here.kubelet.print(one, "c")
-        here.end(one)
-        await until(lambda: here.done)
-    assert await here.lines() == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("cuts", [[1], [0, 2, 1], [3, 1, 1, 1]])
-@pytest.mark.parametrize("piece", [3, 10**6])
-async def test_a_lost_connection_is_resumed(here: Stage, cuts: list[int], piece: int) -> None:
-    one = container()
-    here.kubelet.cut_after, here.kubelet.piece = cuts, piece
-    async with here.process():
-        here.follow(one)
-        for number in range(6):
-            here.kubelet.print(one, f"{number}a", f"{number}b")
-            await asyncio.sleep(0.4)
-        here.end(one)
-        await until(lambda: here.done)
-    assert await here.lines() == [f"{number}{letter}" for number in range(6) for letter in "ab"]
-
-
-async def test_a_server_that_closes_a_log_that_goes_on(here: Stage) -> None:
-    one = container()
-    async with here.process():
-        here.follow(one)
-        here.kubelet.print(one, "a")
-        await asyncio.sleep(1)
-        here.kubelet.end(one)  # such as a restart of the kubelet
-        await asyncio.sleep(1)
-        here.kubelet.logs[one.pod, one.name].over = False
-        await asyncio.sleep(2.5)
-        here.kubelet.print(one, "b")
-        here.end(one)
-        await until(lambda: here.done)
-    assert await here.lines() == ["a", "b"]
-
-
-async def test_a_pod_that_is_deleted_ends_its_log(here: Stage) -> None:
-    one = container()
-    async with here.process() as collector:
-        here.follow(one)
-        here.kubelet.print(one, "a")
-        await asyncio.sleep(1)
-        here.kubelet.end(one, gone=True)
-        await until(lambda: here.done)
-        assert await here.lines() == ["a"]
-        collector.forget(RUN.uid)
-        assert collector.known(RUN.uid) == {} and collector.waiting_bytes == 0
-
-
-async def test_another_pod_of_the_same_name_is_not_read(here: Stage) -> None:
-    one = container()
-    pods = Store()
-    async with here.process() as collector:
-        collector.watch(pods)
-        pod = {"metadata": {"namespace": "bench", "name": "pod", "uid": one.pod_uid, "resourceVersion": "1"}}
-        pods.observe("ADDED", pod)
-        here.follow(one)
-        here.kubelet.print(one, "a")
-        await asyncio.sleep(1)
-        pods.observe("MODIFIED", {"metadata": {**pod["metadata"], "uid": "other", "resourceVersion": "2"}})
-        here.kubelet.end(one, gone=True)
-        here.kubelet.print(one, "of another run")
-        await until(lambda: here.done)
-    assert await here.lines() == ["a"]
+async def test_the_first_failing_line_is_found_in_what_is_stored(stage: Stage) -> None:
+    one, fine = container("step-a", code=2), container("step-b")
+    stage.kubelet.print(one, "start", "ValueError: TOKEN=abcdefgh", "bye")
+    stage.kubelet.print(fine, "ValueError: x")
+    await stage.store(one, fine)
+    log, _ = stage.rows.stored[one.id]
+    assert (log.failing_line, log.failing_text) == (2, "ValueError: TOKEN=<hidden>")
+    assert stage.rows.stored[fine.id][0].failing_line is None
 
 
 @pytest.mark.parametrize(
-    ("error", "requests"),
-    [(ForbiddenError("no"), 1), (InvalidError("waiting to start"), 2), (ServerError("500"), 2)],
+    "error",
+    [ServerError("x", status=500), StoreUnavailableError("x"), OSError("x"), InvalidError("x", status=400)],
 )
-async def test_errors_of_the_api_server(here: Stage, error: KubeError, requests: int) -> None:
+@pytest.mark.parametrize("place", ["kubelet", "rows", "blobs"])
+async def test_it_is_tried_again(stage: Stage, error: Exception, place: str) -> None:
     one = container()
-    here.kubelet.errors = [error]
-    async with here.process():
-        here.kubelet.print(one, "a")
-        here.follow(one)
-        await asyncio.sleep(100)
-        here.end(one)
-        await until(lambda: here.done)
-    assert len(here.kubelet.requests) == requests
-    assert await here.lines() == (["a"] if requests > 1 else [])
+    stage.kubelet.print(one, "x")
+    getattr(stage, place).errors += [error, error]
+    await stage.store(one)
+    assert stage.text(one) == "x\n"
 
 
-async def test_a_log_that_can_never_be_read_does_not_hold_up_the_job(here: Stage) -> None:
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [NotFoundError("x", status=404)],
+        [ForbiddenError("x", status=403)],
+        [InvalidError("x", status=400)] * 5,
+    ],
+)
+async def test_a_log_that_is_gone_holds_nothing_up(stage: Stage, errors: list[Exception]) -> None:
+    gone, one = container("step-gone"), container()
+    stage.kubelet.print(gone, "y")
+    stage.kubelet.print(one, "x")
+    stage.kubelet.errors += errors
+    await stage.store(gone, one)
+    assert set(stage.rows.stored) == {one.id}
+    assert stage.collector.stored(RUN.uid) == {gone.id, one.id}
+
+
+async def test_a_log_of_a_run_that_was_deleted_is_not_stored(stage: Stage) -> None:
+    stage.rows.runs.clear()
     one = container()
-    here.kubelet.errors = [InvalidError("previous terminated container not found")] * 100
-    async with here.process():
-        here.follow(ended(one, 1))
-        await until(lambda: here.done, 300)
-    assert len(here.kubelet.errors) > 90
+    stage.kubelet.print(one, "x")
+    await stage.store(one)
+    assert not stage.blobs.data and not stage.rows.stored
 
 
-@pytest.mark.parametrize("fault", ["down", "full"])
-async def test_a_store_that_does_not_answer_loses_nothing(here: Stage, fault: str) -> None:
+async def test_a_run_has_so_many_bytes_and_the_end_of_each_log(stage: Stage) -> None:
+    stage.most = 1000
+    stage.start()
+    first, second = container("step-a"), container("step-b")
+    stage.kubelet.print(first, *(["0123456"] * 50))
+    stage.kubelet.print(second, *(f"{number:07}" for number in range(20_000)))
+    await stage.store(first, second)
+    lines = stage.text(second).splitlines()
+    assert lines[:75] == [f"{number:07}" for number in range(75)], "600 of 1000 bytes were left"
+    assert lines[75].startswith("[fournos: the run printed more") and lines[-1] == "0019999"
+    assert len(stage.text(second)) <= 600 + 100 + TAIL
+    assert not stage.rows.stored[first.id][0].truncated
+    assert stage.rows.stored[second.id][0].truncated
+
+
+async def test_one_that_cannot_be_read_in_time_is_tried_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, asked = container(), 0
+
+    async def hangs(pod: Key, *, container: str) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await asyncio.Event().wait()
+        return await Kubelet.log_stream(stage.kubelet, pod, container=container)
+
+    stage.kubelet.print(one, "x")
+    monkeypatch.setattr(stage.kubelet, "log_stream", hangs)
+    await stage.store(one)
+    assert stage.text(one) == "x\n" and asked == 2
+
+
+async def test_a_run_that_is_gone_is_forgotten(stage: Stage) -> None:
     one = container()
-    async with here.process():
-        here.follow(one)
-        here.kubelet.print(one, "a")
-        await until(lambda: here.blobs.data)
-        if fault == "down":
-            here.rows.down = True
-        else:
-            here.blobs.full = True
-        here.kubelet.print(one, "b")
-        here.end(one)
-        await asyncio.sleep(600)
-        assert not here.done
-        here.rows.down = here.blobs.full = False
-        await until(lambda: here.done, 120)
-    assert await here.lines() == ["a", "b"]
+    stage.kubelet.print(one, "x")
+    await stage.store(one)
+    pod: dict[str, Any] = {"metadata": {"name": "pod", "uid": "pod-uid"}}
+    pod["metadata"]["creationTimestamp"] = "2030-01-01T00:00:00Z"
+    pod["status"] = {"containerStatuses": [{"name": "step-main", "state": {"terminated": {"exitCode": 0}}}]}
+    assert not stage.collector.behind(pod)
+    stage.collector.forget(RUN.uid)
+    assert stage.collector.behind(pod) and stage.collector.stored(RUN.uid) == frozenset()
+    stage.collector.forget(RUN.uid)
 
 
-async def test_a_write_that_seemed_to_fail_is_not_doubled(here: Stage) -> None:
-    one = container()
-    async with here.process():
-        here.follow(one)
-        for number in range(8):
-            here.rows.fail_after = [number % 2 == 0]
-            here.kubelet.print(one, f"{number} {'x' * (CHUNK // 3)}")
-            await asyncio.sleep(20)
-        here.end(one)
-        await until(lambda: here.done)
-    assert [text.split()[0] for text in await here.lines()] == [str(number) for number in range(8)]
+async def test_nothing_is_left_running(stage: Stage) -> None:
+    stage.kubelet.errors += [ServerError("x", status=500)] * 10**4
+    running = asyncio.create_task(stage.collector.run())
+    server: Any = stage.kubelet
+    stage.collector.store(KEY, RUN, [container()], server)
+    await asyncio.sleep(60)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    asked = len(stage.kubelet.requests)
+    await asyncio.sleep(600)
+    assert len(stage.kubelet.requests) == asked > 1
 
 
-async def test_a_run_that_is_deleted_from_the_history_leaves_nothing(here: Stage) -> None:
-    one = container()
-    async with here.process() as collector:
-        here.follow(one)
-        here.kubelet.print(one, "a")
-        await asyncio.sleep(1)
-        here.rows.runs.clear()
-        here.kubelet.print(one, "b")
-        here.end(one)
-        await until(lambda: here.done)
-        assert collector.waiting_bytes == 0
-    assert not here.blobs.data and not here.rows.claimed
+# --- masking --------------------------------------------------------------------------------------------
+
+PEM = ["-----BEGIN RSA PRIVATE KEY-----", *["MIIEow"] * 20, "-----END RSA PRIVATE KEY-----"]
 
 
-async def test_the_failing_line_is_found_also_by_another_process(here: Stage) -> None:
-    one = container()
-    async with here.process():
-        here.follow(one)
-        here.kubelet.print(one, "start", "fatal: no such model")
-        await until(lambda: here.blobs.data)
-    async with here.process():
-        here.follow(one)
-        here.kubelet.print(one, "error: cleanup", "token=abcdefgh")
-        here.end(one, 3)
-        await until(lambda: here.done)
-    (log,) = await here.rows.logs(RUN)
-    assert (log.failing_line, log.failing_text) == (1, "fatal: no such model")
-    assert (await here.lines())[-1] == "token=<hidden>"
+async def text_of(lines: list[str], piece: int) -> str:
+    whole = "".join(f"{line}\n" for line in lines).encode()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(whole), piece):
+            yield whole[at : at + piece]
+
+    made: Any = pieces()
+    return lines_of((await masked_text(made, 10**6)).packed()).read()
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100, 10**6])
+@pytest.mark.parametrize("read", [20, 300, 10**6])
+async def test_secrets_are_hidden_wherever_the_pieces_end(
+    piece: int, read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "_PIECE", read)
+    text = await text_of(["hello", "export TOKEN=abcdefghijkl", "see https://me:hunter22@host"], piece)
+    assert text == "hello\nexport TOKEN=<hidden>\nsee https://me:<hidden>@host\n"
+
+
+@pytest.mark.parametrize("piece", [10, 10**6])
+async def test_a_private_key_is_hidden(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "_PIECE", 150)
+    text = await text_of(["key:", *PEM, "after"], piece)
+    assert "MIIEow" not in text and text.startswith("key:\n<hidden>") and text.endswith("after\n")
+
+
+def test_half_of_a_secret_is_left_out() -> None:
+    text = MaskedText(30)
+    text.add(b"first line\ntoken is ghp_" + b"A" * 30 + b"\nlast\n")
+    assert "ghp_" not in lines_of(text.packed()).read()
+
+
+def test_bytes_that_are_no_text() -> None:
+    text = MaskedText(100)
+    text.add(b"\xff\xfe ok\n")
+    assert lines_of(text.packed()).read() == "\ufffd\ufffd ok\n"

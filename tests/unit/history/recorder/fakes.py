@@ -8,10 +8,7 @@ from typing import Any, Final
 from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.resource import NAMESPACE, POD, Key, Obj
-from fournos.engine.kube.store import Store
-from fournos.history.logs.containers import states
-from fournos.history.logs.followed import FollowedLog
-from fournos.history.logs.models import StartedContainer
+from fournos.history.logs.stored import ContainerLog, readable_ids
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
 from fournos.history.results.models import ResultRecord
 from fournos.systems.jobs.names import RESULT_NAME
@@ -34,7 +31,7 @@ class FakeArchive:
         """Whether the results of all jobs are suspected to be a regression."""
         self.server: Server | None = None
         self.logs: set[tuple[str, str]] = set()
-        """The containers whose logs are stored to their end."""
+        """The containers whose logs are stored."""
         self.down: tuple[float, float] = (0.0, 0.0)
         """Between these seconds of the world it does not answer."""
 
@@ -108,46 +105,35 @@ class Archives:
 
 
 class FakeLogs:
-    """A collector whose logs are stored as soon as it knows that their containers ended, unless `stuck`."""
+    """A collector that stores the log of each ended container at once, unless it is `stuck`."""
 
     def __init__(self, archives: Archives) -> None:
         self._archives = archives
         self.stuck = False
-        self.followed: dict[tuple[str, str], StartedContainer] = {}
-        self.runs: dict[str, set[tuple[str, str]]] = {}
+        self.runs: dict[str, dict[tuple[str, str], ContainerLog]] = {}
         self.forgotten: list[str] = []
-        self.asked: list[Identity] = []
+        self.steps = 0
 
     def clear(self) -> None:
         """Forgets everything, as a new process has."""
-        self.followed.clear()
         self.runs.clear()
 
-    def watch(self, pods: Store) -> None:
-        pass
+    def stored(self, uid: str) -> frozenset[tuple[str, str]]:
+        return frozenset() if self.stuck else frozenset(self.runs.get(uid, ()))
 
-    def known(self, uid: str) -> dict[tuple[str, str], FollowedLog]:
-        return {one: self._known(self.followed[one]) for one in self.runs.get(uid, ())}
-
-    def _known(self, one: StartedContainer) -> FollowedLog:
-        return FollowedLog(one.ended, one.ended and not self.stuck)
+    def asked(self, uid: str) -> frozenset[tuple[str, str]]:
+        return frozenset(self.runs.get(uid, ()))
 
     def behind(self, pod: Obj) -> bool:
-        for name, _, ended in states(pod):
-            found = self.followed.get((pod["metadata"]["uid"], name))
-            if found is None or (ended and not found.ended):
-                return True
-        return False
+        stored = {one for logs in self.runs.values() for one in logs}
+        return any(one not in stored for one in readable_ids(pod))
 
-    def follow(
-        self, key: Key, identity: Identity, containers: Iterable[StartedContainer], server: Any
-    ) -> None:
+    def store(self, key: Key, identity: Identity, logs: Iterable[ContainerLog], server: Any) -> None:
         assert identity in self._archives.current.runs, "a log belongs to a record"
-        self.asked.append(identity)
-        for one in containers:
-            self.runs.setdefault(identity.uid, set()).add(one.id)
-            self.followed[one.id] = one
-            if one.ended and not self.stuck:
+        self.steps += 1
+        for one in logs:
+            self.runs.setdefault(identity.uid, {})[one.id] = one
+            if not self.stuck:
                 self._archives.current.logs.add(one.id)
 
     def forget(self, uid: str) -> None:
@@ -223,7 +209,7 @@ def task_pods(server: Server) -> None:
             server.create(POD, {"metadata": {**meta, "ownerReferences": [owner]}, "spec": spec})
             _state(server, name, {"running": {"startedAt": started}})
             continue
-        if ended and not any(over for _, _, over in states(pod)):
+        if ended and not readable_ids(pod):
             _state(server, name, {"terminated": {"startedAt": started, "finishedAt": ended, "exitCode": 0}})
 
 

@@ -1,4 +1,4 @@
-"""The recorder and the logs: each container is followed from its start; the hand-over waits for its end."""
+"""The recorder and the logs: each is stored when its container has ended; the hand-over waits for that."""
 
 from __future__ import annotations
 
@@ -8,31 +8,28 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.values import parse_time
-from fournos.engine.kube.resource import POD, Key
+from fournos.engine.kube.resource import POD
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.logs.collector import LogCollector
-from fournos.history.logs.containers import containers_of
-from fournos.history.logs.limits import LogLimits
 from fournos.history.part import PART
 from fournos.history.recorder.archive import Forget, Write, executors
 from fournos.history.records import Record
 from fournos.history.settings import HistorySettings
-from fournos.insight.children import Children
 from tests.unit.history.recorder.stories import Story, archived_in
-from tests.unit.systems.jobs.actors import NS, job
+from tests.unit.systems.jobs.actors import job
 from tests.world.server import VirtualClock
 
 
-async def test_a_container_is_followed_from_its_start_to_its_end() -> None:
+async def test_the_log_of_a_container_is_stored_once_when_it_has_ended() -> None:
     story = Story(logs=True)
     await story.run()
     assert story.logs is not None
-    (one,) = story.logs.followed.values()
-    assert (one.pod, one.name, one.task, one.attempt) == (Key(NS, "job-run-pod"), "step-main", "run", 1)
-    assert one.ended and one.exit_code == 0
+    (one,) = story.logs.runs[story.row.identity.uid].values()
+    assert (one.pod, one.container, one.task, one.attempt) == ("job-run-pod", "step-main", "run", 1)
+    assert one.ended_at is not None and one.exit_code == 0
     assert story.archive.logs == {one.id}
-    assert len(story.logs.asked) <= 2, "one step at its start, one at its end"
+    assert story.logs.steps == 1
 
 
 def times(server: Any) -> tuple[datetime, datetime]:
@@ -87,69 +84,21 @@ async def test_a_job_that_is_gone_is_forgotten_by_the_collector(step: type) -> N
     assert story.logs.forgotten == [story.row.identity.uid]
 
 
-def test_the_limits_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert HistorySettings().log_limits == LogLimits(200_000_000, 100_000_000)
-    monkeypatch.setenv("FOURNOS_HISTORY_LOG_MB", "3")
-    monkeypatch.setenv("FOURNOS_HISTORY_LOG_MB_PER_HOUR", "2")
-    assert HistorySettings().log_limits == LogLimits(3_000_000, 2_000_000)
-
-
-def test_the_collector_has_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[tuple[LogLimits, int]] = []
+def test_the_collector_has_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
 
     class Collector(LogCollector):
-        def __init__(self, rows: Any, blobs: Any, limits: LogLimits, clock: Any, **given: Any) -> None:
-            super().__init__(rows, blobs, limits, clock, **given)
-            made.append((limits, given["streams"]))
+        def __init__(self, rows: Any, blobs: Any, most: int, **given: Any) -> None:
+            super().__init__(rows, blobs, most, **given)
+            made.append(most)
 
     def tasks() -> set[str]:
         return set(PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None).background)
 
     monkeypatch.setattr("fournos.history.logs.collector.LogCollector", Collector)
     assert "history-logs" in tasks()
-    monkeypatch.setenv("FOURNOS_HISTORY_LOG_STREAMS", "7")
+    monkeypatch.setenv("FOURNOS_HISTORY_LOG_MB", "3")
     assert "history-logs" in tasks()
-    assert made == [(HistorySettings().log_limits, 250), (HistorySettings().log_limits, 7)]
+    assert made == [100_000_000, 3_000_000]
     monkeypatch.setenv("FOURNOS_HISTORY_LOG_MB", "0")
     assert "history-logs" not in tasks() and len(made) == 2
-
-
-def pod(name: str, owner: str, state: dict[str, Any], **labels: str) -> dict[str, Any]:
-    names = {"run": "tekton.dev/pipelineRun", "task": "tekton.dev/pipelineTask"}
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": NS,
-            "uid": f"uid-{name}",
-            "creationTimestamp": "2030-01-01T00:00:00Z",
-            "labels": {names[key]: value for key, value in labels.items()},
-            "ownerReferences": [{"uid": owner}],
-        },
-        "spec": {"containers": [{"name": "step-b"}, {"name": "step-a"}]},
-        "status": {
-            "containerStatuses": [{"name": "step-a", "state": state}, {"name": "step-b", "state": {}}]
-        },
-    }
-
-
-def test_which_containers_are_read_and_whose_they_are() -> None:
-    runs = tuple(
-        {"metadata": {"name": f"run-{number}", "uid": "", "labels": {"fournos.dev/attempt": str(number)}}}
-        for number in (1, 2)
-    )
-    resolver = {"metadata": {"name": "job-resolve", "uid": "resolve-uid"}}
-    terminated = {"terminated": {"exitCode": 2, "finishedAt": "2030-01-01T00:00:09Z"}}
-    found = Children(
-        resolve_jobs=(resolver,),
-        runs=runs,
-        pods=(
-            pod("p0", "resolve-uid", {"running": {"startedAt": "2030-01-01T00:00:01Z"}}),
-            pod("p1", "t1", terminated, run="run-1", task="bench"),
-            pod("p2", "t2", {"running": {"startedAt": "2030-01-01T00:00:02Z"}}, run="run-2", task="bench"),
-            pod("p3", "t3", {"waiting": {}}, run="run-2", task="later"),
-        ),
-    )
-    rows = [
-        (one.pod.name, one.task, one.attempt, one.position, one.exit_code) for one in containers_of(found)
-    ]
-    assert rows == [("p0", "resolver", 0, 1, None), ("p1", "bench", 1, 1, 2), ("p2", "bench", 2, 1, None)]
