@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from fournos.history.api.wire import body
 from fournos.history.logs.stored import ContainerLog
 from fournos.history.records import Ending, Identity, Query, Run
+from fournos.history.results.models import Kpi, Test
 
 CLUSTER = "5a1f6c0e-cluster"
 NAMESPACE_UID = "77aa-namespace"
@@ -50,3 +52,17 @@ def keep_logs(stored: dict[str, bytes], run: str, logs: dict[ContainerLog, str])
     """Has the history's API answer with these logs of the run at the path `run`."""
     stored[f"{run}/logs"] = body(list(logs), list[ContainerLog])
     stored.update({f"{run}/logs/{log.pod}/{log.container}": text.encode() for log, text in logs.items()})
+
+
+def measured_value(
+    kpi_id: str,
+    value: float,
+    unit: str = "",
+    higher_is_better: bool | None = None,
+    labels: Mapping[str, str] | None = None,
+    *,
+    success: bool = True,
+) -> Test:
+    """A test with one KPI."""
+    kpi = Kpi(kpi_id=kpi_id, value=value, unit=unit, higher_is_better=higher_is_better)
+    return Test(labels=dict(labels or {}), success=success, kpis=(kpi,))

@@ -21,7 +21,7 @@ from fournos.history.blobs import DirectoryBlobs
 from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
-from fournos.history.results.check import check
+from fournos.history.results.read import read_file
 from fournos.history.store import HistoryStore
 from fournos.history.store.blob_rows import BlobRows
 from fournos.history.store.results import Results
@@ -87,7 +87,7 @@ async def fill(store: HistoryStore, cluster: str) -> None:
         await store.record(Record(ended(run), documents=documents))
         value = (100 if number < RUNS - 4 else 50) + number % 3
         assert await Results(store).put(
-            run.identity, check(RESULTS.format(value).encode()).records, at(number)
+            run.identity, read_file(RESULTS.format(value).encode()).tests, at(number)
         )
     verdicts, first = Verdicts(store), identity(cluster, 1)
     await verdicts.pin(first, by=mark, reason=mark, now=at(1))

@@ -22,8 +22,7 @@ from fournos.history.compare.comparison import KpiVerdict
 from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Identity, Record
-from fournos.history.results.check import check
-from fournos.history.results.values import MeasuredValue
+from fournos.history.results.read import read_file
 from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
 from tests.history import a_run, at, ended, everything
@@ -67,7 +66,7 @@ class Stage:
             Document.PROVENANCE: {"fingerprint": what.as_data(), "engine": {"driver": driver}},
         }
         await self.store.record(Record(ended(run), documents=documents))
-        records = check(FILE.format(value).encode(), "r.yaml").records
+        records = read_file(FILE.format(value).encode(), "r.yaml").tests
         assert await Results(self.store).put(run.identity, records, at(number)) is not None
 
 
@@ -202,8 +201,9 @@ async def test_kpis_as_a_data_frame(stage: Stage, reviews: Reviews) -> None:
     values = [run async for run in stage.history.values(kpis=["tput"], by=["hardware", "params.model"])]
     assert [run.fields["hardware"]["gpuCount"] for run in values] == [8, 1]
     assert values[0].fields["params.model"] is None
-    (value,) = values[0].values
-    assert value == MeasuredValue("tput", 90, "tok/s", True, {"model": "llama", "image_tag": "v1"})
+    ((test, kpi),) = values[0].values
+    assert (kpi.kpi_id, kpi.value, kpi.unit, kpi.higher_is_better) == ("tput", 90, "tok/s", True)
+    assert test.all_labels == {"model": "llama", "image_tag": "v1"}
     assert [run.values async for run in stage.history.values(kpis=["other"])] == [(), ()]
     assert (await stage.history.kpis(owner="nobody")).empty
 
@@ -224,7 +224,7 @@ async def test_values_are_read_in_pages_and_bounded(
     for number in range(5):
         await stage.run(number, number)
     monkeypatch.setattr(history_runs, "_VALUES", 2)
-    values = [run.values[0].value async for run in stage.history.values(limit=None)]
+    values = [run.values[0][1].value async for run in stage.history.values(limit=None)]
     assert values == [4, 3, 2, 1, 0], "the newest first"
     assert len([run async for run in stage.history.values(limit=3)]) == 3
     monkeypatch.setattr(api_values, "MOST", 1)
@@ -236,9 +236,8 @@ async def test_what_an_earlier_attempt_measured_is_no_value_of_the_run(stage: St
     await stage.run(1, 100)
     (run,) = (await stage.store.find(everything())).runs
     results = Results(stage.store)
-    assert await results.values_of([run.identity], most=5) == {
-        run.identity: (MeasuredValue("tput", 100, "tok/s", True, {"model": "llama", "image_tag": "v1"}),)
-    }
+    ((identity, (test,)),) = (await results.values_of([run.identity], most=5) or {}).items()
+    assert (identity, [kpi.value for kpi in test.kpis]) == (run.identity, [100])
     again = replace(run, attempts=2, running_at=at(500), resource_version=run.resource_version + 1)
     assert await stage.store.record(Record(again))
     assert await results.values_of([run.identity], most=5) == {}

@@ -17,7 +17,7 @@ from fournos.history.records import Ending, Record, Run
 from fournos.history.regressions.acknowledge import Acknowledgement, covering
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Basis, Kind, SeriesState
-from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.results.models import Kpi, Test
 from fournos.history.store import HistoryStore
 from fournos.history.store.result_rows import PushResult
 from fournos.history.store.results import Results
@@ -37,8 +37,8 @@ def curve(*points: tuple[float, float]) -> Kpi:
     return Kpi(kpi_id="scaling", values=points, x_unit="users", y_unit="tokens/s", higher_is_better=True)
 
 
-def record(*kpis: Kpi, **more: Any) -> ResultRecord:
-    return ResultRecord(**{"labels": {"model_name": "llama"}, "kpis": kpis, **more})
+def record(*kpis: Kpi, **more: Any) -> Test:
+    return Test(**{"labels": {"model_name": "llama"}, "kpis": kpis, **more})
 
 
 FULL = record(
@@ -53,7 +53,7 @@ FULL = record(
 )
 
 
-async def a_run_with(store: HistoryStore, number: int, *records: ResultRecord, **fields: Any) -> Run:
+async def a_run_with(store: HistoryStore, number: int, *records: Test, **fields: Any) -> Run:
     run = ended(a_run(number, fingerprint=PRINT, **fields))
     await store.record(Record(run))
     await Results(store).put(run.identity, records, at(number))

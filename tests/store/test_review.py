@@ -8,7 +8,7 @@ from typing import Any
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.records import Identity, Record
 from fournos.history.regressions.series import Finding
-from fournos.history.results.check import check
+from fournos.history.results.read import read_file
 from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
 from fournos.history.store.review import review_in_its_namespace, suspects_regression
@@ -28,7 +28,7 @@ async def measured(
     run = ended(a_run(number, **found), **({"phase": fields["phase"]} if "phase" in fields else {}))
     await store.record(Record(run))
     if value is not None:
-        records = check(FILE.format(value, better).encode(), "r.yaml").records
+        records = read_file(FILE.format(value, better).encode(), "r.yaml").tests
         await Results(store).put(run.identity, records, at(number))
     return run.identity
 

@@ -33,8 +33,8 @@ from fournos.engine.runtime.webhook.review import parse as parse_review
 from fournos.history.api.front_proxy import front_proxy
 from fournos.history.logs.collector import MaskedText, lines_of
 from fournos.history.logs.stored import failing_line
-from fournos.history.results.check import check
-from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.results.models import Kpi, Test
+from fournos.history.results.read import read_file
 from fournos.history.results.tekton import tekton_results
 from fournos.history.store.text import message, pack, unpack
 from fournos.insight.errors import ManifestError
@@ -67,7 +67,7 @@ texts = st.builds(lambda a, b, times: a + b * times, _pieces, _pieces, st.sample
 """Pieces, some again and again: what is quadratic or recursive shows there."""
 numbers = st.integers() | st.floats() | st.just(10**400)
 _names = st.sampled_from(
-    [*ResultRecord.model_fields, *Kpi.model_fields, "tests", "id", "completion", "data_points", "x"]
+    [*Test.model_fields, *Kpi.model_fields, "tests", "id", "completion", "data_points", "x"]
 )
 values = st.recursive(
     st.none() | st.booleans() | numbers | _pieces,
@@ -102,11 +102,11 @@ def _bytes(text: str) -> bytes:
 
 def _results(text: str) -> None:
     for name in ("a.json", "a.jsonl", "a.yaml", "a"):
-        found = check(_bytes(text), name)
-        assert found.records or found.problems or found.warnings or "skip" in text
+        found = read_file(_bytes(text), name)
+        assert found.tests or found.problems or found.warnings or "skip" in text
         for one in (*found.problems, *found.warnings):
             str(one).encode()
-        for record in found.records:
+        for record in found.tests:
             unpack(pack(record.model_dump(mode="json")))
 
 

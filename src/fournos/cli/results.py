@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,10 @@ from fournos.cli.options import AllClustersOption
 from fournos.cli.stored import RunArgument, history_of, result_table, selected
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
+from fournos.insight.values import count
+
+if TYPE_CHECKING:
+    from fournos.history.results.read import ResultFile
 
 app = command_group("Results: what benchmarks measured, also of jobs that are gone.")
 
@@ -27,23 +31,47 @@ JobOption = Annotated[
 
 @verb(app, "check")
 def check(cli: Cli, files: FilesArgument) -> int:
-    """Check files of results: every error, by record and field. Exit code 1 if there is one.
+    """Check files of results: every error, by its path. Exit code 1 if there is one.
 
     Needs no cluster.
 
     \b
     fournos results check results.yaml kpis.jsonl
     """
-    from fournos.history.results.check import check as checked
-    from fournos.history.results.report import all_valid, report_data, report_text
+    from fournos.history.results.read import read_file
 
-    checked_files = {str(file): checked(content, file.name) for file, content in _contents(files)}
+    read = {str(file): read_file(content, file.name) for file, content in _contents(files)}
     if cli.output.structured:
-        cli.output.data(report_data(checked_files))
+        cli.output.data({name: _report(file) for name, file in read.items()})
     else:
-        for line in report_text(checked_files):
-            cli.output.say(line)
-    return Exit.OK if all_valid(checked_files) else Exit.FAILED
+        for name, file in read.items():
+            for problem in file.problems:
+                cli.output.say(f"{name}: {problem}")
+            for warning in file.warnings:
+                cli.output.say(f"{name}: warning: {warning}")
+            cli.output.say(f"{name}: {_summary(file)}")
+    return Exit.FAILED if any(file.problems for file in read.values()) else Exit.OK
+
+
+def _summary(file: ResultFile) -> str:
+    failed = sum(not test.success for test in file.tests)
+    parts = [
+        count(len(file.tests), "test"),
+        count(file.kpis, "KPI"),
+        *([f"{failed} of the tests failed"] if failed else []),
+        *([count(len(file.problems), "problem")] if file.problems else []),
+    ]
+    return ", ".join(parts)
+
+
+def _report(file: ResultFile) -> dict[str, Any]:
+    return {
+        "valid": not file.problems,
+        "tests": len(file.tests),
+        "kpis": file.kpis,
+        "problems": [problem.as_data() for problem in file.problems],
+        "warnings": [warning.as_data() for warning in file.warnings],
+    }
 
 
 @verb(app, "push")

@@ -20,7 +20,7 @@ from fournos.insight.values import between, one_line
 if TYPE_CHECKING:
     from fournos.history.estimates.models import JobEstimate
     from fournos.history.records import Interval
-    from fournos.history.results.models import ResultRecord
+    from fournos.history.results.models import Test
 
 _ESTIMATE: Final = 1.0
 """Seconds that an estimate or results may take beside a command that does not need them."""
@@ -63,7 +63,7 @@ async def estimated(session: CliSession, job: Obj) -> JobEstimate | None:
         return None
 
 
-async def results_within_a_second(session: CliSession, job: Obj) -> tuple[ResultRecord, ...]:
+async def results_within_a_second(session: CliSession, job: Obj) -> tuple[Test, ...]:
     """Returns what a job measured; nothing if the history has no answer within a second."""
     try:
         async with asyncio.timeout(_ESTIMATE):
@@ -72,9 +72,7 @@ async def results_within_a_second(session: CliSession, job: Obj) -> tuple[Result
         return ()
 
 
-def result_table(
-    records: Sequence[ResultRecord], *, width: int | None = None, most: int | None = None
-) -> list[Text]:
+def result_table(records: Sequence[Test], *, width: int | None = None, most: int | None = None) -> list[Text]:
     """The KPIs of the tests of a job, at most `most` of them."""
     rows = [
         (

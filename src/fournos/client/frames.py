@@ -10,8 +10,7 @@ from fournos.client.views import View
 from fournos.insight.frames import frame
 
 if TYPE_CHECKING:
-    from fournos.history.results.models import ResultRecord
-    from fournos.history.results.values import RunValues
+    from fournos.history.results.models import RunValues, Test
 
 V = TypeVar("V", bound=View)
 W = TypeVar("W", bound=View)
@@ -42,7 +41,7 @@ class Handles(list[V]):
         return html_table(self)
 
 
-class MeasuredResults(tuple["ResultRecord", ...]):
+class MeasuredResults(tuple["Test", ...]):
     """The results of a run, in the order in which they came."""
 
     __slots__ = ()
@@ -54,7 +53,7 @@ class MeasuredResults(tuple["ResultRecord", ...]):
         """
         return frame(
             {
-                **{f"test.{name}": text for name, text in {**record.kpi_labels, **record.labels}.items()},
+                **{f"test.{name}": text for name, text in record.all_labels.items()},
                 "success": record.success,
                 "kpi": kpi.kpi_id,
                 "value": list(kpi.values) if kpi.is_curve else kpi.value,
@@ -68,7 +67,7 @@ class MeasuredResults(tuple["ResultRecord", ...]):
 def kpi_rows(measured: RunValues) -> Iterator[dict[str, Any]]:
     """Yields a row for each single value of a run, with the fields of its job that were asked for."""
     run = measured.run
-    for value in measured.values:
+    for test, kpi in measured.values:
         yield {
             "job": run.name,
             "submitted": run.submitted_at,
@@ -76,10 +75,10 @@ def kpi_rows(measured: RunValues) -> Iterator[dict[str, Any]]:
             "owner": run.owner,
             "cluster": run.target,
             **measured.fields,
-            **{f"test.{name}": text for name, text in value.labels.items()},
-            "kpi": value.kpi_id,
-            "value": value.value,
-            "unit": value.unit,
+            **{f"test.{name}": text for name, text in test.all_labels.items()},
+            "kpi": kpi.kpi_id,
+            "value": kpi.value,
+            "unit": kpi.unit,
         }
 
 

@@ -76,10 +76,10 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
     async def results(self, name: str, *, namespace: str | None = None) -> MeasuredResults:
         """Returns the results of a run: its tests with their KPIs."""
         from fournos.client.frames import MeasuredResults
-        from fournos.history.results.models import ResultRecord
+        from fournos.history.results.models import Test
 
         path = f"{self._path(name, namespace)}/results"
-        return MeasuredResults(await self._get(path, tuple[ResultRecord, ...]))
+        return MeasuredResults(await self._get(path, tuple[Test, ...]))
 
     @typed
     async def kpis(self, *, by: Sequence[str] = (), limit: int = 100, **filters: Unpack[RunFilters]) -> Any:

@@ -12,7 +12,7 @@ from fournos.client.history_requests import HistoryRequests, times
 from fournos.history.records import Page, Run
 
 if TYPE_CHECKING:
-    from fournos.history.results.values import RunValues
+    from fournos.history.results.models import RunValues
 
 _PAGE: Final = 200
 _VALUES: Final = 100
@@ -80,7 +80,7 @@ class AsyncRuns(HistoryRequests):
         `kpis`: only these.  `by`: also these fields of the objects, such as "params.model" or
         "metadata.labels.team", which need the right to documents.
         """
-        from fournos.history.results.values import ValuePage
+        from fournos.history.results.models import ValuePage
 
         asked = [("kpi", kpi) for kpi in kpis] + [("by", path) for path in by]
 

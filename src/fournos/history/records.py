@@ -15,7 +15,7 @@ from fournos.engine.kube.resource import Key
 from fournos.insight.causes import Cause
 
 if TYPE_CHECKING:
-    from fournos.history.results.models import ResultRecord
+    from fournos.history.results.models import Test
 
 api_row: Final = with_config(ConfigDict(alias_generator=to_camel, populate_by_name=True))
 """Decorates a row that is written as JSON in the history's API."""
@@ -148,7 +148,7 @@ class Record:
     """The whole waiting ledger, oldest first: replaces the stored one."""
     documents: Mapping[Document, Any] = field(default_factory=dict)
     """Replaces the stored documents of these names; the others stay."""
-    results: tuple[ResultRecord, ...] = ()
+    results: tuple[Test, ...] = ()
     """What the run returned; replaces the stored results of the same tests, the others stay."""
 
 

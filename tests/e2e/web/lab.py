@@ -12,7 +12,7 @@ from fournos.engine.kube.resource import EVENT, POD, Key, Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
-from fournos.history.results.check import check
+from fournos.history.results.read import read_file
 from fournos.history.store.results import Results
 from fournos.insight.causes import Cause
 from fournos.insight.schedules import next_times
@@ -356,7 +356,7 @@ async def _night(stage: Stage, number: int) -> None:
         Document.PROVENANCE: {"fingerprint": what.as_data(), "engine": engine},
     }
     await stage.store.record(Record(run, _ledger(submitted), documents))
-    records = check(_results(number), "results.yaml").records
+    records = read_file(_results(number), "results.yaml").tests
     assert await Results(stage.store).put(run.identity, records, ended) is not None
 
 

@@ -19,7 +19,7 @@ from fournos.engine.api.values import creation_time, format_time
 from fournos.engine.kube.resource import EVENT, NAMESPACE, Key, Obj, uid_of
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Ending, Identity, Record
-from fournos.history.results.check import check
+from fournos.history.results.read import read_file
 from fournos.history.store.results import Results
 from fournos.history.store.store import HistoryStore
 from fournos.insight.values import spec_of
@@ -103,7 +103,7 @@ async def test_a_confirmed_change_is_an_event_of_its_job(
                 )
             )
             await store.record(Record(run))
-            records = check(RESULTS.format(value).encode(), "r.yaml").records
+            records = read_file(RESULTS.format(value).encode(), "r.yaml").tests
             await Results(store).put(run.identity, records, run.submitted_at)
     process = recorder(kubeconfig, account, tmp_path, stage.namespace)
     stage.operators.append(process)

@@ -14,7 +14,7 @@ from fournos.history.compare.differences import ComparedRun, LeftOut
 from fournos.history.fingerprint import fingerprint
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Point, Series
-from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.results.models import Kpi, Test
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.test_stored import BEGAN, RUNS, run
 
@@ -23,7 +23,7 @@ WHAT = fingerprint({"pipeline": "p"})
 
 def subject(name: str, value: float) -> ComparedRun:
     kpi = Kpi(kpi_id="tput", value=value, unit="tok/s", higher_is_better=True)
-    return ComparedRun(name, WHAT, (ResultRecord(kpis=(kpi,)),))
+    return ComparedRun(name, WHAT, (Test(kpis=(kpi,)),))
 
 
 def compared(value: float) -> Api:

@@ -36,8 +36,8 @@ from fournos.engine.kube.errors import (
 from fournos.engine.kube.resource import NAMESPACE
 from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from fournos.history.api.wire import body
-from fournos.history.results.values import MeasuredValue, RunValues, ValuePage
-from tests.history import a_run
+from fournos.history.results.models import RunValues, ValuePage
+from tests.history import a_run, measured_value
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago, job
 
@@ -186,7 +186,7 @@ def test_contexts_of_the_kubeconfig_are_completed(tmp_path: Path) -> None:
 def test_kpis_of_the_newest_runs_are_completed() -> None:
     program = Program(Api())
     path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/results?limit=20"
-    values = (MeasuredValue("tput", 1.0), MeasuredValue("latency", 2.0), MeasuredValue("tput", 3.0))
+    values = (measured_value("tput", 1.0), measured_value("latency", 2.0), measured_value("tput", 3.0))
     program.api.stored[path] = body(ValuePage((RunValues(a_run(1), values),)), ValuePage)
     context: Any = Context(Root(World(connect=program._connect)))
     assert complete_kpi(context, "") == ["latency", "tput"] and complete_kpi(context, "t") == ["tput"]

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from fournos.history.api.wire import body
-from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.results.models import Kpi, Test
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import ago, child, job, pod, run, task_run, workload
 from tests.unit.cli.test_stored import RUNS, stored
@@ -148,15 +148,15 @@ def test_a_job_that_the_history_has_recorded_is_archived() -> None:
     assert "not recorded yet" in Program(Api(archived()))("get", "one").stdout
 
 
-def served(*records: ResultRecord, phase: str = "Succeeded") -> Api:
+def served(*records: Test, phase: str = "Succeeded") -> Api:
     found = job("a", phase)
     api = Api(found)
-    api.stored = {f"{RUNS}/{found['metadata']['uid']}/results": body(records, tuple[ResultRecord, ...])}
+    api.stored = {f"{RUNS}/{found['metadata']['uid']}/results": body(records, tuple[Test, ...])}
     return api
 
 
 def test_its_results_are_shown_when_the_history_has_them() -> None:
-    record = ResultRecord(kpis=(Kpi(kpi_id="tput", value=7.5, unit="tok/s"),))
+    record = Test(kpis=(Kpi(kpi_id="tput", value=7.5, unit="tok/s"),))
     lines = Program(served(record))("get", "a").stdout.splitlines()
     place = lines.index("Results")
     assert lines[place + 1].split() == ["TEST", "KPI", "VALUE", "UNIT", "STATE"]
@@ -166,14 +166,14 @@ def test_its_results_are_shown_when_the_history_has_them() -> None:
 def test_of_a_job_that_is_gone_too() -> None:
     gone = job("gone", "Failed")
     api = stored()
-    record = ResultRecord(kpis=(Kpi(kpi_id="tput", value=7.5),))
+    record = Test(kpis=(Kpi(kpi_id="tput", value=7.5),))
     path = f"{RUNS}/{gone['metadata']['uid']}/results"
-    api.stored[path] = body((record,), tuple[ResultRecord, ...])
+    api.stored[path] = body((record,), tuple[Test, ...])
     assert "tput" in Program(api)("get", "gone").stdout
 
 
 def test_of_many_the_first_are_shown() -> None:
-    record = ResultRecord(kpis=tuple(Kpi(kpi_id=f"k{n}", value=1.0) for n in range(20)))
+    record = Test(kpis=tuple(Kpi(kpi_id=f"k{n}", value=1.0) for n in range(20)))
     shown = Program(served(record))("get", "a").stdout
     assert "k11" in shown and "k12" not in shown
     assert "and 8 more: fournos results list" in shown

@@ -37,7 +37,7 @@ def test_the_job_is_valid_and_its_params_are_declared(folder: Path) -> None:
 
 
 def test_the_script_writes_results_that_are_valid(folder: Path, tmp_path: Path) -> None:
-    from fournos.history.results.check import check
+    from fournos.history.results.read import read_file
 
     pipeline = yaml.safe_load((folder / "pipeline.yaml").read_text())
     (step,) = pipeline["spec"]["tasks"][0]["taskSpec"]["steps"]
@@ -46,8 +46,8 @@ def test_the_script_writes_results_that_are_valid(folder: Path, tmp_path: Path) 
         step["script"].replace("$(params.lines)", "1000").replace("$(results.fournos-results.path)", str(out))
     )
     subprocess.run(["sh"], input=script, text=True, check=True, timeout=60)
-    checked = check(out.read_bytes(), "results.json")
-    (record,) = checked.records
+    checked = read_file(out.read_bytes(), "results.json")
+    (record,) = checked.tests
     assert not checked.problems
     assert [(kpi.kpi_id, kpi.unit, kpi.higher_is_better) for kpi in record.kpis] == [
         ("size", "bytes", False),

@@ -7,19 +7,19 @@ import json
 from fournos.history.api.wire import body
 from fournos.history.artifacts.rules import Artifact
 from fournos.history.records import Page
-from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.results.models import Kpi, Test
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.test_stored import RUNS, run
 
 RECORDS = (
-    ResultRecord(labels={"model": "llama"}, kpis=(Kpi(kpi_id="tput", value=7.5, unit="tok/s"),)),
-    ResultRecord(success=False, kpis=(Kpi(kpi_id="curve", values=((1.0, 2.0),)),)),
+    Test(labels={"model": "llama"}, kpis=(Kpi(kpi_id="tput", value=7.5, unit="tok/s"),)),
+    Test(success=False, kpis=(Kpi(kpi_id="curve", values=((1.0, 2.0),)),)),
 )
 
 
 def served(problems: list[str] | None = None) -> Api:
     api = Api()
-    api.stored[f"{RUNS}/a/results"] = body(RECORDS, tuple[ResultRecord, ...])
+    api.stored[f"{RUNS}/a/results"] = body(RECORDS, tuple[Test, ...])
     if problems is not None:
         api.stored[f"{RUNS}/a/documents/problems"] = json.dumps(problems).encode()
     return api
@@ -48,7 +48,7 @@ def test_the_job_may_be_named_by_labels_or_be_the_last_one() -> None:
     uid = newest.identity.uid
     for query in ("owner=me&limit=1", "label=team%3Dx&limit=1"):
         api.stored[f"{RUNS}?kind=FournosJob&phase=Succeeded&{query}"] = body(Page((newest,)), Page)
-    api.stored[f"{RUNS}/{uid}/results"] = body(RECORDS, tuple[ResultRecord, ...])
+    api.stored[f"{RUNS}/{uid}/results"] = body(RECORDS, tuple[Test, ...])
     api.stored[f"{RUNS}/{uid}/artifacts"] = body([], list[Artifact])
     program = Program(api, env={"FOURNOS_OWNER": "me"})
     for name in ("@last", "team=x"):

@@ -15,8 +15,8 @@ from dev.demo_jobs import SLOW
 from devcluster import preflight
 from devcluster.errors import NotSupportedError
 from devcluster.progress import Progress
-from fournos.history.results.check import check
 from fournos.history.results.models import Kpi
+from fournos.history.results.read import read_file
 from fournos.insight.schedules import next_times
 from fournos.systems.schedules.rules import check_manifest
 
@@ -43,9 +43,9 @@ def measured(name: str, folder: Path) -> tuple[dict[tuple[str, str], Kpi], int]:
     names = {"FJOB_NAME": name, "FOURNOS_NAMESPACE": "n", "MOCK_SLEEP": "0", "PATH": os.environ["PATH"]}
     subprocess.run([shell, "sh", "-c", script], env=names, cwd=folder, check=True, capture_output=True)
     assert sorted(path.name for path in folder.iterdir()) == ["result", "run"], "it writes nothing else"
-    found = check(result.read_bytes())
+    found = read_file(result.read_bytes())
     assert found.problems == () and found.warnings == ()
-    kpis = {(record.labels["load"], kpi.kpi_id): kpi for record in found.records for kpi in record.kpis}
+    kpis = {(record.labels["load"], kpi.kpi_id): kpi for record in found.tests for kpi in record.kpis}
     return kpis, result.stat().st_size
 
 
@@ -102,7 +102,7 @@ def test_only_a_native_cluster_asks_something_of_the_machine(monkeypatch: pytest
     setup.check_machine(setup.Where(provider="existing"), Progress(quiet=True))
 
 
-def test_the_option_reaches_the_check() -> None:
+def test_the_option_reaches_the_read_file() -> None:
     parsed = setup.arguments("").parse_args(["--untried"])
     assert setup.where_of(parsed).untried
     assert not setup.where_of(setup.arguments("").parse_args([])).untried

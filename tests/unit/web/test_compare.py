@@ -17,7 +17,7 @@ from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Point, Series
-from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.results.models import Kpi, Test
 from fournos.web.errors import PageError
 from fournos.web.pages import trends as trends_page
 from fournos.web.runs.comparing import MOST, asked, kpi_rows
@@ -57,7 +57,7 @@ def subject(name: str, value: float, *, up: float = 1.0, **spec: Any) -> Compare
         Kpi(kpi_id="throughput", unit="tok/s", higher_is_better=True, value=value),
         Kpi(kpi_id="curve", values=((1, up), (2, 2 * up)), x_unit="req/s", y_unit="ms"),
     )
-    return ComparedRun(name, fingerprint({**SPEC, **spec}, None), (ResultRecord(kpis=kpis),), spec=spec)
+    return ComparedRun(name, fingerprint({**SPEC, **spec}, None), (Test(kpis=kpis),), spec=spec)
 
 
 def compared(*subjects: ComparedRun) -> Comparison:

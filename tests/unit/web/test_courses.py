@@ -9,14 +9,14 @@ from fournos.history.api.trends import Trends
 from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Point, Series
-from fournos.history.results.models import Kpi, ResultRecord, series_id
+from fournos.history.results.models import Kpi, Test, series_id
 from fournos.web.runs.courses import NOTHING, KpiCourse, courses
 from fournos.web.runs.measured import shown_results
 from tests.history import a_run, at
 
 NS = "bench"
 KPI = Kpi(kpi_id="tput", value=1, unit="tok/s", higher_is_better=True)
-RECORD = ResultRecord(labels={"m": "x"}, kpis=(KPI,))
+RECORD = Test(labels={"m": "x"}, kpis=(KPI,))
 
 
 def of(number: int) -> str:

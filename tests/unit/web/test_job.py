@@ -15,7 +15,7 @@ from fournos.engine.kube.resource import Key, Resource
 from fournos.history.api.wire import body
 from fournos.history.artifacts.rules import Artifact
 from fournos.history.records import Interval
-from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.results.models import Kpi, Test
 from fournos.insight.causes import Cause
 from fournos.insight.children import RESOURCES
 from fournos.insight.tasks import Task
@@ -122,7 +122,7 @@ def test_events_are_newest_first_and_tolerate_what_is_missing() -> None:
 
 
 def test_results_as_tables_and_plots() -> None:
-    record = ResultRecord(
+    record = Test(
         labels={"model": "<b>"},
         kpis=(
             Kpi(kpi_id="t", name="Throughput", unit="tok/s", higher_is_better=True, value=1234.5678),
@@ -177,7 +177,7 @@ def test_a_lock_has_no_pipeline_and_what_ran_no_empty_fields() -> None:
 async def test_a_job_that_is_gone_comes_from_the_history() -> None:
     api = Recording()
     stored = {
-        "results": body((ResultRecord(kpis=(Kpi(kpi_id="tput", value=5),)),), tuple[ResultRecord, ...]),
+        "results": body((Test(kpis=(Kpi(kpi_id="tput", value=5),)),), tuple[Test, ...]),
         "artifacts": body([Artifact("a b/<i>.txt", 7, "ab" * 32, at(0))], list[Artifact]),
         "documents/provenance": json.dumps({"engine": {"sha": "c0ffee"}, "pipelineSpec": {"x": 1}}).encode(),
         "documents/tasks": json.dumps(

@@ -13,9 +13,10 @@ from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.history.api.wire import body
 from fournos.history.records import Page as RunPage
 from fournos.history.records import Run
-from fournos.history.results.values import MeasuredValue, RunValues, ValuePage
+from fournos.history.results.models import RunValues, ValuePage
 from fournos.web.pages import jobs
 from fournos.web.recorded_namespaces import RUNS
+from tests.history import measured_value
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.listed import run
 from tests.unit.web.page import AllRights, visit
@@ -79,8 +80,8 @@ class Measured(History):
         if not urlsplit(path).path.endswith("/results"):
             return await super().raw(method, path)
         self.asked.append(parse_qs(urlsplit(path).query))
-        values = (MeasuredValue("tput", 12.5), MeasuredValue("tput", 14.0), MeasuredValue("other", 1.0))
-        failed = MeasuredValue("tput", 1.0, success=False)
+        values = (measured_value("tput", 12.5), measured_value("tput", 14.0), measured_value("other", 1.0))
+        failed = measured_value("tput", 1.0, success=False)
         return body(ValuePage(tuple(RunValues(each, (*values, failed)) for each in self.runs)), ValuePage)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fournos.history.results.values import MeasuredValue, RunValues
+from fournos.history.results.models import RunValues
 from fournos.web.runs.kpi_groups import MOST, Sample, groupings, samples, table
-from tests.history import a_run, ended
+from tests.history import a_run, ended, measured_value
 
 
 def measured(number: int, value: float, *, gpus: int = 1, model: str = "a", **more: Any) -> RunValues:
@@ -16,7 +16,7 @@ def measured(number: int, value: float, *, gpus: int = 1, model: str = "a", **mo
     labels = {"version": f"v1.{number // 4}", **more.pop("labels", {})}
     run = ended(a_run(number, owner="ann", target="c1"), **more)
     fields = {"params": {"model": model, "users": [1, 2]}, "env": None, "hardware": {"gpuCount": gpus}}
-    return RunValues(run, (MeasuredValue("tput", value, "tok/s", True, labels),), fields)
+    return RunValues(run, (measured_value("tput", value, "tok/s", True, labels),), fields)
 
 
 MATRIX = [
@@ -81,13 +81,13 @@ def test_a_group_of_one_run_leads_to_it() -> None:
 
 
 def test_values_of_tests_that_failed_are_left_out() -> None:
-    failed = RunValues(a_run(1), (MeasuredValue("tput", 1.0, success=False),), {})
+    failed = RunValues(a_run(1), (measured_value("tput", 1.0, success=False),), {})
     assert samples([failed]) == []
 
 
 @pytest.mark.parametrize(("value", "text"), [(True, "true"), (1.5, "1.5"), ("x", "x"), ({"a": 1}, None)])
 def test_scalars_are_fields(value: object, text: str | None) -> None:
-    (sample,) = samples([RunValues(a_run(1), (MeasuredValue("tput", 1.0),), {"env": {"A": value}})])
+    (sample,) = samples([RunValues(a_run(1), (measured_value("tput", 1.0),), {"env": {"A": value}})])
     assert sample.fields.get("env.A") == text
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.history.results.values import MeasuredValue, RunValues
+from fournos.history.results.models import RunValues
 from fournos.systems.schedules.names import CONFIRMS_LABEL, TIME_LABEL
 from fournos.web.runs.schedule_kpis import MOST, schedule_kpis
-from tests.history import a_run, ended
+from tests.history import a_run, ended, measured_value
 
 AXES = ("params.model",)
 
@@ -17,7 +17,7 @@ def measured(
 ) -> RunValues:
     labels = {TIME_LABEL: f"202611{day:02}0200", **more.pop("run_labels", {})}
     run = ended(a_run(number, labels=labels))
-    found = tuple(MeasuredValue(kpi, value, "tok/s", True, **more) for value in values)
+    found = tuple(measured_value(kpi, value, "tok/s", True, **more) for value in values)
     return RunValues(run, found, {"params.model": model})
 
 
@@ -52,7 +52,7 @@ def test_labels_of_tests_are_lines_of_their_own_and_only_some_are_drawn() -> Non
 
 
 def test_failed_tests_reruns_and_other_jobs_do_not_count() -> None:
-    other = RunValues(ended(a_run(3)), (MeasuredValue("tput", 1.0),))
+    other = RunValues(ended(a_run(3)), (measured_value("tput", 1.0),))
     rerun = measured(2, 28, 20, run_labels={CONFIRMS_LABEL: "uid"})
     assert schedule_kpis([measured(1, 28, 10, success=False), rerun, other], ()).plots == ()
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from weakref import WeakValueDictionary
 
 from aiohttp import web
 
@@ -15,54 +13,19 @@ from fournos.history.api.errors import (
     BadRequestError,
     InvalidError,
     NotFoundError,
-    TooManyRequestsError,
 )
 from fournos.history.api.parameters import Parameters, Text
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import Which, found, written_run
 from fournos.history.records import api_row
-from fournos.history.results.check import CheckedResults, check
-from fournos.history.results.models import ResultRecord
+from fournos.history.results.models import Test
+from fournos.history.results.read import read_file
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
 
 _SHOWN: Final = 50
 """Problems that a refusal names."""
-_TURN: Final = 30.0
-"""Seconds that a file waits to be checked."""
-
-
-class Checks:
-    """Checks files outside the event loop: one at a time, one of each namespace in the queue.
-
-    The sizes that `check` accepts bound the time of one: about 1.5 s of CPU.  The thread shares the
-    interpreter with the event loop; the parsers in C hold it for a tenth of that.
-    """
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="results")
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    def close(self) -> None:
-        """Ends the thread with the file that it checks; those that wait are not checked."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def check(self, namespace: str, content: bytes, name: str) -> CheckedResults:
-        """Raises TooManyRequestsError if the files before this one take too long."""
-        turn = self._turns.setdefault(namespace, asyncio.Lock())
-        try:
-            async with asyncio.timeout(_TURN):
-                await turn.acquire()
-        except TimeoutError:
-            raise TooManyRequestsError(
-                "other files of results of the namespace are being checked; send this one again",
-                retry_after=10,
-            ) from None
-        checking = asyncio.get_running_loop().run_in_executor(self._thread, check, content, name)
-        # Not when the request ends: one that is cancelled is checked to its end.
-        checking.add_done_callback(lambda _: turn.release())
-        return await asyncio.shield(checking)
 
 
 @api_row
@@ -99,12 +62,13 @@ async def put(service: HistoryService, call: ApiCall) -> Received:
     except web.HTTPRequestEntityTooLarge:
         raise BadRequestError("the file is too large; send its records in several files") from None
     await service.check_room(len(content))
-    checked = await service.checks.check(identity.namespace, content, call.parameters.name)
-    if checked.problems:
-        shown = "; ".join(map(str, checked.problems[:_SHOWN]))
-        more = len(checked.problems) - _SHOWN
+    async with service.reading:  # one file at a time: each takes memory and the interpreter
+        file = await asyncio.to_thread(read_file, content, call.parameters.name)
+    if file.problems:
+        shown = "; ".join(map(str, file.problems[:_SHOWN]))
+        more = len(file.problems) - _SHOWN
         raise InvalidError(shown + (f"; and {more} more" if more > 0 else ""))
-    stored = await (await service.results()).put(identity, checked.records, service.now())
+    stored = await (await service.results()).put(identity, file.tests, service.now())
     if stored is None:
         raise NotFoundError("the history has no record of this run yet; send it again", name=identity.uid)
     return Received(
@@ -112,11 +76,11 @@ async def put(service: HistoryService, call: ApiCall) -> Received:
         stored.replaced,
         stored.unchanged,
         stored.refused,
-        tuple(str(one) for one in checked.warnings[:_SHOWN]),
+        tuple(str(one) for one in file.warnings[:_SHOWN]),
     )
 
 
-async def get(service: HistoryService, call: ApiCall) -> tuple[ResultRecord, ...]:
+async def get(service: HistoryService, call: ApiCall) -> tuple[Test, ...]:
     """Returns the records of a run, in the order in which they came."""
     run = await found(service, call)
     return await (await service.results()).of(run.identity)
@@ -125,7 +89,7 @@ async def get(service: HistoryService, call: ApiCall) -> tuple[ResultRecord, ...
 _RUN: Final = "/namespaces/{namespace}/runs/{run}/results"
 
 ROUTES: Final = (
-    Route("GET", _RUN, "listResults", Access("get", "runs/results"), get, tuple[ResultRecord, ...], Which),
+    Route("GET", _RUN, "listResults", Access("get", "runs/results"), get, tuple[Test, ...], Which),
     Route(
         "POST", _RUN, "putResults", Access("create", "runs/results"), put, Received, NamedFile, stream=True
     ),

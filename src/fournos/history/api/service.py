@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from fournos.engine.runtime.clock import Clock
 from fournos.history.api.authorization import Scope
-from fournos.history.api.results import Checks
 from fournos.history.artifacts.archive import Artifacts
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
@@ -45,8 +45,8 @@ class HistoryService:
         """
         self.store = store
         self.artifacts = Artifacts(self.artifact_rows, blobs, limits)
-        self.checks = Checks()
-        """To be closed with the server."""
+        self.reading = asyncio.Lock()
+        """Held while a file of results is read."""
         self.cluster = cluster
         self.estimator = estimator
         self.blobs = blobs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import closing
 from functools import partial
 
 from fournos.engine.kube.api import Api
@@ -76,5 +75,4 @@ async def _serve(
         HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=clock.monotonic),
         certificate=certificate,
     )
-    with closing(service.checks):
-        await server.run(port=settings.port, authority=authority)
+    await server.run(port=settings.port, authority=authority)

@@ -11,7 +11,7 @@ from fournos.history.api.errors import BadRequestError, ForbiddenError
 from fournos.history.api.parameters import RunFilter, Texts
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.records import Document, Identity
-from fournos.history.results.values import RunValues, ValuePage
+from fournos.history.results.models import RunValues, ValuePage
 from fournos.insight.manifests import field_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import NormalDist, fmean, median
+from statistics import NormalDist, median
 from typing import Final
 
 from fournos.history.compare.differences import (
@@ -151,8 +151,8 @@ def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged:
     first = next(repeats[0] for repeats in kpis if repeats)
     same = [_same(repeats, first) for repeats in kpis]
     earlier = [kpi for kpi in history.get(key, ()) if _alike(kpi, first)]
-    values = [median(_heights(repeats)) if repeats else None for repeats in same]
-    past = _heights(earlier)
+    values = [median(kpi.height for kpi in repeats) if repeats else None for repeats in same]
+    past = [kpi.height for kpi in earlier]
     band = _band(past, [len(repeats) for repeats in same], count)
     reference = next((value for value in values if value is not None), None)
     cells = []
@@ -204,10 +204,6 @@ def _direction(kpis: Iterable[Kpi]) -> bool | None:
     """The direction if all runs agree; None if it is not stated, or stated differently."""
     stated = {kpi.higher_is_better for kpi in kpis if kpi.higher_is_better is not None}
     return stated.pop() if len(stated) == 1 else None
-
-
-def _heights(kpis: Iterable[Kpi]) -> list[float]:
-    return [fmean(y for _, y in kpi.values) if kpi.value is None else kpi.value for kpi in kpis]
 
 
 def _band(past: Sequence[float], repeats: Sequence[int], count: int) -> float | None:

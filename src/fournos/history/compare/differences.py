@@ -14,7 +14,7 @@ from typing import Any, Final
 from fournos.engine.kube.resource import Obj
 from fournos.history.fingerprint import Fingerprint, differs, fingerprint
 from fournos.history.records import api_row
-from fournos.history.results.models import ResultRecord
+from fournos.history.results.models import Test
 from fournos.insight.values import count
 from fournos.systems.schedules.names import GENERATION_ANNOTATION, SCHEDULE_LABEL, SCHEDULE_UID_LABEL
 
@@ -29,7 +29,7 @@ class ComparedRun:
 
     name: str
     fingerprint: Fingerprint
-    records: tuple[ResultRecord, ...] = ()
+    records: tuple[Test, ...] = ()
     spec: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     hardware: Mapping[str, Any] = field(default_factory=dict)

@@ -34,7 +34,7 @@ from fournos.history.recorder.ledger import (
 )
 from fournos.history.recorder.record import Life, deleted, digest_of, life_of, object_state, run_of
 from fournos.history.records import Record, Run
-from fournos.history.results.check import CheckedResults
+from fournos.history.results.read import ResultFile
 from fournos.history.settings import HistorySettings
 from fournos.insight.causes import Cause
 from fournos.insight.queue_reasons import Words, in_queue
@@ -130,9 +130,9 @@ def _record(observed: ObservedObject, now: datetime, settings: HistorySettings) 
         if stored.run.observed_at <= now < due:  # a clock that was set back must not delay the next record
             return _later(observed, stored, waits, patch, due)
     what = fingerprint_of(observed.obj, observed.target) if observed.resource == FOURNOS_JOB else None
-    returned = results_of(observed) if life.ended_at is not None else CheckedResults()
+    returned = results_of(observed) if life.ended_at is not None else ResultFile()
     documents = documents_of(observed, what, returned.problems)
-    record = Record(run_of(observed, now, what), waits, documents, returned.records)
+    record = Record(run_of(observed, now, what), waits, documents, returned.tests)
     digest = digest_of(record)
     if stored is not None and _same(stored, record.run, digest) and waits == stored.waits:
         return Decision(patch)

@@ -16,8 +16,7 @@ from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.context import ObservedObject
 from fournos.history.recorder.projections import event_of
 from fournos.history.records import Document
-from fournos.history.results.check import CheckedResults
-from fournos.history.results.problems import ResultProblem
+from fournos.history.results.read import ResultFile, ResultProblem
 from fournos.history.results.tekton import tekton_results
 from fournos.insight.children import task_of
 from fournos.insight.tasks import tasks
@@ -55,7 +54,7 @@ def documents_of(
     return {name: value for name, value in documents.items() if value}
 
 
-def results_of(observed: ObservedObject) -> CheckedResults:
+def results_of(observed: ObservedObject) -> ResultFile:
     """Checks the results that the last run of an ended object returned.
 
     An object that is itself a run, or that ran on a worker, has them in its own status.  Those of a TaskRun
@@ -68,10 +67,10 @@ def results_of(observed: ObservedObject) -> CheckedResults:
     if not problem:
         return tekton_results(run, tasks)
     counted, every = tekton_results(None, tasks), tekton_results(run, observed.children.task_runs)
-    if every.records == counted.records:
+    if every.tests == counted.tests:
         return counted
     text = f"results of PipelineRun {name_of(run)} do not count: {problem}"
-    return replace(counted, problems=(*counted.problems, ResultProblem("", "", text)))
+    return replace(counted, problems=(*counted.problems, ResultProblem("", text)))
 
 
 def _document(obj: Obj) -> Obj:

@@ -8,7 +8,7 @@ from datetime import datetime
 from statistics import median
 
 from fournos.history.records import Run, api_row
-from fournos.history.results.models import ResultRecord, series_id
+from fournos.history.results.models import Test, series_id
 
 
 @api_row
@@ -22,7 +22,7 @@ class Baseline:
     reason: str
 
 
-def baseline_values(fingerprint: str, records: Iterable[ResultRecord]) -> dict[str, float]:
+def baseline_values(fingerprint: str, records: Iterable[Test]) -> dict[str, float]:
     """Returns the scalar of each series in the baseline's run; the median of repeats within the run."""
     values_of: dict[str, list[float]] = {}
     for record in records:

@@ -1,21 +1,34 @@
-"""A test record and its KPIs, as they are stored.  The names of the fields are Caliper's."""
+"""A test and its KPIs, from the file to the page.  The names of the fields are Caliper's."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sized
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from statistics import fmean
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    Strict,
+    model_validator,
+)
 
 from fournos.engine.api.values import escaped, has_control
+from fournos.history.records import Run, api_row
 
 MAX_LABELS: Final = 64
 MAX_POINTS: Final = 10_000
 MAX_METADATA: Final = 16_384
-"""Bytes of a record's metadata as JSON."""
+"""Bytes of a test's metadata as JSON."""
 VERSION_LABELS: Final = frozenset(
     {
         "branch",
@@ -38,11 +51,6 @@ VERSION_LABELS: Final = frozenset(
     }
 )
 """Labels that name a version or one run.  They do not count for what is comparable: no two runs would be."""
-
-
-def _encodable(value: object) -> object:
-    """Replaces lone surrogates, which JSON can express and no encoding can."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _identifier(text: str) -> str:
@@ -77,7 +85,7 @@ def _label(value: object) -> object:
 
 
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-_String = Annotated[str, BeforeValidator(_encodable), Strict()]
+_String = Annotated[str, Strict()]
 Identifier = Annotated[_String, Field(max_length=256), AfterValidator(_identifier)]
 ShortText = Annotated[_String, Field(max_length=256), AfterValidator(escaped)]
 Text = Annotated[_String, Field(max_length=4096), AfterValidator(escaped)]
@@ -102,7 +110,7 @@ class Kpi(_Stored):
     higher_is_better: Flag | None = None
     """None: not stated.  Such a KPI is shown to change, but is never better or worse."""
     value: Number | None = None
-    values: Annotated[tuple[tuple[Number, Number], ...], _at_most(MAX_POINTS)] = ()
+    values: Annotated[tuple[tuple[Number, Number], ...], FailFast(), _at_most(MAX_POINTS)] = ()
     """The points (x, y) of a curve, by ascending x."""
     x_unit: ShortText = ""
     x_help: Text = ""
@@ -119,6 +127,11 @@ class Kpi(_Stored):
         return self
 
     @property
+    def height(self) -> float:
+        """The value, or the mean of the points of a curve."""
+        return fmean(y for _, y in self.values) if self.value is None else self.value
+
+    @property
     def is_curve(self) -> bool:
         return bool(self.values)
 
@@ -128,8 +141,11 @@ class Kpi(_Stored):
         return f"{self.y_unit} / {self.x_unit}".strip(" /") if self.is_curve else self.unit
 
 
-class ResultRecord(_Stored):
+class Test(_Stored):
     """One test of a job with its KPIs.  A job has as many as its benchmark has configurations."""
+
+    __test__: ClassVar[bool] = False
+    """For pytest: it is no class of tests."""
 
     run_id: ShortText = ""
     """The identity that the benchmark gave it."""
@@ -144,7 +160,10 @@ class ResultRecord(_Stored):
     kpis: tuple[Kpi, ...] = ()
 
     @model_validator(mode="after")
-    def _bounded(self) -> ResultRecord:
+    def _bounded(self) -> Test:
+        ids = Counter(kpi.kpi_id for kpi in self.kpis)
+        if several := [kpi_id for kpi_id, number in ids.items() if number > 1]:
+            raise ValueError(f"has the KPI {several[0]!r} more than once")
         try:
             size = len(canonical(self.metadata))
         except (ValueError, TypeError, RecursionError):
@@ -154,13 +173,18 @@ class ResultRecord(_Stored):
         return self
 
     @property
+    def all_labels(self) -> dict[str, str]:
+        """The labels of the platform and of the test."""
+        return {**self.kpi_labels, **self.labels}
+
+    @property
     def slot(self) -> str:
-        """Identifies the test within its job: a record that is pushed again replaces the one of its slot."""
+        """Identifies the test within its job: one that is pushed again replaces that of its slot."""
         return _hash([self.run_id, self.labels, self.kpi_labels])
 
     @property
     def content_key(self) -> str:
-        """Identifies the content: pushing the same record twice changes nothing."""
+        """Identifies the content: pushing the same test twice changes nothing."""
         return _hash(self.model_dump(mode="json"))
 
 
@@ -174,9 +198,9 @@ def _hash(value: Any) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()[:32]
 
 
-def series_labels(record: ResultRecord) -> dict[str, str]:
-    """The labels that decide which records belong to one series: the test's and the platform's."""
-    merged: Mapping[str, str] = {**record.kpi_labels, **record.labels}
+def series_labels(test: Test) -> dict[str, str]:
+    """The labels that decide which tests belong to one series: the test's and the platform's."""
+    merged: Mapping[str, str] = test.all_labels
     return {name: merged[name] for name in sorted(merged) if not is_version(name)}
 
 
@@ -185,10 +209,35 @@ def is_version(label: str) -> bool:
     return label.lower() in VERSION_LABELS
 
 
-def series_id(fingerprint: str, record: ResultRecord, kpi: Kpi) -> str:
+def series_id(fingerprint: str, test: Test, kpi: Kpi) -> str:
     """Identifies a series: the values of one KPI in comparable runs, over time.
 
     The unit counts: values in milliseconds and in seconds are two series.
     """
-    parts = [fingerprint, kpi.kpi_id, kpi.is_curve, kpi.measured_in, series_labels(record)]
+    parts = [fingerprint, kpi.kpi_id, kpi.is_curve, kpi.measured_in, series_labels(test)]
     return _hash(parts)
+
+
+@api_row
+@dataclass(frozen=True, slots=True)
+class RunValues:
+    """What the last attempt of a run measured, without curves."""
+
+    run: Run
+    tests: tuple[Test, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of its object that were asked for, by their paths; None for one that it does not have."""
+
+    @property
+    def values(self) -> tuple[tuple[Test, Kpi], ...]:
+        """Each KPI with its test."""
+        return tuple((test, kpi) for test in self.tests for kpi in test.kpis)
+
+
+@api_row
+@dataclass(frozen=True, slots=True)
+class ValuePage:
+    """One page of runs with their values, newest submission first.  As `fournos.history.records.Page`."""
+
+    runs: tuple[RunValues, ...] = ()
+    cursor: str = ""

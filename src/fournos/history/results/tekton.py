@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fournos.engine.kube.resource import Obj
-from fournos.history.results.check import CheckedResults, check, check_value
-from fournos.history.results.models import ResultRecord
-from fournos.history.results.problems import ResultProblem, shown
+from fournos.history.results.models import Test
+from fournos.history.results.read import ResultFile, ResultProblem, read_file, read_value
 from fournos.insight.children import task_of
 from fournos.insight.values import status_of
 from fournos.systems.jobs.names import RESULT_NAME
 
 MAX_BYTES: Final = 256 * 1024
-"""Bytes of all results of a run.  They are checked in a decision, which holds up everything else."""
+"""Bytes of all results of a run.  They are read in a decision, which holds up everything else."""
 MAX_YAML_BYTES: Final = 64 * 1024
 """Beyond these only JSON is read."""
 _TOO_MUCH: Final = (
@@ -23,28 +22,28 @@ _TOO_MUCH: Final = (
 )
 
 
-def tekton_results(run: Obj | None, task_runs: Iterable[Obj] = ()) -> CheckedResults:
-    """Checks the results of a PipelineRun and of its TaskRuns.
+def tekton_results(run: Obj | None, task_runs: Iterable[Obj] = ()) -> ResultFile:
+    """Reads the results of a PipelineRun and of its TaskRuns.
 
-    A Pipeline may return the result of one of its tasks as its own: a record that is there twice counts once.
+    A Pipeline may return the result of one of its tasks as its own: a test that is there twice counts once.
     A result that cannot be read is a problem, and takes no other result with it.
     """
     values = [(where, value) for where, obj in _origins(run, task_runs) for value in _values(obj)]
     size = sum(_size(value) for _, value in values)
     if size > MAX_BYTES:
-        return CheckedResults(problems=(ResultProblem("", "", _TOO_MUCH),))
+        return ResultFile(problems=(ResultProblem("", _TOO_MUCH),))
     name = "" if size <= MAX_YAML_BYTES else "results.json"
-    return _joined([_prefixed(where, _checked(value, name)) for where, value in values])
+    return _joined([_prefixed(where, _read(value, name)) for where, value in values])
 
 
-def _joined(parts: Sequence[CheckedResults]) -> CheckedResults:
-    """Joins the checks of several results; of a record that is there twice the first counts."""
-    records: dict[str, ResultRecord] = {}
+def _joined(parts: Sequence[ResultFile]) -> ResultFile:
+    """Joins several results; of a test that is there twice the first counts."""
+    tests: dict[str, Test] = {}
     for part in parts:
-        for record in part.records:
-            records.setdefault(record.slot, record)
-    return CheckedResults(
-        tuple(records.values()),
+        for test in part.tests:
+            tests.setdefault(test.slot, test)
+    return ResultFile(
+        tuple(tests.values()),
         tuple(problem for part in parts for problem in part.problems),
         tuple(warning for part in parts for warning in part.warnings),
     )
@@ -72,20 +71,19 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, list) else 0
 
 
-def _checked(value: Any, name: str) -> CheckedResults:
+def _read(value: Any, name: str) -> ResultFile:
     """A result is a text with JSON or YAML, a list of such texts, or an object of KPI names and numbers.
 
     `name` is that of a file with the same format.
     """
     if isinstance(value, str):
-        return check(value.encode("utf-8", "replace"), name)
+        return read_file(value.encode("utf-8", "replace"), name)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return _joined([check(item.encode("utf-8", "replace"), name) for item in value])
+        return _joined([read_file(item.encode("utf-8", "replace"), name) for item in value])
     if isinstance(value, Mapping):
-        return check_value({"kpis": [_scalar(name, text) for name, text in value.items()]})
-    return CheckedResults(
-        problems=(ResultProblem("", "", f"must be text, a list or an object, not {shown(value)}"),)
-    )
+        return read_value({"kpis": [_scalar(name, text) for name, text in value.items()]})
+    text = "must be text, a list or an object, not a number or a truth value"
+    return ResultFile(problems=(ResultProblem("", text),))
 
 
 def _scalar(name: str, text: Any) -> dict[str, Any]:
@@ -96,13 +94,10 @@ def _scalar(name: str, text: Any) -> dict[str, Any]:
         return {"kpi_id": name, "value": text}
 
 
-def _prefixed(where: str, results: CheckedResults) -> CheckedResults:
-    """Adds the origin to the places of problems and warnings."""
+def _prefixed(where: str, results: ResultFile) -> ResultFile:
+    """Adds the origin to the paths of problems and warnings."""
 
     def named(problem: ResultProblem) -> ResultProblem:
-        place = f"{where} {problem.record}".strip()
-        return replace(problem, record=place)
+        return replace(problem, path=f"{where} {problem.path}".strip())
 
-    return CheckedResults(
-        results.records, tuple(map(named, results.problems)), tuple(map(named, results.warnings))
-    )
+    return ResultFile(results.tests, tuple(map(named, results.problems)), tuple(map(named, results.warnings)))

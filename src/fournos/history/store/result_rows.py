@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Table, delete, insert, select
 
-from fournos.history.results.models import ResultRecord, series_id, series_labels
+from fournos.history.results.models import Test, series_id, series_labels
 from fournos.history.store.database import INSERT
 from fournos.history.store.schema import curves, result_records, runs, scalars, series
 from fournos.history.store.sizes import MEASURE
@@ -33,11 +33,11 @@ class PushResult:
     """Records beyond MAX_RECORDS."""
 
 
-Prepared = tuple[ResultRecord, bytes]
+Prepared = tuple[Test, bytes]
 """A record, and everything of it but the values of its KPIs."""
 
 
-def prepare(records: Iterable[ResultRecord]) -> list[Prepared]:
+def prepare(records: Iterable[Test]) -> list[Prepared]:
     """Packs records for the store.  Of several records of one test the last one counts."""
     return [(one, _header(one)) for one in {record.slot: record for record in records}.values()]
 
@@ -91,7 +91,7 @@ class _Rows:
         self.series: dict[str, dict[str, Any]] = {}
         self.values: dict[Table, list[dict[str, Any]]] = {scalars: [], curves: []}
 
-    def add(self, key: int, record: ResultRecord) -> None:
+    def add(self, key: int, record: Test) -> None:
         for kpi in record.kpis:
             name = series_id(self._fingerprint, record, kpi)
             self.series[name] = {
@@ -112,9 +112,7 @@ class _Rows:
                 self.values[scalars].append({**common, "value": kpi.value})
 
 
-def _put_record(
-    connection: Connection, number: int, record: ResultRecord, header: bytes, now: datetime
-) -> int:
+def _put_record(connection: Connection, number: int, record: Test, header: bytes, now: datetime) -> int:
     """Writes a record in the place of the one of its slot, and returns its key."""
     where = (result_records.c.run_id == number, result_records.c.slot == record.slot)
     connection.execute(delete(result_records).where(*where))
@@ -138,7 +136,7 @@ def _slots(connection: Connection, number: int) -> dict[str, str]:
     return {row.slot: row.content_key for row in found}
 
 
-def _header(record: ResultRecord) -> bytes:
+def _header(record: Test) -> bytes:
     """Everything of a record but the values of its KPIs."""
     document = record.model_dump(mode="json", exclude={"kpis"})
     document["kpis"] = [kpi.model_dump(mode="json", exclude=set(_VALUES)) for kpi in record.kpis]

@@ -19,8 +19,7 @@ from fournos.history.records import Document, Identity, uid_in
 from fournos.history.regressions.judge import JUDGED
 from fournos.history.regressions.reruns import other_images
 from fournos.history.regressions.series import Point, Series
-from fournos.history.results.models import Kpi, ResultRecord
-from fournos.history.results.values import MeasuredValue
+from fournos.history.results.models import Kpi, Test
 from fournos.history.store import reads
 from fournos.history.store.points import newest_points, of_last_attempt
 from fournos.history.store.result_rows import MAX_RECORDS, PushResult, prepare, put_records
@@ -41,9 +40,7 @@ class Results:
         self._store = store
         self._max_records = max_records
 
-    async def put(
-        self, identity: Identity, records: Sequence[ResultRecord], now: datetime
-    ) -> PushResult | None:
+    async def put(self, identity: Identity, records: Sequence[Test], now: datetime) -> PushResult | None:
         """Stores the records of a run; None if there is no such run.
 
         Pushing them again changes nothing.  Of several records of one test the last one counts.
@@ -58,7 +55,7 @@ class Results:
 
         return await self._store.database.write(put)
 
-    async def of(self, identity: Identity, *, last_attempt: bool = False) -> tuple[ResultRecord, ...]:
+    async def of(self, identity: Identity, *, last_attempt: bool = False) -> tuple[Test, ...]:
         """Returns the records of a run, in the order in which they came.
 
         `last_attempt`: without what earlier attempts measured, as in series.
@@ -85,8 +82,8 @@ class Results:
 
     async def values_of(
         self, identities: Iterable[Identity], kpis: Sequence[str] = (), *, most: int
-    ) -> dict[Identity, tuple[MeasuredValue, ...]] | None:
-        """Returns the single values that the last attempts of the runs measured; None if more than `most`.
+    ) -> dict[Identity, tuple[Test, ...]] | None:
+        """Returns what the last attempts measured, without curves; None if that is more than `most` values.
 
         `kpis`: only these, all without any.
         """
@@ -98,17 +95,13 @@ class Results:
                 runs.c.namespace,
                 runs.c.uid,
                 result_records.c.id,
-                result_records.c.success,
                 scalars.c.kpi_id,
                 scalars.c.value,
-                series.c.unit,
-                series.c.higher_is_better,
             )
             .join(result_records, result_records.c.run_id == runs.c.id)
             .join(scalars, scalars.c.record_id == result_records.c.id)
-            .join(series, series.c.id == scalars.c.series)
             .where(*conditions)
-            .order_by(result_records.c.id, scalars.c.kpi_id)
+            .order_by(result_records.c.id)
             .limit(most + 1)
         )
         async with self._store.reading() as connection:
@@ -119,6 +112,8 @@ class Results:
             headers = select(result_records.c.id, result_records.c.header)
             headers = headers.where(result_records.c.id.in_(numbers))
             packed = {row.id: row.header for row in await connection.execute(headers)}
+        # A row whose header is not there was replaced by another push meanwhile.
+        rows = [row for row in rows if row.id in packed]
         return await asyncio.to_thread(_values, rows, packed)
 
     async def labels_of(self, identities: Iterable[Identity]) -> dict[Identity, dict[str, str]]:
@@ -248,23 +243,22 @@ def _points(rows: Iterable[Any]) -> tuple[Point, ...]:
     return tuple(sorted(points, key=lambda point: (point.at, point.run)))
 
 
-def _values(rows: Iterable[Any], headers: Mapping[int, bytes]) -> dict[Identity, tuple[MeasuredValue, ...]]:
-    """The values by run; the labels of a test are in the header of its record."""
-    labels = {number: _labels(unpack(header)) for number, header in headers.items()}
-    by_run: dict[Identity, list[MeasuredValue]] = {}
-    for row in rows:
-        value = MeasuredValue(
-            row.kpi_id, row.value, row.unit, row.higher_is_better, labels.get(row.id, {}), row.success
-        )
-        by_run.setdefault(identity_of(row), []).append(value)
-    return {identity: tuple(values) for identity, values in by_run.items()}
+def _values(rows: Sequence[Any], headers: Mapping[int, bytes]) -> dict[Identity, tuple[Test, ...]]:
+    """Returns the tests of each run, with the values of these rows."""
+    identities = {row.id: identity_of(row) for row in rows}
+    values = {(row.id, row.kpi_id): row.value for row in rows}
+    by_run: dict[Identity, tuple[Test, ...]] = {}
+    for number, identity in identities.items():
+        test = _record(number, headers[number], values)
+        by_run[identity] = (*by_run.get(identity, ()), test)
+    return by_run
 
 
 def _labels(header: Mapping[str, Any]) -> dict[str, str]:
     return {**(header.get("kpi_labels") or {}), **(header.get("labels") or {})}
 
 
-def _record(number: int, header: bytes, values: Mapping[tuple[int, str], Any]) -> ResultRecord:
+def _record(number: int, header: bytes, values: Mapping[tuple[int, str], Any]) -> Test:
     document = unpack(header)
     kpis = []
     for kpi in document["kpis"]:
@@ -272,7 +266,7 @@ def _record(number: int, header: bytes, values: Mapping[tuple[int, str], Any]) -
         # None: another push replaced the record after its header was read.
         if value is not None:
             kpis.append(kpi | ({"values": unpack(value)} if isinstance(value, bytes) else {"value": value}))
-    return ResultRecord.model_validate(document | {"kpis": kpis})
+    return Test.model_validate(document | {"kpis": kpis})
 
 
 def _kpi(row: Any, value: Any) -> Kpi:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fournos.api.phase import Phase
-from fournos.history.results.values import RunValues
+from fournos.history.results.models import RunValues
 from fournos.web.recorded_namespaces import RUNS as RECORDED
 from fournos.web.recorded_namespaces import home
 from fournos.web.routes import Call, Page

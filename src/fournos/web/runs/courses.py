@@ -12,7 +12,7 @@ from fournos.history.api.trends import Trends
 from fournos.history.records import uid_in
 from fournos.history.regressions.robust import relative
 from fournos.history.regressions.series import Point, Series
-from fournos.history.results.models import Kpi, ResultRecord, series_id
+from fournos.history.results.models import Kpi, Test, series_id
 from fournos.insight.values import number
 from fournos.web.charts.sparkline import sparkline
 from fournos.web.runs.subject import compare_address, trends_address
@@ -46,7 +46,7 @@ class Courses:
     """The address of the comparison with the run before; "" for the first one."""
     compare_baseline: str = ""
 
-    def of(self, record: ResultRecord, kpi: Kpi) -> KpiCourse | None:
+    def of(self, record: Test, kpi: Kpi) -> KpiCourse | None:
         return self.by_series.get(series_id(self.fingerprint, record, kpi))
 
 

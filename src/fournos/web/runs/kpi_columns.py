@@ -10,7 +10,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.history import AsyncHistory
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Resource
-from fournos.history.results.values import RunValues
+from fournos.history.results.models import RunValues
 from fournos.insight.values import number
 from fournos.web.runs.filters import Filters
 from fournos.web.runs.rows import ListRow
@@ -45,8 +45,8 @@ async def kpi_values(
 def _texts(run: RunValues, kpis: Sequence[str]) -> tuple[str, ...]:
     """The values of a run; of several tests the lowest and the highest."""
     values: dict[str, list[float]] = {kpi: [] for kpi in kpis}
-    for value in run.values:
-        if value.success and value.kpi_id in values:
-            values[value.kpi_id].append(value.value)
+    for test, kpi in run.values:
+        if test.success and kpi.kpi_id in values:
+            values[kpi.kpi_id].append(kpi.height)
     ends = ({number(min(each)): None, number(max(each)): None} if each else {} for each in values.values())
     return tuple(map(" to ".join, ends))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from fournos.history.results.models import is_version
-from fournos.history.results.values import RunValues
+from fournos.history.results.models import RunValues, is_version
 from fournos.insight.values import count, number
 from fournos.web.charts.plot import Plot, PlotLine
 from fournos.web.runs.subject import address, compare_address
@@ -75,18 +74,18 @@ def samples(runs: Iterable[RunValues]) -> list[Sample]:
     """Returns the values of tests that succeeded, those of the oldest run first."""
     newest_first = [
         Sample(
-            value.kpi_id,
-            value.value,
-            value.unit,
-            value.higher_is_better,
-            {**_fields(run), **{f"test.{name}": text for name, text in value.labels.items()}},
+            kpi.kpi_id,
+            kpi.height,
+            kpi.unit,
+            kpi.higher_is_better,
+            {**_fields(run), **{f"test.{name}": text for name, text in test.all_labels.items()}},
             run.run.identity.namespace,
             run.run.identity.uid,
             run.run.name,
         )
         for run in runs
-        for value in run.values
-        if value.success
+        for test, kpi in run.values
+        if test.success
     ]
     return newest_first[::-1]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.results.models import Kpi, Test
 from fournos.insight.values import number
 from fournos.web.charts.plot import Plot, PlotLine
 from fournos.web.runs.courses import NOTHING, Courses, KpiCourse
@@ -36,7 +36,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class ShownTest:
     """One test of a job."""
 
     labels: Sequence[tuple[str, str]]
@@ -48,19 +48,19 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    tests: Sequence[Test]
+    tests: Sequence[ShownTest]
     left_out: int
     """Tests beyond those that are shown."""
 
 
-def shown_results(records: Iterable[ResultRecord], course: Courses = NOTHING) -> Measured:
+def shown_results(records: Iterable[Test], course: Courses = NOTHING) -> Measured:
     tests = list(records)
     return Measured([_test(record, course) for record in tests[:MOST]], max(0, len(tests) - MOST))
 
 
-def _test(record: ResultRecord, course: Courses) -> Test:
-    return Test(
-        labels=sorted({**record.kpi_labels, **record.labels}.items()),
+def _test(record: Test, course: Courses) -> ShownTest:
+    return ShownTest(
+        labels=sorted(record.all_labels.items()),
         success=record.success,
         message=record.message,
         scalars=[_scalar(kpi, course.of(record, kpi)) for kpi in record.kpis if not kpi.is_curve],

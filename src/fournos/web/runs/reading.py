@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fournos.history.api.trends import Trends
     from fournos.history.artifacts.rules import Artifact
     from fournos.history.records import Detail
-    from fournos.history.results.models import ResultRecord
+    from fournos.history.results.models import Test
 
 _FRESH: Final = 10.0
 """Seconds for which a page shows the same parts of the history, unless the job itself changes."""
@@ -41,7 +41,7 @@ class Parts:
     events: PagePart[Sequence[Event]]
     recorded: PagePart[Detail]
     """The job in the history."""
-    results: PagePart[Sequence[ResultRecord]]
+    results: PagePart[Sequence[Test]]
     trends: PagePart[Trends]
     """Of its KPIs, if it has results."""
     artifacts: PagePart[Sequence[Artifact]]

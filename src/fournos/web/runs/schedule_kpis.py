@@ -8,8 +8,7 @@ from statistics import median
 from typing import Final
 
 from fournos.history.records import Run
-from fournos.history.results.models import is_version
-from fournos.history.results.values import MeasuredValue, RunValues
+from fournos.history.results.models import Kpi, RunValues, Test, is_version
 from fournos.systems.schedules.names import CONFIRMS_LABEL, TIME_LABEL
 from fournos.web.charts.plot import COLOURS, Plot, PlotLine, PlotRun
 from fournos.web.runs.subject import address
@@ -33,12 +32,12 @@ def schedule_kpis(runs: Iterable[RunValues], axes: Sequence[str]) -> ScheduleKpi
     Reruns that confirm a result are left out: they belong to the fire whose result they repeat.
     """
     counted = [run for run in runs if TIME_LABEL in run.run.labels and CONFIRMS_LABEL not in run.run.labels]
-    fires = sorted({_fire(run) for run in counted if any(value.success for value in run.values)})
-    kpis: dict[str, list[tuple[RunValues, MeasuredValue]]] = {}
+    fires = sorted({_fire(run) for run in counted if any(test.success for test in run.tests)})
+    kpis: dict[str, list[tuple[RunValues, Test, Kpi]]] = {}
     for run in counted:
-        for value in run.values:
-            if value.success:
-                kpis.setdefault(value.kpi_id, []).append((run, value))
+        for test, kpi in run.values:
+            if test.success:
+                kpis.setdefault(kpi.kpi_id, []).append((run, test, kpi))
     names = sorted(kpis)
     links = _links(counted, fires)
     plots = tuple(_plot(name, kpis[name], fires, axes, links) for name in names[:MOST])
@@ -46,35 +45,35 @@ def schedule_kpis(runs: Iterable[RunValues], axes: Sequence[str]) -> ScheduleKpi
 
 
 def _plot(
-    kpi: str,
-    measured: Sequence[tuple[RunValues, MeasuredValue]],
+    name: str,
+    measured: Sequence[tuple[RunValues, Test, Kpi]],
     fires: Sequence[str],
     axes: Sequence[str],
     links: Sequence[PlotRun],
 ) -> Plot:
     places = {fire: float(place) for place, fire in enumerate(fires)}
     lines: dict[str, dict[float, list[float]]] = {}
-    for run, value in measured:
-        line = lines.setdefault(_line(run, value, axes) or kpi, {})
-        line.setdefault(places[_fire(run)], []).append(value.value)
+    for run, test, kpi in measured:
+        line = lines.setdefault(_line(run, test, axes) or name, {})
+        line.setdefault(places[_fire(run)], []).append(kpi.height)
     shown = sorted(lines)[:COLOURS]
     part = f", {COLOURS} of {len(lines)} series" if len(lines) > COLOURS else ""
     return Plot(
-        f"{kpi}{part}, times in UTC",
+        f"{name}{part}, times in UTC",
         [
-            PlotLine(name, [(place, median(values)) for place, values in sorted(lines[name].items())])
-            for name in shown
+            PlotLine(line, [(place, median(values)) for place, values in sorted(lines[line].items())])
+            for line in shown
         ],
-        y_title=measured[0][1].unit,
+        y_title=measured[0][2].unit,
         labels=[_clock(fire) for fire in fires],
         runs=links,
     )
 
 
-def _line(run: RunValues, value: MeasuredValue, axes: Sequence[str]) -> str:
+def _line(run: RunValues, test: Test, axes: Sequence[str]) -> str:
     """Returns what the series is in the matrix and in its test; "" if there is one series alone."""
     fields = {path.removeprefix("params."): run.fields.get(path) for path in axes}
-    labels = {name: text for name, text in value.labels.items() if not is_version(name)}
+    labels = {name: text for name, text in test.all_labels.items() if not is_version(name)}
     parts = {name: text for name, text in {**fields, **labels}.items() if text is not None}
     return ", ".join(f"{name}={text}" for name, text in parts.items())
 

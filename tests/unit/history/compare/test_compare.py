@@ -15,7 +15,7 @@ from fournos.history.compare.comparison import Comparison, KpiVerdict, RowKey, c
 from fournos.history.compare.differences import ComparedRun, Section, causes, differences
 from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import Fingerprint
-from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.results.models import Kpi, Test
 
 PRINT = Fingerprint(pipeline="forge-full", project="llmd", gpu_type="h200", gpu_count=2, cluster_class="A")
 
@@ -26,7 +26,7 @@ def kpi(value: float = 100.0, kpi_id: str = "throughput", **more: Any) -> Kpi:
 
 def run(name: str, *kpis: Kpi, **more: Any) -> ComparedRun:
     labels = more.pop("labels", {"model_name": "llama"})
-    records = (ResultRecord(labels=labels, kpis=kpis),) if kpis else ()
+    records = (Test(labels=labels, kpis=kpis),) if kpis else ()
     return ComparedRun(**{"name": name, "fingerprint": PRINT, "records": records, **more})
 
 
@@ -65,7 +65,7 @@ def test_noise_decides_what_a_change_is() -> None:
 
 def test_repeats_in_a_run_narrow_the_band() -> None:
     def repeated(name: str, *values: float) -> ComparedRun:
-        records = tuple(ResultRecord(run_id=str(n), kpis=(kpi(v),)) for n, v in enumerate(values))
+        records = tuple(Test(run_id=str(n), kpis=(kpi(v),)) for n, v in enumerate(values))
         return ComparedRun(name, PRINT, records)
 
     past = {RowKey("throughput"): history(cv=0.03)[key()]}
@@ -113,9 +113,7 @@ def test_what_is_missing_or_measured_otherwise() -> None:
 
 
 def test_failed_tests_do_not_count() -> None:
-    failed = ComparedRun(
-        "b", PRINT, (ResultRecord(labels={"model_name": "llama"}, success=False, kpis=(kpi(1),)),)
-    )
+    failed = ComparedRun("b", PRINT, (Test(labels={"model_name": "llama"}, success=False, kpis=(kpi(1),)),))
     assert compare([run("a", kpi(100)), failed], history()).rows[0].cells[1].verdict is KpiVerdict.MISSING
 
 

@@ -10,7 +10,7 @@ from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.resource import NAMESPACE, POD, Key, Obj
 from fournos.history.logs.stored import ContainerLog, readable_ids
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
-from fournos.history.results.models import ResultRecord
+from fournos.history.results.models import Test
 from fournos.systems.jobs.names import RESULT_NAME
 from tests.unit.systems.jobs.actors import NS
 from tests.world.server import Server, VirtualClock
@@ -24,7 +24,7 @@ class FakeArchive:
         self.runs: dict[Identity, Run] = {}
         self.ledgers: dict[Identity, tuple[Interval, ...]] = {}
         self.documents: dict[Identity, dict[Document, Any]] = {}
-        self.results: dict[Identity, dict[str, ResultRecord]] = {}
+        self.results: dict[Identity, dict[str, Test]] = {}
         self.commits: list[Record] = []
         self.compared: list[Identity] = []
         self.suspects = False

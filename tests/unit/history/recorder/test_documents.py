@@ -73,7 +73,7 @@ def test_a_job_that_ran_on_a_worker_has_its_results_in_its_status() -> None:
     status = {"phase": "Succeeded", "results": [{"name": RESULT_NAME, "value": value}]}
     job = {"kind": "FournosJob", "metadata": {"name": "job", "namespace": "n", "uid": "u"}, "status": status}
     seen = ObservedObject(Key("n", "job"), FOURNOS_JOB, obj=job)
-    (record,) = results_of(seen).records
+    (record,) = results_of(seen).tests
     assert [(kpi.kpi_id, kpi.value) for kpi in record.kpis] == [("throughput", 1520.5)]
     stored = documents_of(seen, fingerprint_of(job, None))[Document.OBJECT]
     assert stored["status"] == {"phase": "Succeeded"}, "they are stored as results"
@@ -122,7 +122,7 @@ def test_results_of_a_task_that_somebody_else_made_are_not_the_job_s(adopted: st
         del task_runs[1]
     found = Children(runs=(run,), task_runs=tuple(map(project_task_run, task_runs)))
     returned = results_of(ObservedObject(Key("n", "job"), FOURNOS_JOB, obj=job, children=found))
-    counted = {kpi.kpi_id for record in returned.records for kpi in record.kpis}
+    counted = {kpi.kpi_id for record in returned.tests for kpi in record.kpis}
     assert counted == ({"kpi1"} if adopted else {"kpi1", "kpi2", "kpi3"})
     assert ["TaskRun job-post" in one.message for one in returned.problems] == [True][: bool(adopted)]
 
@@ -149,7 +149,7 @@ def test_results_of_an_evicted_attempt_are_not_the_run_s() -> None:
     }
     found = Children(runs=tuple(runs), task_runs=tuple(map(project_task_run, tasks)))
     returned = results_of(ObservedObject(Key("n", "job"), FOURNOS_JOB, obj=job, children=found))
-    assert [kpi.kpi_id for record in returned.records for kpi in record.kpis] == ["kpi2"]
+    assert [kpi.kpi_id for record in returned.tests for kpi in record.kpis] == ["kpi2"]
 
 
 def test_a_lock_waits_until_it_holds_its_cluster() -> None:

@@ -12,7 +12,7 @@ from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Basis, Finding
 from fournos.history.regressions.summary import lines
-from fournos.history.results.models import Kpi, ResultRecord, series_id
+from fournos.history.results.models import Kpi, Test, series_id
 from tests.unit.history.regressions.made import at, noisy, series
 
 STEP = series(noisy((30, 100), (20, 80)))
@@ -61,10 +61,10 @@ def test_lines_name_the_run_and_who_acknowledged_it() -> None:
 
 
 def test_the_values_of_a_baseline_are_the_medians_of_its_tests() -> None:
-    def test(value: float, **fields: object) -> ResultRecord:
-        return ResultRecord.model_validate({"kpis": (Kpi(kpi_id="t", value=value),), **fields})
+    def test(value: float, **fields: object) -> Test:
+        return Test.model_validate({"kpis": (Kpi(kpi_id="t", value=value),), **fields})
 
-    curve = ResultRecord(kpis=(Kpi(kpi_id="c", values=((1.0, 2.0),)),))
+    curve = Test(kpis=(Kpi(kpi_id="c", values=((1.0, 2.0),)),))
     records = [test(1, run_id="a"), test(5, run_id="b"), test(6, run_id="c"), test(99, success=False), curve]
     name = series_id("f", records[0], records[0].kpis[0])
     assert baseline_values("f", records) == {name: 5}

@@ -26,14 +26,14 @@ def test_results_of_tasks_and_of_the_pipeline_count_once() -> None:
     }
     found = tekton_results(run, [task_run("a", text(1)), task_run("b", text(2, model="x"))])
     assert found.problems == ()
-    assert [record.kpis[0].value for record in found.records] == [1.0, 2.0]
-    assert len(tekton_results(run).records) == 1
+    assert [record.kpis[0].value for record in found.tests] == [1.0, 2.0]
+    assert len(tekton_results(run).tests) == 1
 
 
 def test_forms_of_a_result() -> None:
     found = tekton_results(None, [task_run("a", [text(1, n="1"), text(2, n="2")])])
-    assert len(found.records) == 2
-    (record,) = tekton_results(None, [task_run("a", {"throughput": "12.5", "latency": "3"})]).records
+    assert len(found.tests) == 2
+    (record,) = tekton_results(None, [task_run("a", {"throughput": "12.5", "latency": "3"})]).tests
     assert [(kpi.kpi_id, kpi.value) for kpi in record.kpis] == [("throughput", 12.5), ("latency", 3.0)]
 
 
@@ -47,19 +47,19 @@ def test_one_that_is_wrong_takes_no_other_with_it() -> None:
             task_run("good", text()),
         ],
     )
-    places = [(problem.record, problem.field) for problem in found.problems]
+    places = [problem.path for problem in found.problems]
     assert places == [
-        ("task cut", ""),
-        ("task words", "kpis[0].value"),
-        ("task words", "kpis[1].value"),
-        ("task number", ""),
+        "task cut",
+        "task words kpis[0].value",
+        "task words kpis[1].value",
+        "task number",
     ]
-    assert len(found.records) == 1
-    assert [kpi.kpi_id for kpi in found.records[0].kpis] == ["c"]
+    assert len(found.tests) == 1
+    assert [kpi.kpi_id for kpi in found.tests[0].kpis] == ["c"]
 
 
 def test_other_results_and_none() -> None:
-    assert tekton_results(None, [task_run("a", "x", result="digest")]).records == ()
+    assert tekton_results(None, [task_run("a", "x", result="digest")]).tests == ()
     assert tekton_results(None, [{"metadata": {"name": "a"}}]).problems == ()
     assert tekton_results(None).problems == ()
 
@@ -70,5 +70,5 @@ def test_results_that_would_hold_up_the_recorder_are_not_checked() -> None:
         "the results of the run have more than 262144 bytes; push them as a file: fournos results push"
     ]
     yaml = "kpis: [{kpi_id: a, value: 1}]\n"
-    assert tekton_results(None, [task_run("a", yaml)]).records
+    assert tekton_results(None, [task_run("a", yaml)]).tests
     assert "is not JSON" in str(tekton_results(None, [task_run("a", yaml + " " * 2**16)]).problems[0])

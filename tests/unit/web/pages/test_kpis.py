@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from fournos.history.api.wire import body
-from fournos.history.results.values import RunValues, ValuePage
+from fournos.history.results.models import RunValues, ValuePage
 from fournos.web.pages import kpis
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS

@@ -11,7 +11,7 @@ from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.kube.errors import NoSuchResourceError
 from fournos.engine.kube.resource import Key
 from fournos.history.api.wire import body
-from fournos.history.results.values import ValuePage
+from fournos.history.results.models import ValuePage
 from fournos.insight.schedules import TIMES_SHOWN, line
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL, TRIGGER_ANNOTATION
 from fournos.web.pages import schedule as schedule_page
