@@ -51,7 +51,7 @@ from fournos.engine.queueing.kinds import (
 )
 from fournos.engine.queueing.report import finish_patch
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 
 ADAPTERS = {"ours": names.CONTROLLER, "Kueue's": names.MULTIKUEUE}
 _LIMIT = 300.0
@@ -302,7 +302,6 @@ def our_adapter(
         "FOURNOS_MULTIKUEUE_NAMESPACE": namespace,
         "FOURNOS_MULTIKUEUE_ORIGIN": origin,
         "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(frameworks),
-        "FOURNOS_MULTIKUEUE_REQUESTS_PER_SECOND": "1000",
     }
     words = ["-m", "fournos", "run", "--enable", "multikueue", "--health-port", str(free_port())]
     with log.open("wb") if log else nullcontext() as out:

@@ -10,7 +10,7 @@ from typing import Any
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import AlreadyExistsError, NoSuchResourceError
 from fournos.engine.kube.resource import CUSTOM_RESOURCE_DEFINITION, Obj, Resource
-from fournos.systems.multikueue.kinds import parse
+from fournos.systems.multikueue.config import parse
 
 _SERVED_WITHIN = 60.0
 FOO = parse("Foo.v1.example.com")

@@ -41,7 +41,6 @@ from fournos.insight.errors import ManifestError
 from fournos.systems.jobs.names import RESULT_NAME
 from fournos.systems.multikueue.config import BadConfigError
 from fournos.systems.multikueue.config import read as read_kueue_config
-from fournos.systems.multikueue.kubeconfig import token_in, token_of, with_token
 from fournos.web.runs.job_form import command, inputs, wanted
 from fournos.web.runs.lines import plain
 from fournos.web.sending import _headers
@@ -156,15 +155,8 @@ def _checked_kubeconfig(text: str) -> None:
     check_kubeconfig(_bytes(text), now=_NOW)
 
 
-def _kubeconfig_of(text: str) -> None:
-    content = _bytes(text)
-    token_in(content)
-    with_token(content, "t")
-
-
 def _token(text: str) -> None:
     time_of(claims(text), "exp")
-    token_of(text)
 
 
 def _headers_of(text: str) -> None:
@@ -192,7 +184,6 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "kubeconfigs": Entry(
         kubeconfigs, lambda text: check_kubeconfig(_bytes(text), now=_NOW), (CredentialsError,)
     ),
-    "tokens of kubeconfigs": Entry(kubeconfigs, _kubeconfig_of, (CredentialsError,)),
     "tokens": Entry(texts, _token, (CredentialsError,)),
     "headers": Entry(texts, _headers_of, (ValueError,)),
     "Kueue's configuration": Entry(documents, read_kueue_config, (BadConfigError,)),

@@ -13,7 +13,7 @@ from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.insight.errors import FournosError, MissingError
 from fournos.insight.source import Source
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.names import CONTROLLER, MULTIKUEUE
 
 RUNNING: Final = "Running"

@@ -19,7 +19,7 @@ from fournos.insight.access import may
 from fournos.insight.dispatch import DispatchCheck, checks
 from fournos.insight.errors import FournosError
 from fournos.insight.workers import ManagerCluster, worker
-from fournos.systems.multikueue.kinds import parse_all
+from fournos.systems.multikueue.config import parse_all
 
 MANAGER: Final = "(manager)"
 _IDENTITY: Final = "deploy/multikueue/worker/identity.yaml"

@@ -23,8 +23,7 @@ from fournos.insight.access import may
 from fournos.insight.dispatch import there
 from fournos.insight.environment import KUEUE_NAMESPACE
 from fournos.insight.errors import MissingError, RightsError
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
-from fournos.systems.multikueue.kubeconfig import PUT_KUBECONFIG, content_of
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, PUT_KUBECONFIG, content_of
 from fournos.systems.multikueue.names import LOGS_OF
 
 UNAUTHORIZED = 401
@@ -146,7 +145,7 @@ async def on_worker(manager: ManagerCluster, job: Obj) -> AsyncIterator[tuple[Cl
         try:
             copy = await api.get(FOURNOS_JOB, key_of(job))
         except NotFoundError:
-            fix = "set FOURNOS_MULTIKUEUE_KEEP_FINISHED_SEC to keep those that have ended for a while"
+            fix = "a copy is deleted when it has ended: a history on that cluster has its logs"
             raise MissingError(f"{name} is gone from {cluster}", fix=fix) from None
         await _may_read_logs(api, cluster, key, location, namespace)
         yield api, copy

@@ -84,7 +84,7 @@ async def fleet(clusters: dict[str, Cluster], tmp_path: Path) -> AsyncIterator[F
         secrets = f"{namespace}-secrets"
         where = replace(WHERE, namespace=namespace, secrets_namespace=secrets, operator_namespace="")
         await _set_up(fleet, where)
-        fleet.start(KEEP_FINISHED_SEC="5")
+        fleet.start()
         kinds = "PipelineRun.v1.tekton.dev"
         await fleet.staff(SYSTEMS, manager=f"{SYSTEMS},schedules", FRAMEWORKS_KINDS=kinds, **SHARED)
         yield fleet

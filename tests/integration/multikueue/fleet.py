@@ -49,7 +49,7 @@ from fournos.engine.queueing.kinds import (
     RESOURCE_FLAVOR,
     WORKLOAD,
 )
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from tests.integration.jobs.operator import Operator
 from tests.waiting import LIMIT, free_port, until
 
@@ -256,13 +256,9 @@ class Fleet:
             "FOURNOS_MULTIKUEUE_NAMESPACE": self.namespace,
             "FOURNOS_MULTIKUEUE_ORIGIN": self.namespace,
             "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(OURS),
-            "FOURNOS_MULTIKUEUE_CLUSTERS_NAMESPACE": self.namespace,
-            "FOURNOS_MULTIKUEUE_SECRETS_NAMESPACE": self.namespace,
             # On a busy machine a worker may answer late, and what it runs would rightly run again.
             "FOURNOS_MULTIKUEUE_WORKER_LOST_TIMEOUT_SEC": "300",
             "FOURNOS_MULTIKUEUE_PROBE_INTERVAL_SEC": "1",
-            "FOURNOS_MULTIKUEUE_PROBE_TIMEOUT_SEC": "1",
-            "FOURNOS_MULTIKUEUE_GC_INTERVAL_SEC": "2",
         } | {f"FOURNOS_MULTIKUEUE_{name}": value for name, value in settings.items()}
         words = ["-m", "fournos", "run", "--enable", "multikueue", "--health-port", str(free_port())]
         with self.log.open("ab") as out:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
 from bench.fleet import FOO
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import EVENT, JOB
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from tests.integration.multikueue.fleet import Fleet, typed
 from tests.integration.multikueue.players import Players, report_status
-from tests.integration.multikueue.test_differences import twin
 from tests.integration.multikueue.test_dispatch import job, phase, submit, where, workload
 from tests.integration.multikueue.test_faults import runs
 
 AUDITED = "example.com/Audited"
-KEPT = 4
-"""Seconds."""
 
 
 async def test_kueue_deletes_what_the_manager_evicts(built_in: Fleet) -> None:
@@ -80,49 +75,37 @@ async def test_ours_mirrors_at_once_and_keeps_the_managers_fields(fleet: Fleet) 
 # --- when it is over -----------------------------------------------------------------------------------
 
 
-async def ends(fleet: Fleet, players: Players) -> tuple[Any, str, datetime]:
-    """Runs one to its end; it, its worker, and when its Workload here was finished."""
+async def ends(fleet: Fleet, players: Players) -> None:
+    """Runs one to its end."""
     submitted = await submit(fleet, "a")
-    on = await runs(fleet, "a")
+    await runs(fleet, "a")
     players.ends.add("a")
 
     async def finished() -> Any:
         found = await workload(fleet, submitted)
         return condition(found, "Finished")
 
-    reported = await fleet.until(finished, "it does not finish")
-    return submitted, on, parse_time(reported["lastTransitionTime"])
+    await fleet.until(finished, "it does not finish")
+
+
+async def deletes(fleet: Fleet) -> None:
+    players = Players(fleet, [FOO])
+    async with players.working():
+        await ends(fleet, players)
+
+        async def gone() -> bool:
+            return not await where(fleet, "a")
+
+        await fleet.until(gone, "the copy stays")
 
 
 async def test_kueue_deletes_what_has_finished(built_in: Fleet) -> None:
-    players = Players(built_in, [FOO])
-    async with players.working():
-        await ends(built_in, players)
-
-        async def gone() -> bool:
-            return not await where(built_in, "a")
-
-        await built_in.until(gone, "the copy stays")
+    await deletes(built_in)
 
 
-async def test_ours_keeps_it_for_a_while(fleet: Fleet) -> None:
-    """Without quota: its Workload there is finished, too."""
-    fleet.start(KEEP_FINISHED_SEC=str(KEPT))
-    players = Players(fleet, [FOO])
-    async with players.working():
-        submitted, on, when = await ends(fleet, players)
-        while True:
-            found, its_workload = await where(fleet, "a"), await twin(fleet.workers[on], submitted)
-            if (datetime.now(UTC) - when).total_seconds() >= KEPT:
-                break  # it may have gone while it was looked for
-            assert found == [on] and is_true(its_workload, "Finished")
-            await asyncio.sleep(0.2)
-
-        async def gone() -> bool:
-            return not await where(fleet, "a") and not await fleet.workers[on].all(WORKLOAD)
-
-        await fleet.until(gone, "the copy stays")
-        assert (datetime.now(UTC) - when).total_seconds() >= KEPT
+async def test_ours_deletes_what_has_finished(fleet: Fleet) -> None:
+    fleet.start()
+    await deletes(fleet)
 
 
 # --- which kinds ---------------------------------------------------------------------------------------

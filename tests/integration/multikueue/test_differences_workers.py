@@ -25,7 +25,7 @@ from fournos.engine.kube.errors import NoSuchResourceError, TransientError
 from fournos.engine.kube.resource import CUSTOM_RESOURCE_DEFINITION, Key, Resource
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER
 from tests.integration.killing import revived
 from tests.integration.kueue_version import BEFORE_019, SINCE_019
 from tests.integration.multikueue.fleet import ROOT, Fleet, Site, typed, unreachable

@@ -58,8 +58,6 @@ REGISTERED = (WEBHOOK, "test_the_service_and_the_secret")
 ADDRESSES = (WEBHOOK, "test_its_address_and_its_accepted_clients")
 SOURCE = (VAULT, "test_the_address_the_token_and_the_path")
 SECRET_NAMES = (VAULT, "test_the_namespace_and_the_pattern_of_the_secrets")
-WORKERS_NAMESPACES = "test_the_namespaces_of_fournosclusters_and_their_secrets"
-SECOND = "test_when_the_second_worker_is_asked"
 LEVEL = (SHARED, "test_the_most_detailed_log_level_that_is_set_counts")
 SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
     JobSettings: {
@@ -161,22 +159,11 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
     MultiKueueSettings: {
         "external_frameworks": (WORKERS, "test_the_kinds_that_are_taken_to_workers"),
         "config_file": (WORKERS, "test_the_config_file_of_kueue_counts_too"),
-        "controller_name": (WORKERS, "test_the_controller_name_of_the_checks"),
         "namespace": LEASE,
         "kueue_namespace": (WORKERS, "test_the_kueue_namespace_is_where_kubeconfigs_are_read"),
         "origin": (WORKERS, "test_the_origin_on_all_that_is_made"),
-        "dispatcher": (WORKERS, SECOND),
-        "incremental_step": (WORKERS, SECOND),
-        "incremental_interval_sec": (WORKERS, SECOND),
         "worker_lost_timeout_sec": (WORKERS, "test_how_long_a_worker_may_be_lost"),
-        "stop_grace_sec": (WORKERS, "test_how_long_an_evicted_job_may_take_to_stop"),
-        "keep_finished_sec": (WORKERS, "test_how_long_a_finished_job_is_kept"),
         "probe_interval_sec": PROBES,
-        "probe_timeout_sec": ANSWERS,
-        "requests_per_second": (FLEETS, "test_the_rate_of_requests_to_a_worker"),
-        "gc_interval_sec": (FLEETS, "test_how_often_leftovers_are_looked_for"),
-        "clusters_namespace": (WORKERS, WORKERS_NAMESPACES),
-        "secrets_namespace": (WORKERS, WORKERS_NAMESPACES),
     },
     WebSettings: {
         **dict.fromkeys(

@@ -26,7 +26,7 @@ from fournos.engine.kube.resource import (
     Resource,
 )
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from tests.fakes.clusters import kubeconfig
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS, ago, job, pod, run, task_run

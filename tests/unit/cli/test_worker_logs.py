@@ -13,7 +13,7 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import POD, SECRET, Key, Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER
 from fournos.systems.multikueue.names import LOGS_OF
 from tests.fakes.clusters import kubeconfig
 from tests.unit.cli.api import Api

@@ -9,7 +9,7 @@ from fournos.api.kinds import MINICLUSTER, PIPELINE_RUN
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
 from tests.unit.client.world import NS, Api
 
 POD_MANIFEST: dict[str, Any] = {

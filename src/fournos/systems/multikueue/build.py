@@ -14,7 +14,7 @@ from fournos.engine.kube.resource import Obj, Resource, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import JOB_UID_LABEL
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.kinds import held_back
+from fournos.systems.multikueue.config import held_back
 
 _STAYS = ("kubectl.kubernetes.io/last-applied-configuration",)
 _CONFIRMS = "fournos.dev/confirms"

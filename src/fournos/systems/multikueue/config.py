@@ -1,17 +1,93 @@
-"""Parser of the MultiKueue section of Kueue's Configuration.
+"""What the adapter is configured with: the kinds, Kueue's Configuration, the workers' kubeconfig Secrets.
 
-Two spellings are accepted: Kueue's own `multiKueue`, and `multikueue`, which Kueue's page on external
-frameworks shows (Kueue itself exits on that one).  That page also puts the whole document below `data`.
+Kinds are written as in Kueue's Configuration: `Kind.version.group`.  Of its section `multiKueue` two
+spellings are accepted: Kueue's own, and `multikueue`, which Kueue's page on external frameworks shows (Kueue
+itself exits on that one).  That page also puts the whole document below `data`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from fournos.api.phase import TERMINAL
 from fournos.engine.api.values import parse_duration
+from fournos.engine.kube.errors import CredentialsError
 from fournos.engine.kube.formats import YamlError, load_all
+from fournos.engine.kube.resource import Obj, Resource, key_of, uid_of
+from fournos.engine.queueing.kind_names import BadNameError, parse_name
+from fournos.engine.queueing.kinds import GROUP, VERSION
+from fournos.engine.runtime.projection import pick
+from fournos.systems.multikueue.names import KUBECONFIG, MULTIKUEUE
+
+# --- kinds -----------------------------------------------------------------------------------------------
+
+MULTIKUEUE_CONFIG = Resource(GROUP, VERSION, "MultiKueueConfig", "multikueueconfigs", namespaced=False)
+MULTIKUEUE_CLUSTER = Resource(GROUP, VERSION, "MultiKueueCluster", "multikueueclusters", namespaced=False)
+
+_KUBERNETES = frozenset({"batch", "apps"})
+"""Excluded API groups: their API servers validate status (a suspended Job cannot have a startTime)."""
+_PLURAL = re.compile(r"[a-z][a-z0-9]*")
+
+
+def parse(name: str) -> Resource:
+    """Parses `Kind.version.group`, or `Kind.version.group=plural` for an irregular plural.
+
+    Raises BadNameError.
+    """
+    text, _, plural = name.strip().partition("=")
+    if text.rpartition(".")[2] in _KUBERNETES:
+        raise BadNameError(f"'{name}': Kubernetes' own kinds are left to Kueue's adapter ({MULTIKUEUE})")
+    if plural and not _PLURAL.fullmatch(plural):
+        raise BadNameError(f"'{name}': the plural after '=' is not the name of a resource type")
+    return parse_name(text, plural=plural)
+
+
+def parse_all(names: Iterable[str]) -> tuple[Resource, ...]:
+    """Parses all names.  Raises BadNameError, also for a kind that occurs twice."""
+    resources: dict[tuple[str, str], Resource] = {}
+    for name in names:
+        resource = parse(name)
+        if resources.setdefault((resource.group, resource.kind), resource) is not resource:
+            raise BadNameError(f"'{name}': the kind is named twice")
+    return tuple(resources.values())
+
+
+_HOLD: dict[tuple[str, str], Obj] = {
+    ("tekton.dev", "PipelineRun"): {"status": "PipelineRunPending"},
+    # spec.suspend is the user's hold; only the prebuilt Workload holds the job back.
+    ("fournos.dev", "FournosJob"): {},
+}
+
+
+def held_back(resource: Resource, spec: Obj) -> Obj:
+    """Returns the spec fields that make a copy wait on the worker until its Workload is admitted.
+
+    An unknown kind waits by spec.suspend, if its spec has that field.
+    """
+    known = _HOLD.get((resource.group, resource.kind))
+    if known is not None:
+        return known
+    return {"suspend": True} if "suspend" in spec else {}
+
+
+_ENDED: dict[tuple[str, str], tuple[str, frozenset[str]]] = {
+    # The Workload of a FournosJob finishes before the job's own status has the end.
+    ("fournos.dev", "FournosJob"): ("phase", TERMINAL),
+}
+
+
+def has_ended(resource: Resource, status: Obj) -> bool:
+    """Returns True if the status of a copy with a finished Workload is its last one, as for most kinds."""
+    field, ends = _ENDED.get((resource.group, resource.kind), ("", frozenset()))
+    return not field or status.get(field) in ends
+
+
+# --- Kueue's Configuration -------------------------------------------------------------------------------
 
 _KEYS = ("multiKueue", "multikueue")
 _FIELDS = frozenset(
@@ -20,6 +96,7 @@ _FIELDS = frozenset(
         *("clusterProfile", "incrementalDispatcherConfig"),
     }
 )
+"""Those of Kueue; what is not read is about its own adapter alone."""
 
 
 class BadConfigError(ValueError):
@@ -35,9 +112,6 @@ class MultiKueueConfiguration:
     origin: str | None = None
     worker_lost_timeout: float | None = None
     """Seconds."""
-    dispatcher: str | None = None
-    step: int | None = None
-    """How many more workers the incremental dispatcher asks each time (Kueue 0.19)."""
 
 
 def read(text: str) -> MultiKueueConfiguration:
@@ -64,8 +138,6 @@ def read(text: str) -> MultiKueueConfiguration:
         frameworks=_frameworks(section.get("externalFrameworks") or (), present[0]),
         origin=_text(section, "origin", present[0]),
         worker_lost_timeout=_seconds(section, "workerLostTimeout", present[0]),
-        dispatcher=_text(section, "dispatcherName", present[0]),
-        step=_step(section.get("incrementalDispatcherConfig") or {}, present[0]),
     )
 
 
@@ -105,13 +177,6 @@ def _frameworks(entries: Any, at: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _step(section: Any, at: str) -> int | None:
-    step = section.get("stepSize") if isinstance(section, Mapping) else 0
-    if step is not None and (not isinstance(step, int) or step < 1):
-        raise BadConfigError(f"{at}.incrementalDispatcherConfig.stepSize must be a number, 1 or more")
-    return step
-
-
 def _text(section: Mapping[str, Any], field: str, at: str) -> str | None:
     value = section.get(field)
     if value is not None and not isinstance(value, str):
@@ -127,3 +192,36 @@ def _seconds(section: Mapping[str, Any], field: str, at: str) -> float | None:
         return parse_duration(value).total_seconds()
     except ValueError as error:
         raise BadConfigError(f"{at}.{field}: {error}") from None
+
+
+# --- kubeconfig Secrets ----------------------------------------------------------------------------------
+
+PUT_KUBECONFIG: Final = f"put the worker's kubeconfig into it, under the key {KUBECONFIG}"
+
+
+def content_of(secret: Obj) -> bytes:
+    """Returns the kubeconfig in a Secret.  Raises CredentialsError."""
+    encoded = (secret.get("data") or {}).get(KUBECONFIG)
+    if not encoded:
+        raise CredentialsError(f"Secret {key_of(secret)} has no key {KUBECONFIG}: {PUT_KUBECONFIG}")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise CredentialsError(f"Secret {key_of(secret)}: {KUBECONFIG} is not base64") from None
+
+
+def version_of(secret: Obj) -> str:
+    """Returns the version of a Secret that `project_secret` has projected."""
+    return f"{uid_of(secret)}/{secret['version']}"
+
+
+def project_secret(secret: Obj) -> Obj:
+    """Projects a Secret to its metadata; its content is never cached."""
+    meta: dict[str, Any] = pick(
+        secret["metadata"], ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "labels")
+    )
+    return {
+        "metadata": meta,
+        "version": meta.get("resourceVersion"),
+        "hasKubeconfig": bool((secret.get("data") or {}).get(KUBECONFIG)),
+    }

@@ -27,16 +27,9 @@ WORKER = "fournos.dev/multikueue-worker-name"
 Two MultiKueueClusters may refer to the same cluster.
 """
 
-OPT_IN = "fournos.dev/multikueue-worker"
-"""Label of a FournosCluster that becomes a worker: "true"."""
-MADE_FOR = "fournos.dev/multikueue-cluster"
-"""Label of the MultiKueueCluster and the Secret of a FournosCluster: its name."""
-SOURCE_VERSION = "fournos.dev/source-version"
 KUBECONFIG = "kubeconfig"
 """The key of a Secret from which Kueue reads a worker's kubeconfig."""
 
-RENEW = "fournos.dev/multikueue-renew-token"
-"""Label of a worker's kubeconfig Secret whose token is replaced before it expires: "true"."""
 LOGS_OF = "fournos.dev/multikueue-logs-of"
 """Label of a Secret whose kubeconfig only reads logs: the name of the worker's own Secret."""
 

@@ -7,20 +7,18 @@ clusterName), and the winner before the job's copy is created.  There is never m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from hashlib import sha256
 
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import Decision
 from fournos.engine.runtime.steps import Patch
-from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import remote_workload
-from fournos.systems.multikueue.context import Context, Remote, since
+from fournos.systems.multikueue.observe import Remote
+from fournos.systems.multikueue.remote import create
+from fournos.systems.multikueue.status import Context, since
 from fournos.systems.multikueue.withdraw import Withdrawal, clear
-from fournos.systems.multikueue.workers import create
 
 _CURABLE = frozenset({"NotFoundError", "ForbiddenError"})
 """Errors that an administrator can correct: a missing namespace or permission on the worker.
@@ -44,19 +42,18 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
         return ctx.gathered()
     if not fit:
         return _no_worker(ctx, listed, left)
-    asked = fit[: _how_many(ctx)]
     for remote in ctx.observed.remotes:
         if remote in left:
             continue
-        if remote not in asked:
+        if remote not in fit:
             clear(ctx, remote, Withdrawal(hard=True))
         elif not remote.busy:
             _nominate(ctx, remote)
-    chosen = tuple(remote.name for remote in asked)
+    chosen = tuple(remote.name for remote in fit)
     ctx.draft.claim(None, chosen)
     ctx.draft.check(
         "Pending",
-        "; ".join([f"waits for quota on {_quoted(chosen)}", *_curable_errors(asked), *map(leftover, left)]),
+        "; ".join([f"waits for quota on {_quoted(chosen)}", *_curable_errors(fit), *map(leftover, left)]),
     )
     return ctx.gathered()
 
@@ -135,19 +132,6 @@ def _no_worker(ctx: Context, listed: list[Remote], left: Sequence[Remote]) -> De
             "Pending", "The AdmissionCheck's MultiKueueConfig names no cluster, or does not exist"
         )
     return ctx.gathered()
-
-
-def _how_many(ctx: Context) -> int:
-    settings = ctx.settings
-    if settings.the_dispatcher == "all-at-once":
-        return names.MAX_WORKERS
-    began = parse_time(ctx.reserved_at)
-    interval = timedelta(seconds=settings.incremental_interval_sec)
-    rounds = max(0, (ctx.now - began) // interval) + 1
-    nominated = rounds * settings.the_step
-    if nominated < sum(remote.listed for remote in ctx.observed.remotes):
-        ctx.wake(began + rounds * interval)
-    return nominated
 
 
 def _nominate(ctx: Context, remote: Remote) -> None:

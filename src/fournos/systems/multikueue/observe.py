@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fournos.engine.api.conditions import condition
@@ -15,8 +15,8 @@ from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import controller_uid, metadata, own_key, pick
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.context import Observed, Remote
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.remote import RemoteFailure
 from fournos.systems.multikueue.settings import MultiKueueSettings
 
 if TYPE_CHECKING:
@@ -25,9 +25,50 @@ if TYPE_CHECKING:
 CHECK, CONFIG, OF_WORKLOAD, OWNER = "check", "config", "workload", "owner"
 
 
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A worker, and the objects of one Workload that exist there."""
+
+    name: str
+    listed: bool
+    """True if the check's MultiKueueConfig lists the worker."""
+    usable: bool
+    """True if the worker is reachable and all its watches are up to date."""
+    unusable_reason: str = ""
+    workload: Obj | None = None
+    jobs: tuple[tuple[Resource, Obj], ...] = ()
+    busy: bool = False
+    failure: RemoteFailure | None = None
+    last_read: str = ""
+    lost_since: datetime | None = None
+    """The time since which the worker is unusable, from the AdmissionCheck's condition.
+
+    A restart of the operator does not reset it.
+    """
+
+    @property
+    def empty(self) -> bool:
+        return self.workload is None and not self.jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A Workload of the manager cluster, and its objects on workers."""
+
+    key: Key
+    workload: Obj | None
+    """The Workload, or None if it is gone and a worker still has objects of it."""
+    check: Obj | None
+    """The AdmissionCheck of this adapter on the Workload, or None."""
+    kind: Resource | None
+    """The type of the owning job, if this adapter dispatches that type."""
+    job: Obj | None
+    remotes: tuple[Remote, ...]
+    """All workers; those of the check's MultiKueueConfig come first, in its order."""
+
+
 def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
     """Returns the watches of the controller whose keys are Workloads of the manager cluster."""
-    controller = settings.controller_name
     return (
         Watch(
             WORKLOAD,
@@ -37,26 +78,31 @@ def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
         ),
         Watch(
             ADMISSION_CHECK,
-            wakes=partial(_wakes_of_check, controller),
+            wakes=_wakes_of_check,
             project=project_check,
             indexes={CONFIG: config_of},
         ),
-        Watch(MULTIKUEUE_CONFIG, wakes=partial(_wakes_of_config, controller)),
+        Watch(MULTIKUEUE_CONFIG, wakes=_wakes_of_config),
         *(Watch(kind, wakes=_wakes_of_job, project=project_job, required=False) for kind in settings.kinds),
     )
 
 
-def _wakes_of_check(controller: str, check: Obj, caches: Caches) -> Iterable[Key]:
-    if check["spec"].get("controllerName") != controller:
+def is_ours(check: Obj) -> bool:
+    """Returns True if an AdmissionCheck is this adapter's."""
+    return bool(check["spec"].get("controllerName") == names.CONTROLLER)
+
+
+def _wakes_of_check(check: Obj, caches: Caches) -> Iterable[Key]:
+    if not is_ours(check):
         return ()
     return tuple(key_of(one) for one in caches[WORKLOAD].by(CHECK, check["metadata"]["name"]))
 
 
-def _wakes_of_config(controller: str, config: Obj, caches: Caches) -> Iterable[Key]:
+def _wakes_of_config(config: Obj, caches: Caches) -> Iterable[Key]:
     return tuple(
         key
         for check in caches[ADMISSION_CHECK].by(CONFIG, config["metadata"]["name"])
-        for key in _wakes_of_check(controller, check, caches)
+        for key in _wakes_of_check(check, caches)
     )
 
 
@@ -103,7 +149,7 @@ def observe(
 ) -> Observed | None:
     """Returns the Workload with its job, and their objects on each worker; None if there is nothing to do."""
     workload = caches[WORKLOAD].get(key)
-    check = _check_of(caches, workload, settings) if workload is not None else None
+    check = _check_of(caches, workload) if workload is not None else None
     listed = _listed(caches, check)
     kind = _kind_of(workload, settings)
     remotes = tuple(
@@ -117,12 +163,9 @@ def observe(
     return Observed(key=key, workload=workload, check=check, kind=kind, job=job, remotes=remotes)
 
 
-def _check_of(caches: Caches, workload: Obj, settings: MultiKueueSettings) -> Obj | None:
-    for name in _checks(workload):
-        check = caches[ADMISSION_CHECK].get(Key("", name))
-        if check is not None and check["spec"].get("controllerName") == settings.controller_name:
-            return check
-    return None
+def _check_of(caches: Caches, workload: Obj) -> Obj | None:
+    found = (caches[ADMISSION_CHECK].get(Key("", name)) for name in _checks(workload))
+    return next((check for check in found if check is not None and is_ours(check)), None)
 
 
 def _kind_of(workload: Obj | None, settings: MultiKueueSettings) -> Resource | None:

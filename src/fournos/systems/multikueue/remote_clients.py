@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any
+from typing import Any, Final
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import TransientError
@@ -17,9 +17,11 @@ from fournos.engine.kube.transport import Observer
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.clock import Clock
 from fournos.systems.multikueue.observe import fleet_watches, workload_of
-from fournos.systems.multikueue.remote_client import RemoteClient
+from fournos.systems.multikueue.remote import RemoteClient, RemoteFailure, Send
 from fournos.systems.multikueue.settings import MultiKueueSettings
-from fournos.systems.multikueue.workers import RemoteFailure, Send
+
+_REQUESTS_PER_SECOND: Final = 200.0
+"""Rate limit of the requests to one worker."""
 
 
 class RemoteClients:
@@ -57,8 +59,8 @@ class RemoteClients:
             now=clock.now,
             monotonic=clock.monotonic,
             probe_interval=settings.probe_interval_sec,
-            timeout=settings.probe_timeout_sec,
-            qps=settings.requests_per_second,
+            timeout=settings.probe_timeout,
+            qps=_REQUESTS_PER_SECOND,
             observer=observer,
             dial=dial,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Final
 
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import parse_time
@@ -19,7 +20,11 @@ from fournos.engine.queueing.report import finalizer_patch
 from fournos.engine.runtime.decision import Absent, Decision, LiveGet, Present
 from fournos.engine.runtime.steps import Delete, Patch
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.context import Context, Observed, Remote, holds_quota, since
+from fournos.systems.multikueue.observe import Observed, Remote
+from fournos.systems.multikueue.status import Context, holds_quota, since
+
+STOP_GRACE: Final = timedelta(minutes=5)
+"""How long an evicted job may take to stop on its worker before it is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +33,6 @@ class Withdrawal:
 
     hard: bool = False
     """True: delete at once, without time to stop."""
-    after_retention: bool = False
-    """True: delete only after the retention time for logs has passed."""
     final: bool = False
     """True: the state cannot be reversed, so a stale cache cannot be wrong about it."""
     at: str = ""
@@ -42,7 +45,7 @@ def over(observed: Observed) -> Withdrawal | None:
     if workload is None or is_terminating(workload):
         return Withdrawal(hard=True, final=workload is not None)
     if is_true(workload, "Finished"):
-        return Withdrawal(hard=True, after_retention=True, final=True, at=since(workload, "Finished"))
+        return Withdrawal(hard=True, final=True)
     if observed.check is None:
         return Withdrawal(at=since(workload, "QuotaReserved"))
     if workload["spec"].get("active", True) is False:
@@ -91,12 +94,6 @@ def clear(ctx: Context, remote: Remote, withdrawal: Withdrawal) -> None:
     """Sends the next step that removes the Workload's objects from this worker, if one is possible now."""
     if remote.empty or not remote.usable or remote.busy:
         return
-    if (
-        withdrawal.after_retention
-        and (due := parse_time(withdrawal.at) + timedelta(seconds=ctx.settings.keep_finished_sec)) > ctx.now
-    ):
-        ctx.wake(due)
-        return
     if not withdrawal.hard and not _stopped(ctx, remote, withdrawal):
         return
     # The job is deleted before its Workload, so that the quota is held as long as the job may run.
@@ -119,7 +116,7 @@ def _stopped(ctx: Context, remote: Remote, withdrawal: Withdrawal) -> bool:
     if workload is None or not remote.jobs or not holds_quota(workload):
         return True
     if withdrawal.at:
-        due = parse_time(withdrawal.at) + timedelta(seconds=ctx.settings.stop_grace_sec)
+        due = parse_time(withdrawal.at) + STOP_GRACE
         if due <= ctx.now:
             return True
         ctx.wake(due)

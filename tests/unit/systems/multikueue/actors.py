@@ -9,8 +9,8 @@ from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, is_t
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.queueing.release import release_quota
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.context import holds_quota
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.status import holds_quota
 from tests.unit.systems.multikueue.workers import (
     CHECK,
     FOO,

@@ -11,8 +11,8 @@ from typing import Any
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.systems.multikueue import names
+from fournos.systems.multikueue.remote import RemoteStep, Send
 from fournos.systems.multikueue.remote_clients import RemoteClients
-from fournos.systems.multikueue.workers import RemoteStep, Send
 from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.systems.multikueue.workers import SETTINGS

@@ -13,9 +13,9 @@ from fournos.engine.runtime.decision import EventRecord, Facts
 from fournos.engine.runtime.steps import NameTaken
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirror, remote_workload
-from fournos.systems.multikueue.context import Context, Remote, holds_quota, since
-from fournos.systems.multikueue.status import MESSAGE_MAX, WorkloadDraft
-from fournos.systems.multikueue.workers import RemoteFailure, create
+from fournos.systems.multikueue.observe import Remote
+from fournos.systems.multikueue.remote import RemoteFailure, create
+from fournos.systems.multikueue.status import MESSAGE_MAX, Context, WorkloadDraft, holds_quota, since
 from tests.unit.systems.multikueue.test_decisions import (
     AT,
     JOB,

@@ -8,8 +8,7 @@ import pytest
 
 from fournos.app.run import main
 from fournos.engine.queueing.kind_names import BadNameError
-from fournos.systems.multikueue.config import BadConfigError, read
-from fournos.systems.multikueue.kinds import held_back, parse, parse_all
+from fournos.systems.multikueue.config import BadConfigError, held_back, parse, parse_all, read
 from fournos.systems.multikueue.settings import MultiKueueSettings
 
 PAGE = """
@@ -66,8 +65,6 @@ def test_a_configuration_without_the_section_is_empty() -> None:
         ("multiKueue: {orign: x}", "multiKueue.orign: no such field"),
         ("multiKueue: {workerLostTimeout: soon}", "multiKueue.workerLostTimeout: 'soon' is not a duration"),
         ("multiKueue: {origin: 3}", "multiKueue.origin must be text"),
-        ("multiKueue: {incrementalDispatcherConfig: {stepSize: 0}}", "stepSize must be a number, 1 or more"),
-        ("multiKueue: {incrementalDispatcherConfig: 3}", "stepSize must be a number, 1 or more"),
     ],
 )
 def test_what_cannot_be_used_is_refused(text: str, expected: str) -> None:
@@ -116,13 +113,9 @@ def test_the_file_and_the_variables(tmp_path: Path) -> None:
     path.write_text(KUEUES)
     found = MultiKueueSettings(config_file=str(path), external_frameworks="Foo.v1.example.com")
     assert [kind.kind for kind in found.kinds] == ["Foo", "PipelineRun", "Workflow"]
-    assert (found.the_origin, found.the_dispatcher, found.worker_lost) == ("east", "incremental", 300)
-    own = MultiKueueSettings(
-        config_file=str(path), origin="west", dispatcher="all-at-once", worker_lost_timeout_sec=7
-    )
-    assert (own.the_origin, own.the_dispatcher, own.worker_lost) == ("west", "all-at-once", 7)
-    assert found.the_step == 5 and MultiKueueSettings(external_frameworks="Foo.v1.example.com").the_step == 3
-    assert MultiKueueSettings(config_file=str(path), incremental_step=2).the_step == 2
+    assert (found.the_origin, found.worker_lost) == ("east", 300)
+    own = MultiKueueSettings(config_file=str(path), origin="west", worker_lost_timeout_sec=7)
+    assert (own.the_origin, own.worker_lost) == ("west", 7)
 
 
 @pytest.mark.parametrize(
@@ -144,12 +137,3 @@ def test_the_operator_refuses_to_start(
         monkeypatch.setenv(f"FOURNOS_MULTIKUEUE_{name}", value)
     assert main(enable=("multikueue",)) == 2
     assert expected in capsys.readouterr().err
-
-
-def test_an_external_dispatcher_is_not_ours(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(
-        "multiKueue: {dispatcherName: example.com/mine, externalFrameworks: [{name: Foo.v1.example.com}]}"
-    )
-    with pytest.raises(ValueError, match="does not run here"):
-        MultiKueueSettings(config_file=str(path))

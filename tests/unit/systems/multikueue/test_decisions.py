@@ -24,10 +24,10 @@ from fournos.engine.runtime.decision import (
 from fournos.engine.runtime.steps import Create, Delete
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirrored_status
-from fournos.systems.multikueue.context import Observed, Remote
 from fournos.systems.multikueue.decide import decide
+from fournos.systems.multikueue.observe import Observed, Remote
+from fournos.systems.multikueue.remote import Send
 from fournos.systems.multikueue.settings import MultiKueueSettings
-from fournos.systems.multikueue.workers import Send
 
 AT = "2030-01-01T00:00:00Z"
 NOW = datetime(2030, 1, 1, 0, 1, tzinfo=UTC)

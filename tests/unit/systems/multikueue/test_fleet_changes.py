@@ -9,8 +9,8 @@ from fournos.engine.kube.errors import InvalidError
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.kinds import MULTIKUEUE_CONFIG
-from tests.unit.systems.multikueue import actors, workers
+from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
+from tests.unit.systems.multikueue import actors
 from tests.unit.systems.multikueue.actors import (
     condition_of,
     job,
@@ -18,7 +18,6 @@ from tests.unit.systems.multikueue.actors import (
     mirrors,
     state,
     submit,
-    twins,
     workload,
 )
 from tests.unit.systems.multikueue.lives import (
@@ -95,29 +94,6 @@ async def test_no_worker_at_all() -> None:
     server = (await run(scenario(setup=setup))).server
     assert condition_of(server, "Active") == ("False", "NoUsableClusters")
     assert "cannot be reached" in workload(server)["status"]["admissionChecks"][0]["message"]
-
-
-async def test_incremental_asks_one_after_the_other() -> None:
-    settings = workers.SETTINGS.model_copy(update={"dispatcher": "incremental", "incremental_step": 1})
-    requested: list[tuple[float, list[tuple[str, str]]]] = []
-
-    def setup(server: Server) -> None:
-        line(server, "w1", full=True)
-        line(server, "w2", full=True)
-        submit(server)
-
-    def watch(server: Server) -> None:
-        if not requested or requested[-1][1] != twins(server):
-            requested.append((server.clock.monotonic(), twins(server)))
-
-    case = scenario(setup=setup, settings=settings)
-    server = (await run(replace(case, actors=(*actors.ACTORS, watch)))).server
-    assert [found for _, found in requested if found] == [
-        [("w1", "foo-a")],
-        [("w1", "foo-a"), ("w2", "foo-a")],
-    ]
-    assert 299 <= requested[-1][0] <= 302
-    assert workload(server)["status"]["nominatedClusterNames"] == ["w1", "w2"]
 
 
 async def test_two_names_of_one_cluster_do_not_take_from_each_other() -> None:

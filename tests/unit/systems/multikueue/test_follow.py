@@ -24,9 +24,10 @@ from fournos.engine.runtime.decision import (
 from fournos.engine.runtime.steps import Delete, Patch
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirror
-from fournos.systems.multikueue.context import Observed, Remote
 from fournos.systems.multikueue.decide import decide
-from fournos.systems.multikueue.workers import Read, RemoteFailure, Send, create
+from fournos.systems.multikueue.observe import Observed, Remote
+from fournos.systems.multikueue.remote import Read, RemoteFailure, Send, create
+from fournos.systems.multikueue.withdraw import STOP_GRACE
 from tests.unit.systems.multikueue.test_decisions import (
     AT,
     JOB,
@@ -142,7 +143,7 @@ def of_earlier(uid: str = "w1", name: str = "a") -> Remote:
 def test_an_earlier_attempt_is_stopped_before_it_is_deleted_and_one_of_others_is_not() -> None:
     ours = decided(observed(workload(), of_earlier()))
     assert [(type(step), step.resource) for step in sent(ours)] == [(Patch, WORKLOAD)]
-    late = parse_time(AT) + timedelta(seconds=SETTINGS.stop_grace_sec)
+    late = parse_time(AT) + STOP_GRACE
     forced = decide(observed(workload(), of_earlier()), Facts({}), late, settings=SETTINGS)
     assert sent(forced) == [JOB_GONE], "it had its time"
     assert sent(decided(observed(workload(), of_earlier("w0")))) == [JOB_GONE]
@@ -156,7 +157,7 @@ def test_no_worker_is_asked_before_an_earlier_attempt_is_gone() -> None:
         now = parse_time(AT) + timedelta(seconds=seconds)
         return decide(around, Facts({}), now, settings=SETTINGS)
 
-    grace = SETTINGS.stop_grace_sec
+    grace = STOP_GRACE.total_seconds()
     silent = after(grace - 1)
     assert [worker for worker, _ in orders(silent)] == ["a"]
     assert silent.wake_at == parse_time(AT) + timedelta(seconds=grace) and check(silent)[1] == ""

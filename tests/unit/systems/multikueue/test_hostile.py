@@ -13,9 +13,8 @@ from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Facts
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.context import Observed, Remote
 from fournos.systems.multikueue.decide import decide
-from fournos.systems.multikueue.observe import project_remote_job, project_remote_workload
+from fournos.systems.multikueue.observe import Observed, Remote, project_remote_job, project_remote_workload
 from tests.unit.systems.multikueue.workers import FOO, SETTINGS
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

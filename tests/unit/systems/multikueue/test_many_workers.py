@@ -8,8 +8,7 @@ from typing import Any
 from fournos.engine.api.conditions import condition
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.admissioncheck.decide import decide
-from fournos.systems.multikueue.admissioncheck.observe import Observed, Worker
+from fournos.systems.multikueue.admissioncheck import Observed, Worker, decide
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WORKERS = [f"w{number:02}" for number in range(names.MAX_WORKERS)]

@@ -15,10 +15,10 @@ from fournos.engine.runtime.decision import Decision, Facts
 from fournos.engine.runtime.steps import Create, Delete, Patch
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import remote_workload
-from fournos.systems.multikueue.context import Context, Remote
 from fournos.systems.multikueue.nominate import leftover, nominate, runs
-from fournos.systems.multikueue.observe import clusters_of
-from fournos.systems.multikueue.workers import RemoteFailure, Send, create
+from fournos.systems.multikueue.observe import Remote, clusters_of
+from fournos.systems.multikueue.remote import RemoteFailure, Send, create
+from fournos.systems.multikueue.status import Context
 from tests.unit.systems.multikueue.test_decisions import (
     AT,
     JOB,
@@ -110,21 +110,11 @@ def test_a_worker_that_has_objects_of_an_earlier_attempt_is_waited_for() -> None
     )
 
 
-def test_only_so_many_are_asked_at_first() -> None:
+def test_all_are_asked_at_once() -> None:
     free = [remote(name, there=False) for name in "abc"]
     together = nominated(*free)
     assert orders(together) == [(name, Create) for name in "abc"] and together.wake_at is None
-    one_by_one = {"dispatcher": "incremental", "incremental_step": 1, "incremental_interval_sec": 40}
-    found = nominated(*free, **one_by_one)
-    assert orders(found) == [("a", Create), ("b", Create)]
-    assert found.status is not None and found.status["nominatedClusterNames"] == ["a", "b"]
-    assert found.wake_at is not None and (found.wake_at - NOW).total_seconds() == 20
-    assert check(found) == ("Pending", 'waits for quota on "a", "b"')
-
-
-def test_all_are_asked_at_once_by_default() -> None:
-    found = nominated(*(remote(name, there=False) for name in "abcde"))
-    assert [worker for worker, _ in orders(found)] == list("abcde")
+    assert check(together) == ("Pending", 'waits for quota on "a", "b", "c"')
 
 
 def test_as_many_as_kueue_takes_are_asked_in_the_order_of_the_configuration() -> None:
@@ -133,22 +123,6 @@ def test_as_many_as_kueue_takes_are_asked_in_the_order_of_the_configuration() ->
     assert taken == tuple(listed[:20])
     found = nominated(*(remote(name, there=False) for name in taken))
     assert found.status is not None and found.status["nominatedClusterNames"] == list(taken)
-    stepwise = {"dispatcher": "incremental", "incremental_step": 4, "incremental_interval_sec": 90}
-    found = nominated(*(remote(name, there=False) for name in taken), **stepwise)
-    assert found.status is not None and found.status["nominatedClusterNames"] == listed[:4]
-
-
-def test_no_time_is_set_once_all_have_been_asked() -> None:
-    one_by_one = {"dispatcher": "incremental", "incremental_step": 1, "incremental_interval_sec": 40}
-    found = nominated(remote("a", there=False), remote("b", there=False), **one_by_one)
-    assert [worker for worker, _ in orders(found)] == ["a", "b"] and found.wake_at is None
-
-
-def test_the_first_interval_has_one_step() -> None:
-    slow = {"dispatcher": "incremental", "incremental_step": 1, "incremental_interval_sec": 90}
-    found = nominated(remote("a", there=False), remote("b", there=False), **slow)
-    assert orders(found) == [("a", Create)]
-    assert found.wake_at is not None and (found.wake_at - NOW).total_seconds() == 30
 
 
 def test_an_error_that_a_person_can_mend_is_named_and_no_other() -> None:

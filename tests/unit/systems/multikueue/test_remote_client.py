@@ -11,8 +11,8 @@ from fournos.engine.kube.errors import ConflictError, KubeError, ServerError
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.steps import Delete, Patch
-from fournos.systems.multikueue.workers import Read, RemoteStep
-from fournos.systems.multikueue.workers import create as creation
+from fournos.systems.multikueue.remote import Read, RemoteStep
+from fournos.systems.multikueue.remote import create as creation
 from tests.fakes.clusters import kubeconfig
 from tests.unit.systems.multikueue.rig import NS, PASS, A, B, body, rig
 from tests.unit.systems.multikueue.workers import FOO
@@ -174,7 +174,7 @@ async def test_other_answers_are_looked_at_as_well(step: RemoteStep) -> None:
 
 
 async def test_what_is_remembered_of_workloads_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fournos.systems.multikueue.remote_client._REMEMBERED", 10)
+    monkeypatch.setattr("fournos.systems.multikueue.remote._REMEMBERED", 10)
     async with rig() as found:
         remote = found.connect("w1")
         for n in range(40):

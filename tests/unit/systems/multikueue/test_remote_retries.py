@@ -10,7 +10,7 @@ from fournos.engine.kube.errors import ConnectionLostError, InvalidError, KubeEr
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.steps import Delete, Patch
-from fournos.systems.multikueue.workers import create as creation
+from fournos.systems.multikueue.remote import create as creation
 from tests.unit.systems.multikueue.rig import A, B, Rig, body, rig
 from tests.unit.systems.multikueue.workers import FOO
 
@@ -132,7 +132,7 @@ async def test_a_success_ends_the_count_of_failures() -> None:
 
 @pytest.mark.parametrize("meanwhile", [False, True], ids=["afterwards", "while it waits"])
 async def test_of_a_removed_workload_no_count_stays(meanwhile: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fournos.systems.multikueue.remote_client._REMEMBERED", 1)
+    monkeypatch.setattr("fournos.systems.multikueue.remote._REMEMBERED", 1)
     async with rig() as found:
         remote = found.connect("w1")
         await asyncio.sleep(1)

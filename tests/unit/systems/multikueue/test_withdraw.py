@@ -15,9 +15,10 @@ from fournos.engine.queueing.workload import IN_USE
 from fournos.engine.runtime.decision import Decision, Facts, Present
 from fournos.engine.runtime.steps import Delete, Patch
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.context import Context, Remote
-from fournos.systems.multikueue.withdraw import Withdrawal, clear, over
-from fournos.systems.multikueue.workers import RemoteFailure, Send
+from fournos.systems.multikueue.observe import Remote
+from fournos.systems.multikueue.remote import RemoteFailure, Send
+from fournos.systems.multikueue.status import Context
+from fournos.systems.multikueue.withdraw import STOP_GRACE, Withdrawal, clear, over
 from tests.unit.systems.multikueue.test_decisions import (
     AT,
     GONE,
@@ -67,7 +68,7 @@ def running(*conditions: Any, active: bool = True, **changes: Any) -> Remote:
         (marked(workload(), **GOING), Withdrawal(hard=True, final=True)),
         (
             workload(QUOTA, true("Finished", LATER)),
-            Withdrawal(hard=True, after_retention=True, final=True, at=LATER),
+            Withdrawal(hard=True, final=True),
         ),
         ({**workload(QUOTA, true("Evicted", LATER)), "spec": {"active": False}}, Withdrawal(at=LATER)),
         ({**workload(), "spec": {"active": False}}, Withdrawal(at=AT)),
@@ -139,21 +140,6 @@ def test_our_finalizer_of_a_workload_that_goes_is_removed() -> None:
     assert step.body["metadata"]["finalizers"] in (None, [])
 
 
-def test_a_finished_job_stays_for_its_logs() -> None:
-    settings = SETTINGS.model_copy(update={"keep_finished_sec": 70.0})
-
-    def kept(withdrawal: Withdrawal) -> Decision:
-        ctx = Context(observed(workload(), running()), Facts({}), NOW, settings)
-        clear(ctx, ctx.observed.remotes[0], withdrawal)
-        return ctx.gathered()
-
-    early = kept(Withdrawal(hard=True, after_retention=True, at=AT))
-    assert early.steps == () and early.wake_at == parse_time(AT) + timedelta(seconds=70)
-    due = kept(Withdrawal(hard=True, after_retention=True, at="2029-12-31T23:59:50Z"))
-    assert sent(due) == [JOB_GONE] and due.wake_at is None
-    assert sent(kept(HARD)) == [JOB_GONE]
-
-
 # --- with time to stop ---------------------------------------------------------------------------------
 
 
@@ -161,7 +147,7 @@ def test_a_run_is_asked_to_stop_before_it_is_deleted() -> None:
     found = cleared(running(), SOFT)
     body = {"metadata": {"resourceVersion": "1"}, "spec": {"active": False}}
     assert sent(found) == [Patch(WORKLOAD, KEY, body)]
-    assert found.wake_at == parse_time(AT) + timedelta(seconds=SETTINGS.stop_grace_sec)
+    assert found.wake_at == parse_time(AT) + STOP_GRACE
     assert sent(cleared(running(active=False), SOFT)) == [], "it was asked already"
     going = running()
     assert going.workload is not None
@@ -183,7 +169,7 @@ def test_what_holds_no_quota_there_needs_no_time(there: Remote, expected: list[A
 
 
 def test_a_run_that_does_not_stop_in_time_is_deleted() -> None:
-    past = parse_time(AT) + timedelta(seconds=60 - SETTINGS.stop_grace_sec)
+    past = parse_time(AT) + timedelta(seconds=60) - STOP_GRACE
     late = Withdrawal(at=past.strftime("%Y-%m-%dT%H:%M:%SZ"))
     found = cleared(running(), late)
     assert sent(found) == [JOB_GONE] and found.wake_at is None

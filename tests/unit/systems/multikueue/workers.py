@@ -19,11 +19,11 @@ from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import StepFailure
 from fournos.engine.runtime.steps import Create, Delete
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.admissioncheck.controller import admission_checks
-from fournos.systems.multikueue.controller import workloads
+from fournos.systems.multikueue.admissioncheck import admission_checks
 from fournos.systems.multikueue.observe import fleet_watches, workload_of
+from fournos.systems.multikueue.part import workloads
+from fournos.systems.multikueue.remote import Read, RemoteFailure, Send
 from fournos.systems.multikueue.settings import MultiKueueSettings
-from fournos.systems.multikueue.workers import Read, RemoteFailure, Send
 from tests.world.server import Server
 
 SETTINGS = MultiKueueSettings(external_frameworks="Foo.v1.example.com", worker_lost_timeout_sec=120)

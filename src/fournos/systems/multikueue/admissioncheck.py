@@ -1,20 +1,113 @@
-"""Decides the conditions of an AdmissionCheck: Active, and one per worker with the time of its last change.
+"""Sets the conditions of our AdmissionChecks from the workers' state: Active, and one for each worker.
 
-Kueue admits nothing through a check that is not Active.  The conditions of the workers define when a lost
-worker's jobs are dispatched again.  They survive a restart of this process.
+Kueue admits nothing through a check that is not Active.  The conditions of the workers, with the time of
+their last change, define when a lost worker's jobs are dispatched again.  They survive a restart of this
+process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from fournos.engine.api.conditions import Condition, condition, upsert
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.queueing.kind_names import name_of
+from fournos.engine.queueing.kinds import ADMISSION_CHECK
+from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
+from fournos.engine.runtime.projection import own_key, pick, waking_all, waking_by
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.admissioncheck.observe import Observed, Worker
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.observe import CONFIG, clusters_of, config_of, is_ours
+from fournos.systems.multikueue.remote_clients import RemoteClients
+from fournos.systems.multikueue.settings import MultiKueueSettings
+
+ADMISSION_CHECKS = "multikueue-checks"
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker of the check's MultiKueueConfig."""
+
+    name: str
+    exists: bool
+    """True if a MultiKueueCluster of this name exists."""
+    probed: bool
+    unusable_reason: str
+    missing: tuple[str, ...] = ()
+    """Kinds that cannot be dispatched to the worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """An AdmissionCheck of this adapter, and its workers."""
+
+    check: Obj
+    problem: str
+    """Why the check's parameters give no workers, or ""."""
+    workers: tuple[Worker, ...] = ()
+
+
+def observe(
+    caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: RemoteClients
+) -> Observed | None:
+    """Returns the check with the state of its workers; None for a check of another controller."""
+    check = caches[ADMISSION_CHECK].get(key)
+    if check is None or not is_ours(check):
+        return None
+    config_name = next(iter(config_of(check)), "")
+    if not config_name:
+        return Observed(check, "spec.parameters must name a MultiKueueConfig (kind and name)")
+    config = caches[MULTIKUEUE_CONFIG].get(Key("", config_name))
+    if config is None:
+        return Observed(check, f"there is no MultiKueueConfig {config_name}")
+    found = tuple(_worker(caches, name, settings, workers) for name in clusters_of(config))
+    return Observed(check, "", found)
+
+
+def _worker(caches: Caches, name: str, settings: MultiKueueSettings, workers: RemoteClients) -> Worker:
+    return Worker(
+        name,
+        exists=caches[MULTIKUEUE_CLUSTER].get(Key("", name)) is not None,
+        probed=workers.probed(name),
+        unusable_reason=workers.unusable_reason(name),
+        missing=tuple(name_of(kind) for kind in settings.kinds if workers.unusable_reason(name, kind)),
+    )
+
+
+def watches() -> tuple[Watch, ...]:
+    """Returns the watches of this controller.
+
+    Their projections differ from those of the Workload controller, so the two share no cache.  Conditions
+    written here reach the Workload controller by its own watch.
+    """
+    return (
+        Watch(ADMISSION_CHECK, wakes=own_key, project=_project_check, indexes={CONFIG: config_of}),
+        Watch(MULTIKUEUE_CONFIG, wakes=waking_by(ADMISSION_CHECK, CONFIG)),
+        Watch(MULTIKUEUE_CLUSTER, wakes=waking_all(ADMISSION_CHECK), project=_project_cluster),
+    )
+
+
+def _project_check(check: Obj) -> Obj:
+    return {
+        "metadata": pick(
+            check["metadata"], ("name", "uid", "resourceVersion", "generation", "deletionTimestamp")
+        ),
+        "spec": check["spec"],
+        "status": pick(check.get("status"), ("conditions",)),
+    }
+
+
+def _project_cluster(cluster: Obj) -> Obj:
+    """Keeps only the metadata: existence matters, and Kueue owns the status."""
+    return {"metadata": pick(cluster["metadata"], ("name", "uid", "resourceVersion", "deletionTimestamp"))}
+
+
+# --- decide ----------------------------------------------------------------------------------------------
 
 
 def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
@@ -111,3 +204,22 @@ def _active(observed: Observed, status: dict[str, str]) -> Condition:
     if text:
         return Condition("Active", "True", "SomeActiveClusters", text)
     return Condition("Active", "True", "Active", "The admission check is active")
+
+
+# --- the controller --------------------------------------------------------------------------------------
+
+
+def admission_checks(settings: MultiKueueSettings, workers: RemoteClients) -> Controller[Observed]:
+    """Returns the controller that reconciles this adapter's AdmissionChecks."""
+    return Controller(
+        name=ADMISSION_CHECKS,
+        watches=watches(),
+        observe=partial(observe, settings=settings, workers=workers),
+        decide=decide,
+        primary=lambda observed: observed.check,
+        collect=_keys,
+    )
+
+
+def _keys(caches: Caches) -> Iterable[Key]:
+    return tuple(key_of(check) for check in caches[ADMISSION_CHECK])

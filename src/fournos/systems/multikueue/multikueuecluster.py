@@ -1,0 +1,208 @@
+"""Connects to the workers of MultiKueueClusters through their kubeconfig Secrets; writes neither of them.
+
+Kueue itself writes the status of MultiKueueClusters, so the results are reported in our AdmissionChecks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.resource import SECRET, Key, Obj, absent, is_terminating
+from fournos.engine.queueing.kinds import ADMISSION_CHECK
+from fournos.engine.runtime.controller import Caches, Controller, Executor, Watch
+from fournos.engine.runtime.decision import Decision, EventRecord, Facts
+from fournos.engine.runtime.projection import own_key, pick, waking_all, waking_by
+from fournos.engine.runtime.steps import Custom
+from fournos.systems.multikueue.config import (
+    MULTIKUEUE_CLUSTER,
+    MULTIKUEUE_CONFIG,
+    content_of,
+    project_secret,
+    version_of,
+)
+from fournos.systems.multikueue.names import KUBECONFIG
+from fournos.systems.multikueue.observe import clusters_of, config_of, is_ours
+from fournos.systems.multikueue.remote_clients import RemoteClients
+from fournos.systems.multikueue.settings import MultiKueueSettings
+
+_SECRET = "secret"  # noqa: S105 - the name of an index
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A MultiKueueCluster and the state of its connection."""
+
+    name: str
+    cluster: Obj | None
+    is_listed: bool
+    """True if a check of this adapter lists the cluster."""
+    secret: Obj | None
+    connected: str | None
+    """The version of the kubeconfig in use, or None."""
+    refused: str | None
+    """The version of the kubeconfig that cannot be used, or None."""
+
+    @property
+    def has_connection_state(self) -> bool:
+        return self.connected is not None or self.refused is not None
+
+
+def observe(
+    caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: RemoteClients
+) -> Observed | None:
+    """Returns the MultiKueueCluster; None if it neither exists nor has a connection."""
+    cluster = caches[MULTIKUEUE_CLUSTER].get(key)
+    location = next(iter(_location(cluster)), "") if cluster is not None else ""
+    observed = Observed(
+        key.name,
+        cluster,
+        is_listed=any(key.name in _clusters(caches, check) for check in caches[ADMISSION_CHECK]),
+        secret=caches[SECRET].get(Key(settings.kueue_namespace, location)) if location else None,
+        connected=workers.version_of(key.name),
+        refused=workers.refused(key.name),
+    )
+    return observed if cluster is not None or observed.has_connection_state else None
+
+
+def _clusters(caches: Caches, check: Obj) -> tuple[str, ...]:
+    if not is_ours(check):
+        return ()
+    config = next((caches[MULTIKUEUE_CONFIG].get(Key("", one)) for one in config_of(check)), None)
+    return clusters_of(config)
+
+
+def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
+    return (
+        Watch(MULTIKUEUE_CLUSTER, wakes=own_key, project=_project_cluster, indexes={_SECRET: _location}),
+        Watch(
+            SECRET,
+            namespace=settings.kueue_namespace,
+            wakes=waking_by(MULTIKUEUE_CLUSTER, _SECRET),
+            project=project_secret,
+        ),
+        Watch(ADMISSION_CHECK, wakes=waking_all(MULTIKUEUE_CLUSTER), project=_project_check),
+        Watch(MULTIKUEUE_CONFIG, wakes=waking_all(MULTIKUEUE_CLUSTER)),
+    )
+
+
+def _location(cluster: Obj) -> Iterable[str]:
+    found = ((cluster["spec"].get("clusterSource") or {}).get("kubeConfig") or {}).get("location")
+    return (str(found),) if found else ()
+
+
+def _project_cluster(cluster: Obj) -> Obj:
+    meta = pick(cluster["metadata"], ("name", "uid", "resourceVersion", "deletionTimestamp"))
+    return {"metadata": meta, "spec": cluster["spec"]}
+
+
+def _project_check(check: Obj) -> Obj:
+    return {"metadata": pick(check["metadata"], ("name", "uid", "resourceVersion")), "spec": check["spec"]}
+
+
+# --- steps -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Connect(Custom):
+    """Connects with the kubeconfig of this Secret; its content is read here and never part of a decision."""
+
+    worker: str
+    secret: Key
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Custom):
+    """Drops the connection and records why this version of the kubeconfig cannot be used."""
+
+    worker: str
+    version: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect(Custom):
+    """Drops the connection and its state."""
+
+    worker: str
+
+
+def executors(workers: RemoteClients) -> Mapping[type[Custom], Executor]:
+    return {
+        Connect: partial(_connect, workers),
+        Refuse: partial(_refuse, workers),
+        Disconnect: partial(_disconnect, workers),
+    }
+
+
+async def _connect(workers: RemoteClients, step: Connect, api: Api) -> None:
+    workers.connect(step.worker, content_of(await api.get(SECRET, step.secret)), version=step.version)
+
+
+async def _refuse(workers: RemoteClients, step: Refuse, api: Api) -> None:
+    workers.refuse(step.worker, step.version, step.text)
+
+
+async def _disconnect(workers: RemoteClients, step: Disconnect, api: Api) -> None:
+    workers.disconnect(step.worker)
+
+
+# --- decide ----------------------------------------------------------------------------------------------
+
+
+def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -> Decision:
+    """Returns the next step of a connection: connect, refuse or disconnect.  Pure."""
+    failure = facts.failure
+    if failure is not None:
+        if failure.transient:
+            return Decision(retry=True)
+        if isinstance(failure.step, Connect) and failure.error in ("NotFoundError", "ForbiddenError"):
+            return Decision((Refuse(observed.name, failure.step.version, failure.message),), retry=True)
+        return Decision(
+            events=(EventRecord("Warning", failure.reason or "KubeconfigRefused", failure.message[:1024]),)
+        )
+    if observed.cluster is None or is_terminating(observed.cluster) or not observed.is_listed:
+        return Decision((Disconnect(observed.name),) if observed.has_connection_state else ())
+    source = observed.cluster["spec"].get("clusterSource") or {}
+    kubeconfig = source.get("kubeConfig") or {}
+    if kubeconfig.get("locationType", "Secret") != "Secret" or not kubeconfig.get("location"):
+        what = (
+            "clusterProfileRef"
+            if source.get("clusterProfileRef")
+            else f"locationType {kubeconfig.get('locationType')}"
+        )
+        return _refused(
+            observed, "spec", f"{what} is not supported: put the kubeconfig into a Secret in {namespace}"
+        )
+    key = Key(namespace, str(kubeconfig["location"]))
+    if observed.secret is None:
+        return _refused(observed, "missing", f"there is no Secret {key}")
+    if not observed.secret["hasKubeconfig"]:
+        return _refused(observed, version_of(observed.secret), f"Secret {key} has no key {KUBECONFIG}")
+    version = version_of(observed.secret)
+    if version in (observed.connected, observed.refused):
+        return Decision()
+    return Decision((Connect(observed.name, key, version),))
+
+
+def _refused(observed: Observed, version: str, text: str) -> Decision:
+    return Decision((Refuse(observed.name, version, text),) if observed.refused != version else ())
+
+
+# --- the controller --------------------------------------------------------------------------------------
+
+
+def multikueueclusters(settings: MultiKueueSettings, workers: RemoteClients) -> Controller[Observed]:
+    """Returns the controller that connects to the workers of MultiKueueClusters."""
+    return Controller(
+        name="multikueue-workers",
+        watches=watches(settings),
+        observe=partial(observe, settings=settings, workers=workers),
+        decide=partial(decide, namespace=settings.kueue_namespace),
+        primary=lambda observed: observed.cluster or absent(Key("", observed.name)),
+        executors=executors(workers),
+    )

@@ -1,1 +1,0 @@
-"""Connects to the workers of MultiKueueClusters through their kubeconfig Secrets; writes neither of them."""
