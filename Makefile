@@ -124,9 +124,7 @@ endif
 # The first time this compiles a Kubernetes, and what checks alerts and the chart: no single test should have to wait for that.
 programs: $(STAMP) ## The programs of the local cluster, from source (10 min cold): what tests start
 	@$(PYTHON) -m devcluster build
-	@$(PYTHON) -m dev.go_tools promtool --version > /dev/null
-	@$(PYTHON) -m dev.go_tools helm version > /dev/null
-	@$(PYTHON) -m dev.go_tools registry --help 2> /dev/null
+	@$(PYTHON) -m dev.go_tools --build
 
 unit: $(STAMP) ## Only the unit tests (no cluster)
 	@$(UNIT_TESTS)

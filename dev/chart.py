@@ -52,11 +52,10 @@ VARIANTS: Final = {
         "postgres": "deploy/history-postgres",
         "postgres-s3": "deploy/history-postgres-s3",
     },
-    "web": {"service": "deploy/web", "ingress": "deploy/web-ingress", "route": "deploy/web-route"},
 }
 """System → the kustomizations of which its values choose one, by the names that _helpers.tpl gives them."""
 IMPERSONATION: Final = "deploy/web-impersonation"
-"""Objects beside those of any variant of the page."""
+"""Objects beside those of the page."""
 _HERE: Final = {"psap-secrets": NAMESPACES["secrets"], LOCKS_NAMESPACE: NAMESPACES["jobs"]}
 """Namespaces of Hearth's files → those of the chart."""
 
@@ -68,6 +67,7 @@ def generated(tree: Path) -> dict[str, str]:
     objects = [ChartObject(*each) for each in merged(alike)]
     for name in VARIANTS:
         objects += _in_variants(tree, name)
+    objects += _impersonation(tree, alike["web"])
     values = all_values(_values(system, objects) for system in systems)
     return {
         "values.yaml": values_yaml(values),
@@ -91,15 +91,17 @@ def _in_variants(tree: Path, name: str) -> list[ChartObject]:
         variant: documents(tree, System(name, "", kustomization=path))
         for variant, path in VARIANTS[name].items()
     }
-    objects = in_variants(name, variants)
-    if name == "web":
-        identities = {identity(item.document) for item in objects}
-        objects += [
-            ChartObject(document, (name,), ".Values.web.impersonation.enabled")
-            for document in documents(tree, System(name, "", kustomization=IMPERSONATION))
-            if identity(document) not in identities
-        ]
-    return objects
+    return in_variants(name, variants)
+
+
+def _impersonation(tree: Path, page: Iterable[Document]) -> list[ChartObject]:
+    """What the page needs to act for people whom a proxy names."""
+    identities = {identity(document) for document in page}
+    return [
+        ChartObject(document, ("web",), ".Values.web.impersonation.enabled")
+        for document in documents(tree, System("web", "", kustomization=IMPERSONATION))
+        if identity(document) not in identities
+    ]
 
 
 def _values(system: System, objects: Iterable[ChartObject]) -> SystemValues:

@@ -29,10 +29,6 @@ _PLACEHOLDERS: Final = {
     **{text: f"namespaces.{name}" for name, text in NAMESPACES.items()},
     "fournos-history-database": "history.database.secret",
     "fournos-history-s3": "history.s3.secret",
-    "fournos-web-public": "web.ingress.tlsSecret",
-    "https://oauth-openshift.apps.example.com": "web.route.issuer",
-    "fournos.apps.example.com": "web.host",
-    "fournos.example.com": "web.host",
 }
 """Text of the manifests, which others change by hand, → the value in place of it."""
 _SWITCHES: Final = {
@@ -42,16 +38,16 @@ _SWITCHES: Final = {
     "Namespace": ".Values.namespaces.create",
 }
 """Kind → the value that must be true, too."""
-_IMPLIED: Final = {
+_IMPLIED: Final[Mapping[str, Mapping[str, str]]] = {
     # With a history, jobs are deleted when it has their ends.
-    ".Values.jobs": ("FOURNOS_HISTORY_ENABLED",),
-    ".Values.web": ("FOURNOS_WEB_IMPERSONATE",),
+    ".Values.jobs": {"FOURNOS_HISTORY_ENABLED": "true"},
+    ".Values.web": {"FOURNOS_WEB_PROXY_SECRET_FILE": "/etc/fournos-proxy/secret"},
 }
-"""Values of a system → variables that other values set to true."""
+"""Values of a system → variables that other values set."""
 _VARIABLES_IF: Final = {
     "FOURNOS_WEBHOOK_SERVICE": ".Values.webhooks.enabled",
     "FOURNOS_HISTORY_ENABLED": ".Values.history.enabled",
-    "FOURNOS_WEB_IMPERSONATE": ".Values.web.impersonation.enabled",
+    "FOURNOS_WEB_PROXY_SECRET_FILE": ".Values.web.impersonation.enabled",
 }
 """Variable → the value that must be true, too."""
 _TOKEN: Final = re.compile(r"HELM(\d{4})X")
@@ -149,7 +145,7 @@ def _choose_pods(deployment: Document, values: str, expressions: _Expressions) -
     container["image"] = expressions.token('{{ include "fournos.image" . }}')
     container["imagePullPolicy"] = expressions.token("{{ .Values.image.pullPolicy }}")
     container["resources"] = expressions.token(f"block:{values}.resources")
-    implied = [{"name": name, "value": "true"} for name in _IMPLIED.get(values, ())]
+    implied = [{"name": name, "value": value} for name, value in _IMPLIED.get(values, {}).items()]
     container["env"] = [
         {"name": expressions.token(f"variable:{values}:{entry['name']}"), **_without_name(entry)}
         for entry in (*container.get("env", ()), *implied)
@@ -168,13 +164,6 @@ def _choose_volume(claim: Document, values: str, expressions: _Expressions) -> N
     spec["storageClassName"] = expressions.token(f"optional:{values}.storage.className")
 
 
-def _choose_ingress(ingress: Document, values: str, expressions: _Expressions) -> None:
-    metadata = ingress["metadata"]
-    name = expressions.token(f"replaceable:annotations:{values}.ingress.annotations")
-    metadata[name] = metadata.pop("annotations")
-    ingress["spec"]["ingressClassName"] = expressions.token(f"optional:{values}.ingress.className")
-
-
 def _choose_groups(role: Document, values: str, expressions: _Expressions) -> None:
     (rule,) = (rule for rule in role["rules"] if rule["resources"] == ["groups"])
     rule["resourceNames"] = expressions.token(f"block:{values}.impersonation.groups")
@@ -183,7 +172,6 @@ def _choose_groups(role: Document, values: str, expressions: _Expressions) -> No
 _CHOICES: Final[Mapping[str, Callable[[Document, str, _Expressions], None]]] = {
     "Deployment": _choose_pods,
     "PersistentVolumeClaim": _choose_volume,
-    "Ingress": _choose_ingress,
     "ClusterRole fournos-web-impersonator": _choose_groups,
 }
 """Kind, or kind and name → what puts expressions for the values of its system into an object."""
@@ -250,20 +238,6 @@ def _deeper(line: str, following: list[str]) -> list[str]:
     return lines
 
 
-def _replaceable(line: str, what: str, following: list[str]) -> list[str]:
-    """The key with the value, or with what the manifest has where the value is empty."""
-    key, _, value = what.partition(":")
-    pad, inner = " " * _indent(line), _indent(line) + 2
-    return [
-        f"{pad}{key}:",
-        f"{pad}{{{{- with {value} }}}}",
-        f"{' ' * inner}{{{{- toYaml . | nindent {inner} }}}}",
-        f"{pad}{{{{- else }}}}",
-        *_deeper(line, following),
-        f"{pad}{{{{- end }}}}",
-    ]
-
-
 def _settings(line: str, values: str, _: list[str]) -> list[str]:
     """The settings of a system as variables."""
     pad, indent = " " * _indent(line), _indent(line)
@@ -275,7 +249,6 @@ _BLOCKS: Final[Mapping[str, Callable[[str, str, list[str]], list[str]]]] = {
     "block": _block,
     "optional": _optional,
     "variable": _variable,
-    "replaceable": _replaceable,
     "settings": _settings,
 }
 """The first word of an expression that stands for lines → what writes them from its line, the rest of the

@@ -107,14 +107,7 @@ OF_ONE: Final[Mapping[str, Sequence[Value]]] = {
         ),
     ),
     "web": (
-        Value("host", "", _TEXT, "The name by which people reach the page, for Ingress and Route."),
-        Value("ingress.enabled", False, _SWITCH, "An Ingress; the controller must speak https to the page."),
-        Value("ingress.className", "", _TEXT, "Empty: the default IngressClass."),
-        Value("ingress.annotations", {}, _TEXTS, "In place of those for ingress-nginx."),
-        Value("ingress.tlsSecret", "fournos-web-public", _FULL, "Secret with the certificate of the host."),
-        Value("route.enabled", False, _SWITCH, "A Route of OpenShift, with its OAuth server for logins."),
-        Value("route.issuer", "", _TEXT, "The issuer that the OAuth server's metadata name."),
-        Value("impersonation.enabled", False, _SWITCH, "The page acts for people by impersonation."),
+        Value("impersonation.enabled", False, _SWITCH, "The page impersonates whom its proxy names."),
         Value("impersonation.groups", ["oidc:perf-team"], _NAMES, "The groups that it may impersonate."),
     ),
 }
@@ -131,10 +124,6 @@ def _nested(path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 RULES: Final = (
-    _when("web.ingress.enabled", True, "web.host", _FULL),
-    _when("web.route.enabled", True, "web.host", _FULL),
-    _when("web.route.enabled", True, "web.route.issuer", _FULL),
-    _when("web.route.enabled", True, "web.ingress.enabled", {"const": False}),
     # RBAC takes an empty list of names for every name: the page could act for system:masters, too.
     _when("web.impersonation.enabled", True, "web.impersonation.groups", {"minItems": 1}),
     # SQLite has exactly one writer.

@@ -1,6 +1,6 @@
 """Builds programs that tests need from their Go modules into the cache.
 
-`python -m dev.go_tools NAME ARGUMENT…` runs one.
+`python -m dev.go_tools NAME ARGUMENT…` runs one, `python -m dev.go_tools --build` builds all.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ HELM: Final = GoTool("helm", "helm.sh/helm/v3/cmd/helm", (1, 26))
 """Tries charts/fournos."""
 REGISTRY: Final = GoTool("registry", "github.com/google/go-containerregistry/cmd/registry", (1, 25))
 """A container registry in memory: `-port PORT`."""
-_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM, REGISTRY)}
+OAUTH2_PROXY: Final = GoTool("oauth2-proxy", "github.com/oauth2-proxy/oauth2-proxy/v7", (1, 26))
+"""Logs people in before the page."""
+OIDC_PROVIDER: Final = GoTool("oidc-provider", "github.com/zitadel/oidc/v3/example/server", (1, 26))
+"""An OpenID provider: environment PORT, REDIRECT_URI, USERS_FILE; its client is `web` with `secret`."""
+_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM, REGISTRY, OAUTH2_PROXY, OIDC_PROVIDER)}
 
 
 def ensure(tool: GoTool, progress: Progress) -> Path:
@@ -87,15 +91,16 @@ def ensure(tool: GoTool, progress: Progress) -> Path:
 
 
 def main(words: Sequence[str] = tuple(sys.argv[1:])) -> int:
-    if not words or words[0] not in _TOOLS:
+    build = list(words) == ["--build"]
+    if not build and (not words or words[0] not in _TOOLS):
         print(f"error: name one of {', '.join(_TOOLS)}", file=sys.stderr)
         return 2
     try:
-        program = ensure(_TOOLS[words[0]], Progress())
+        programs = [ensure(_TOOLS[name], Progress()) for name in (_TOOLS if build else words[:1])]
     except DevclusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return subprocess.run([program, *words[1:]], check=False).returncode
+    return 0 if build else subprocess.run([programs[0], *words[1:]], check=False).returncode
 
 
 if __name__ == "__main__":

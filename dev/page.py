@@ -30,8 +30,8 @@ from devcluster.shell import tail_file
 from devcluster.state import ProcessRef, Record, alive, reference, require
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.web.identity.loopback import Loopback
 from fournos.web.local import HOST, PORT, LocalOptions, serve
+from fournos.web.loopback import Loopback
 
 _FILE = "page.json"
 _LOG = "page"

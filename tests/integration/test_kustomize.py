@@ -243,7 +243,7 @@ def test_two_replicas_of_the_history_share_a_bucket(kubeconfig: Path) -> None:
     ],
 )
 def test_egress_of_page_and_history_has_only_the_ports_that_they_need(folder: str, more: set[int]) -> None:
-    """Names, and the API server, a login provider or S3 by https; the database and another port of S3."""
+    """Names, and the API server or S3 by https; the database and another port of S3."""
     objects = rendered(folder)
     labels = deployment_of(objects)["spec"]["template"]["metadata"]["labels"]
     policies = [one["spec"] for one in objects if one["kind"] == "NetworkPolicy"]
@@ -256,7 +256,7 @@ def test_egress_of_page_and_history_has_only_the_ports_that_they_need(folder: st
 @pytest.mark.usefixtures("kubeconfig")
 @pytest.mark.parametrize(
     ("folder", "name"),
-    [("history", "history"), ("history-postgres", "history"), ("web", "web"), ("web-ingress", "web")],
+    [("history", "history"), ("history-postgres", "history"), ("web", "web")],
 )
 def test_the_documented_patch_opens_another_port(folder: str, name: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / "install.md").read_text().partition("\n## Other ports\n")[2]
@@ -281,12 +281,13 @@ def named(item: dict[str, Any]) -> tuple[str, str]:
     return item["kind"], item["metadata"]["name"]
 
 
-def test_the_page_with_and_without_its_overlays(kubeconfig: Path) -> None:
+def test_the_page_with_and_without_its_overlay(kubeconfig: Path) -> None:
     added: dict[str, tuple[set[str], set[str]]] = {
         "deploy/web": (set(), set()),
-        "deploy/web-ingress": ({"Ingress"}, {"FOURNOS_WEB_PUBLIC_URL", "FOURNOS_WEB_PROXIES"}),
-        "deploy/web-route": ({"Route"}, {"FOURNOS_WEB_PUBLIC_URL", "FOURNOS_WEB_PROXIES"}),
-        "deploy/web-impersonation": ({"ClusterRole", "ClusterRoleBinding"}, {"FOURNOS_WEB_IMPERSONATE"}),
+        "deploy/web-impersonation": (
+            {"ClusterRole", "ClusterRoleBinding"},
+            {"FOURNOS_WEB_PROXY_SECRET_FILE"},
+        ),
     }
     base = rendered("deploy/web")
     kinds = {(item["kind"], item["metadata"]["name"]) for item in base}

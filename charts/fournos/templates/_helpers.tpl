@@ -19,8 +19,3 @@
 {{- define "fournos.history" -}}
 {{ ternary "postgres" "sqlite" (ne .Values.history.database.secret "") }}{{ if .Values.history.s3.secret }}-s3{{ end }}
 {{- end -}}
-
-{{/* The variant of the page: how it is reached from outside. */}}
-{{- define "fournos.web" -}}
-{{- if .Values.web.ingress.enabled }}ingress{{ else if .Values.web.route.enabled }}route{{ else }}service{{ end -}}
-{{- end -}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,11 +15,6 @@ from fournos.web.site import Site
 PAGES: Final = 64
 """Rendered pages that are kept; the least recently used one goes first."""
 _TRIES: Final = 3
-CSRF: Final = secrets.token_hex(24)
-"""Stands in pages for the token of a form, which is of one session while pages are of many.
-
-No object can hold it: it is made anew by each process and leaves none.
-"""
 
 
 class _WithdrawnError(Exception):
@@ -52,7 +46,7 @@ class PageContent(Kept[Hashable]):
         for _ in range(_TRIES):
             rights = await call.viewer.rights.permission_class()
             # What is read with the person's own credentials is that person's.
-            key = (rights, "" if page.shared else call.viewer.csrf, target)
+            key = (rights, "" if page.shared else call.viewer.key, target)
             try:
                 return await self._current(page, call, key, rights)
             except _WithdrawnError:  # of whoever renders it for several persons
@@ -74,6 +68,6 @@ class PageContent(Kept[Hashable]):
         return await self.kept(key, revision, lambda rendered: rendered == revision, render)
 
     def rendered(self, page: Page, data: Mapping[str, Any]) -> RenderedPage:
-        html = self._site.renderer.content(page.name, {"csrf": CSRF, **data})
-        digest = hashlib.sha256(html.replace(CSRF, "").encode()).hexdigest()[:16]
+        html = self._site.renderer.content(page.name, data)
+        digest = hashlib.sha256(html.encode()).hexdigest()[:16]
         return RenderedPage(html, digest, lasts=not page.watched or bool(data.get("lasts")))

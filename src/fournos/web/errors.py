@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
 from fournos.client.errors import (
     ApiError,
@@ -39,13 +40,19 @@ class PageError(Exception):
         self.headers = headers
 
 
-class LoginNeededError(PageError):
-    """The request has no valid session."""
+_NO_LOGIN: Final = "This page has no logins of its own, and your request names nobody."
+_PROXY: Final = (
+    "An administrator puts a proxy with logins in front, such as oauth2-proxy. It sends your token of the "
+    "cluster as Authorization: Bearer or X-Forwarded-Access-Token; or the page's secret, and your name as "
+    "X-Forwarded-User (docs/web.md). On your own machine, fournos web needs no login."
+)
 
-    def __init__(self, message: str = "Log in to see this page.", *, location: str = "") -> None:
-        """`location`: the path that logs in again without a question, "" if there is none."""
-        super().__init__(401, "Log in", message)
-        self.location = location
+
+class LoginNeededError(PageError):
+    """Nobody is named by the request."""
+
+    def __init__(self, message: str = _NO_LOGIN, fix: str = _PROXY) -> None:
+        super().__init__(401, "Log in", message, fix)
 
 
 _FORBIDDEN = "You may not see this"

@@ -46,22 +46,24 @@ def check_host(request: web.Request, allowed: Set[str]) -> None:
 
 
 def check_origin(request: web.Request, allowed: Set[str]) -> None:
-    """Raises PageError for a write that another site's page sends.
+    """Raises PageError for a write that another site's page sends, and for one that names no site.
 
-    `allowed`: the hosts of `check_host`; a proxy may have replaced the host of the request itself.
+    A proxy in front adds the person to whatever a browser sends.  `allowed`: the hosts of `check_host`; the
+    proxy may have replaced the host of the request itself.
     """
     if request.method in _READING:
         return
-    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-        raise _foreign()
-    origin = request.headers.get("Origin")
-    if origin is None:
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        if site not in ("same-origin", "none"):
+            raise _foreign()
         return
+    # Browsers that do not say it, such as over plain http, name the origin of every write.
     try:
-        netloc = urlsplit(origin).netloc.lower().removesuffix(":443")
+        netloc = urlsplit(request.headers.get("Origin", "")).netloc.lower().removesuffix(":443")
     except ValueError:
         raise _foreign() from None
-    if netloc not in (allowed or {request.host.lower().removesuffix(":443")}):
+    if not netloc or netloc not in (allowed or {request.host.lower().removesuffix(":443")}):
         raise _foreign()
 
 

@@ -17,7 +17,7 @@ from fournos.engine.runtime.memory import collect_seldom, keep_objects
 from fournos.insight.caches import ObjectCaches, scopes
 from fournos.insight.overview import KINDS as JOB_KINDS
 from fournos.web.assets import Assets
-from fournos.web.identity.loopback import Loopback, OwnRights
+from fournos.web.loopback import Loopback, OwnRights
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
@@ -59,7 +59,7 @@ async def serve(
         keep_objects()
         # A page that waits for the history shows nothing of the rest.
         client = AsyncClient(api=api, namespace=options.namespace, owner=options.owner or None, patience=0)
-        viewer = Viewer("you", caches, client, OwnRights(api, SystemClock().monotonic), csrf="")
+        viewer = Viewer("you", caches, client, OwnRights(api, SystemClock().monotonic), "own")
         assets = Assets()
         site = Site(
             caches,

@@ -25,11 +25,16 @@ def start(settings: WebSettings, clock: Clock, metrics: Metrics, wake: Wake) -> 
 
 
 async def verify(settings: WebSettings, api: Client) -> list[str]:
-    """Raises UnsupportedError if packages of the page are not installed."""
+    """Raises UnsupportedError if packages of the page are missing, or the secret of its proxy."""
     if find_spec("jinja2") is None:
         raise UnsupportedError(f"the page needs packages that are missing: {remedy('web')}")
-    if settings.oidc_issuer and find_spec("joserfc") is None:
-        raise UnsupportedError(f"a login provider needs packages that are missing: {remedy('web,oidc')}")
+    from fournos.web.serving import trusted_proxy
+
+    try:
+        if proxy := trusted_proxy(settings):
+            proxy.read()
+    except ValueError as error:
+        raise UnsupportedError(f"FOURNOS_WEB_PROXY_SECRET_FILE: {error}") from None
     return []
 
 

@@ -18,12 +18,12 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 async def posted(request: web.Request) -> dict[str, str]:
-    """Returns the fields; of several with one name the last; none of what is not a form.
+    """Returns the fields; of several with one name the last.
 
     Forms of the page are in UTF-8 and have no files: other encodings are not read.  Raises PageError.
     """
     if request.content_type != _FORM:
-        return {}
+        raise _no_form()
     try:
         async with asyncio.timeout(SLOW):
             body = await request.read()
@@ -31,4 +31,8 @@ async def posted(request: web.Request) -> dict[str, str]:
     except TimeoutError:
         raise PageError(408, "Too slow", "The form did not arrive in time.", "Send it again.") from None
     except (ValueError, web.RequestPayloadError):
-        raise PageError(400, "Not understood", "This is not a form of the page.") from None
+        raise _no_form() from None
+
+
+def _no_form() -> PageError:
+    return PageError(400, "Not understood", "This is not a form of the page.")

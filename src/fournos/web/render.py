@@ -37,16 +37,13 @@ class Frame:
     under: str = ""
     """The path of the entry that is marked for a page below another one."""
     user: str = ""
-    """Empty before a login."""
-    csrf: str = ""
+    """Empty if nobody is known."""
     tag: str = ""
     """The ETag with which an open tab asks for changes; empty: it does not ask."""
     command: str = ""
     """The command line that shows the same."""
     notice: str = ""
     """One sentence about the action that led here."""
-    logout: str = ""
-    """The path that logs out; "" where that is not done here."""
 
 
 LONGEST_CELL: Final = 400

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import logging
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
-from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
@@ -19,12 +17,12 @@ from fournos.client.errors import FournosError
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.runtime.client_limits import RateLimit
 from fournos.web.assets import PREFIX
-from fournos.web.content import CSRF, PageContent, RenderedPage
+from fournos.web.content import PageContent, RenderedPage
 from fournos.web.errors import LoginNeededError, PageError, page_error
 from fournos.web.headers import HTTPS_ONLY, PRIVATE, SECURITY, check_host, check_origin
-from fournos.web.identity.people import People
 from fournos.web.limits import take
 from fournos.web.notices import COOKIE, notice_of, with_notice
+from fournos.web.people import People
 from fournos.web.posted import posted
 from fournos.web.render import Frame, Link
 from fournos.web.routes import Action, Call, Done, Download, Page, ShownPage
@@ -42,7 +40,7 @@ READS: Final = (20.0, 200)
 """Pages per second and at once of one person."""
 WRITES: Final = (1.0, 30)
 _VIEWER: Final = web.RequestKey("viewer", Viewer)
-"""In a request: the person who is logged in, for an error that is found later."""
+"""In a request: its person, for an error that is found later."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -80,7 +78,6 @@ class WebServer:
         """The application, for a server or for a test."""
         app = web.Application(client_max_size=LARGEST, middlewares=[self._guard])
         app.router.add_get(PREFIX + "{digest}/{name:.+}", self._site.assets.serve)
-        app.router.add_get("/login", self._login)
         app.add_routes(self._people.routes())
         for page in self._pages:
             app.router.add_get(page.path, partial(self._show, page))
@@ -97,10 +94,10 @@ class WebServer:
         call = await self._call(request)
         content = await self._content.of(page, call, request.path_qs)
         notice = notice_of(request)
-        # What is around the content: it differs by session and by version.
-        around = _short(call.viewer.csrf + call.viewer.name + self._site.assets.version)
+        # What is around the content: it differs by person and by version.
+        around = _short(call.viewer.name + self._site.assets.version)
         tag = f'W/"{content.digest}-{around}"'
-        headers = {"Cache-Control": PRIVATE, "ETag": tag, "Vary": "Cookie"}
+        headers = {"Cache-Control": PRIVATE, "ETag": tag}
         if not notice and request.headers.get("If-None-Match") == tag:
             return web.Response(status=304, headers=headers)
         response = self._whole(page, call, content, tag="" if content.lasts else tag, notice=notice)
@@ -119,19 +116,14 @@ class WebServer:
             path=page.path,
             under=page.under,
             user=viewer.name,
-            csrf=viewer.csrf,
             tag=tag,
             command=_command(page, call.path, call.site.jobs_namespace),
             notice=notice,
-            logout=self._logout(viewer),
         )
-        body = self._site.renderer.whole(frame, content.html).replace(CSRF, viewer.csrf).encode()
+        body = self._site.renderer.whole(frame, content.html).encode()
         response = web.Response(body=body, content_type="text/html", charset="utf-8")
         response.enable_compression()
         return response
-
-    def _logout(self, viewer: Viewer) -> str:
-        return self._people.logout if viewer.may_log_out else ""
 
     async def _call(self, request: web.Request) -> Call:
         viewer = await self._people.viewer(request)
@@ -139,20 +131,12 @@ class WebServer:
         take(self._reads, viewer.name)
         return Call(self._site, viewer, self._site.now(), dict(request.match_info), request.query)
 
-    async def _login(self, request: web.Request) -> web.StreamResponse:
-        response = self._failed(request, LoginNeededError(""))
-        if self._people.login(request) is not None:
-            response.set_status(200)
-        return response
-
     # --- actions -------------------------------------------------------------------------------------
 
     async def _act(self, action: Action, request: web.Request) -> web.StreamResponse:
         call = await self._call(request)
         take(self._writes, call.viewer.name)
         form = await posted(request)
-        if not hmac.compare_digest(form.pop("csrf", "").encode(), call.viewer.csrf.encode()):
-            raise PageError(403, "Refused", "The form belongs to another session.", "Load the page again.")
         outcome = "failed"
         try:
             done = await action.act(call, form)
@@ -212,18 +196,10 @@ class WebServer:
             response.headers.setdefault(name, value)
 
     def _failed(self, request: web.Request, error: PageError) -> web.Response:
-        template: str = "error"
-        data: dict[str, Any] = {"error": error, "path": request.path}
-        if isinstance(error, LoginNeededError) and (login := self._people.login(request)) is not None:
-            if error.location and request.method == "GET" and "HX-Request" not in request.headers:
-                return web.Response(status=303, headers={"Location": error.location})
-            template, data = "login", {**data, **login}
         nav = () if isinstance(error, LoginNeededError) else self._nav
-        frame = Frame(title=error.title, nav=nav, path="")
-        if viewer := request.get(_VIEWER):
-            # With the way out: another account may have the right that this one lacks.
-            frame = replace(frame, user=viewer.name, csrf=viewer.csrf, logout=self._logout(viewer))
-        content = self._site.renderer.content(template, data)
+        viewer = request.get(_VIEWER)
+        frame = Frame(title=error.title, nav=nav, path="", user=viewer.name if viewer else "")
+        content = self._site.renderer.content("error", {"error": error, "path": request.path})
         return web.Response(
             status=error.status,
             text=self._site.renderer.whole(frame, content),

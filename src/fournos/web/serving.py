@@ -1,15 +1,14 @@
-"""The page in a cluster as tasks of the process: its server, its certificate, the key of its sessions."""
+"""The page in a cluster as tasks of the process: its server and its certificate."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.client import Client
@@ -20,18 +19,13 @@ from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.memory import keep_objects
 from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
-from fournos.web.identity.impersonated import Mapped
-from fournos.web.identity.members import CALLBACK, Members, Ways
-from fournos.web.identity.rights import Questions
-from fournos.web.identity.session_keys import SessionKeys
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
+from fournos.web.people import Members, TrustedProxy
+from fournos.web.person_rights import Questions
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
 from fournos.web.settings import WebSettings
 from fournos.web.site import Site
-
-if TYPE_CHECKING:
-    from fournos.web.identity.provider import Provider
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +36,6 @@ CLOSING: Final = 2.0
 def tasks(api: Client, settings: WebSettings, clock: Clock) -> Mapping[str, Callable[[], Awaitable[None]]]:
     """Returns the tasks by name."""
     certificate = ServingCertificate()
-    keys = SessionKeys(
-        api,
-        Key(settings.namespace, settings.session_secret),
-        lifetime=timedelta(hours=settings.session_hours),
-        clock=clock,
-    )
     rotator = CertRotator(
         api,
         Key(settings.namespace, settings.certificate_secret),
@@ -57,9 +45,8 @@ def tasks(api: Client, settings: WebSettings, clock: Clock) -> Mapping[str, Call
         show=certificate.show,
     )
     return {
-        "web": partial(_serve, api, settings, clock, certificate, keys),
+        "web": partial(_serve, api, settings, clock, certificate),
         "web-certificate": rotator.run,
-        "web-session-keys": keys.run,
     }
 
 
@@ -74,7 +61,6 @@ async def _serve(
     settings: WebSettings,
     clock: Clock,
     certificate: ServingCertificate,
-    keys: SessionKeys,
 ) -> None:
     """Serves until cancelled, once the objects are read and there is a certificate."""
     tls = await certificate.context()
@@ -82,12 +68,11 @@ async def _serve(
         keep_objects()
         people = Members(
             api,
-            ways(settings, clock),
-            keys,
             caches,
             Questions(WATCHED, caches.namespaces, home=settings.jobs_namespace),
             namespace=settings.jobs_namespace or "default",
-            clock=clock,
+            monotonic=clock.monotonic,
+            proxy=trusted_proxy(settings),
         )
         assets = Assets()
         site = Site(
@@ -114,45 +99,8 @@ async def _serve(
             await asyncio.Event().wait()
 
 
-def ways(settings: WebSettings, clock: Clock) -> Ways:
-    """Returns how people log in."""
-    mapped = Mapped(
-        settings.oidc_user_claim,
-        settings.oidc_user_prefix,
-        settings.oidc_groups_claim,
-        settings.oidc_groups_prefix,
-    )
-    return Ways(
-        by_token=settings.token_login,
-        proxy_header=settings.proxy_header,
-        provider=_provider(settings, clock) if settings.oidc_issuer else None,
-        provider_name=settings.oidc_name,
-        impersonation=mapped if settings.impersonate else None,
-        hours=settings.session_hours,
-        proxies=settings.proxies,
-    )
-
-
-def _provider(settings: WebSettings, clock: Clock) -> Provider:
-    # Imported here: only it needs the packages of the extra `oidc`.
-    from fournos.web.identity.provider import Provider, Registration
-
-    issuer = settings.oidc_issuer
-    secret = Path(settings.oidc_client_secret_file) if settings.oidc_client_secret_file else None
-    tls = ssl.create_default_context()
-    if settings.oidc_ca_file:
-        tls.load_verify_locations(cafile=settings.oidc_ca_file)
-    return Provider(
-        Registration(
-            issuer=issuer,
-            discovery=settings.oidc_discovery or f"{issuer.rstrip('/')}/.well-known/openid-configuration",
-            client_id=settings.oidc_client_id,
-            client_secret=lambda: secret.read_text(encoding="utf-8").strip() if secret else "",
-            redirect=settings.public_url + CALLBACK,
-            scopes=settings.oidc_scopes,
-            bearer=settings.oidc_bearer,
-        ),
-        now=lambda: clock.now().timestamp(),
-        monotonic=clock.monotonic,
-        tls=tls,
-    )
+def trusted_proxy(settings: WebSettings) -> TrustedProxy | None:
+    """Returns the proxy that names users; None: there is none."""
+    if not settings.proxy_secret_file:
+        return None
+    return TrustedProxy(Path(settings.proxy_secret_file), settings.proxy_prefix)

@@ -42,9 +42,8 @@ class Viewer:
     client: AsyncClient
     """The API server with the person's own credentials: for writes, logs and the history."""
     rights: PersonRights
-    csrf: str
-    """The token that each form of this session carries."""
-    may_log_out: bool = False
+    key: str
+    """Differs between credentials: what is kept for one person is not shown to another one."""
 
 
 async def allowed_in(may: Callable[[str], Awaitable[bool]], namespaces: Iterable[str]) -> list[str]:

@@ -126,7 +126,7 @@ def local(world: Hub, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def open_tab(browser: Browser, request: pytest.FixtureRequest) -> Iterator[OpenTab]:
-    """Opens tabs that are logged in; `served` is another server than `fournos web`.
+    """Opens tabs of somebody; `served` is another server than `fournos web`.
 
     Each is in a browser of its own, with `beside` in the browser of that tab.  At the end of the test each
     must be without errors: see `Tab.expected`.
@@ -146,7 +146,9 @@ def open_tab(browser: Browser, request: pytest.FixtureRequest) -> Iterator[OpenT
             tab = beside.beside()
         else:
             size = PHONE if phone else WIDE
-            context = browser.new_context(storage_state=served.state, viewport=size, **options)
+            context = browser.new_context(
+                storage_state=served.state, extra_http_headers=served.headers, viewport=size, **options
+            )
             tab = Tab.open(context, served.base)
         tabs.append(tab)
         if path:

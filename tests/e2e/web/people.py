@@ -1,24 +1,20 @@
-"""The page as it is shipped, with its own ServiceAccount, and people who log in with rights of their own."""
+"""The page as it is shipped, with its own ServiceAccount, and people with rights of their own."""
 
 from __future__ import annotations
 
-import json
 import ssl
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 import yaml
-from aiohttp import web
-from playwright.sync_api import Browser, BrowserContext, StorageState
+from playwright.sync_api import Browser, BrowserContext
 
 from devcluster import manifests
-from fournos.web.identity import session_keys
-from fournos.web.identity.sessions import Cookies, Sealer, Session
 from tests.e2e.hub import ROOT, Hub
 from tests.e2e.web.conftest import CLUSTERS
 from tests.e2e.web.served import Served
@@ -60,34 +56,17 @@ class Shared:
         return self.hub.kubectl("-n", PEOPLE, "create", "token", name).strip()
 
     def context(self, browser: Browser, **options: Any) -> BrowserContext:
-        """A browser in which nobody is logged in; the page's certificate is of its own authority."""
+        """A browser without a proxy; the page's certificate is of its own authority."""
         return browser.new_context(
             ignore_https_errors=True, viewport={"width": 1280, "height": 900}, **options
         )
 
-    def log_in(self, browser: Browser, name: str) -> Served:
-        context = self.context(browser)
-        answer = context.request.post(f"{self.base}/login", form={"token": self.token(name)}, max_redirects=0)
-        assert answer.status == 303, answer.text()
-        state: StorageState = context.storage_state()
-        context.close()
-        return Served(self.base, state)
+    def as_person(self, name: str) -> Served:
+        """The page behind a proxy that sends the person's token with each request."""
+        return Served(self.base, None, {"Authorization": f"Bearer {self.token(name)}"})
 
     def withdraw(self, name: str) -> None:
         self.hub.run("delete", "rolebinding", f"web-{name}")
-
-    def end_session(self, context: BrowserContext, token: str) -> None:
-        """Puts a session in the browser that has ended a minute ago."""
-        secret = self.hub.kubectl("-n", HOME, "get", "secret", "fournos-web-session", "-o", "json")
-        now = datetime.now(UTC)
-        sealer = Sealer(session_keys.read(json.loads(secret)).in_order(now))
-        session = Session(token, "csrf", (now - timedelta(minutes=1)).timestamp(), "token")
-        response = Cookies().write(web.Response(), sealer, session, now.timestamp())
-        flags = {"url": self.base, "secure": True, "httpOnly": True, "sameSite": "Lax"}
-        found: list[Any] = [
-            {"name": one.key, "value": one.value, **flags} for one in response.cookies.values() if one.value
-        ]
-        context.add_cookies(found)
 
 
 @pytest.fixture(scope="package")
@@ -114,8 +93,10 @@ def _answers(port: int) -> bool:
     anyone = ssl.create_default_context()
     anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
     try:
-        with urllib.request.urlopen(f"https://127.0.0.1:{port}/login", context=anyone, timeout=5) as answer:
-            return bool(answer.status == 200)
+        with urllib.request.urlopen(f"https://127.0.0.1:{port}/", context=anyone, timeout=5):
+            return True
+    except urllib.error.HTTPError as error:
+        return error.code == 401
     except OSError:
         return False
 

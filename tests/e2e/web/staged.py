@@ -31,7 +31,7 @@ from fournos.history.blobs import DirectoryBlobs
 from fournos.history.store import HistoryStore
 from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
-from fournos.web.identity.loopback import Loopback
+from fournos.web.loopback import Loopback
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
@@ -162,7 +162,7 @@ async def _serve(
         await scene(Stage(objects, store, AsyncHistory(connection, NS)))
         api: Any = Connected(objects, connection)
         caches = await stack.enter_async_context(ObjectCaches(api, dict.fromkeys(WATCHED, "")))
-        viewer = Viewer("ann", caches, AsyncClient(api=api, namespace=NS, owner="ann"), AllRights(), csrf="")
+        viewer = Viewer("ann", caches, AsyncClient(api=api, namespace=NS, owner="ann"), AllRights(), "ann")
         assets = Assets()
         site = Site(
             caches,

@@ -60,12 +60,6 @@ BY_VALUES = {
         'history.s3.secret="fournos-history-s3"',
         "history.replicas=2",
     ],
-    "ingress": ["web.ingress.enabled=true", 'web.host="fournos.example.com"'],
-    "route": [
-        "web.route.enabled=true",
-        'web.host="fournos.apps.example.com"',
-        'web.route.issuer="https://oauth-openshift.apps.example.com"',
-    ],
 }
 """Variant → the values that say what its overlay says."""
 

@@ -99,22 +99,18 @@ def test_what_a_team_changes_of_history_and_page(render: Render) -> None:
     rendered = render(
         *only("history", "web"),
         'history={"storage": {"size": "1Ti", "className": "fast"}, "enabled": true, "fsGroup": null}',
-        'web={"host": "ovens.test", "enabled": true, "impersonation": {"enabled": true, "groups": ["a:b"]}}',
-        'web.ingress={"enabled": true, "className": "contour", "annotations": {"x/y": "z"}}',
-        'web.ingress.tlsSecret="c"',
-        'web.settings={"FOURNOS_WEB_PROXIES": 2}',
+        'web={"enabled": true, "impersonation": {"enabled": true, "groups": ["a:b"]}}',
+        'web.settings={"FOURNOS_WEB_PUBLIC_URL": "https://ovens.test"}',
     )
     (claim,) = (item["spec"] for item in _of(rendered, "PersistentVolumeClaim"))
     security = deployment(rendered, "fournos-history")["template"]["spec"]["securityContext"]
     assert "fsGroup" not in security
     assert (claim["storageClassName"], claim["resources"]["requests"]["storage"]) == ("fast", "1Ti")
-    (ingress,) = _of(rendered, "Ingress")
-    assert ingress["metadata"]["annotations"] == {"x/y": "z"}
-    assert ingress["spec"]["ingressClassName"] == "contour"
-    assert ingress["spec"]["tls"] == [{"hosts": ["ovens.test"], "secretName": "c"}]
     chosen = variables(deployment(rendered, "fournos-web"))
     assert chosen["FOURNOS_WEB_PUBLIC_URL"] == "https://ovens.test"
-    assert (chosen["FOURNOS_WEB_IMPERSONATE"], chosen["FOURNOS_WEB_PROXIES"]) == ("true", "2")
+    (container,) = deployment(rendered, "fournos-web")["template"]["spec"]["containers"]
+    secret = Path(chosen["FOURNOS_WEB_PROXY_SECRET_FILE"])
+    assert str(secret.parent) in {mount["mountPath"] for mount in container["volumeMounts"]}
     key = ("rbac.authorization.k8s.io", "ClusterRole", "", "fournos-web-impersonator")
     assert rendered[key]["rules"][1]["resourceNames"] == ["a:b"]
 
@@ -146,10 +142,7 @@ def test_the_pages_example_is_a_team_s(render: Render) -> None:
     secrets = {entry.get("valueFrom", {}).get("secretKeyRef", {}).get("name") for entry in container["env"]}
     assert {"fournos-history-database", "fournos-history-s3"} <= secrets
     page_settings = variables(deployment(rendered, "fournos-web"))
-    file = Path(page_settings["FOURNOS_WEB_OIDC_CLIENT_SECRET_FILE"])
-    (page_container,) = deployment(rendered, "fournos-web")["template"]["spec"]["containers"]
-    assert str(file.parent) in {mount["mountPath"] for mount in page_container["volumeMounts"]}
-    assert "Ingress" in kinds(rendered)
+    assert page_settings["FOURNOS_WEB_PUBLIC_URL"] == "https://fournos.example.com"
 
 
 def test_switches(render: Render) -> None:
@@ -178,8 +171,6 @@ def test_switches(render: Render) -> None:
         ('image.digest="latest"', "digest"),
         ('image.pullPolicy="Sometimes"', "pullPolicy"),
         ("kueue.enabled=true", "kueue"),
-        ("web.ingress.enabled=true", "host"),
-        ('web={"route": {"enabled": true}, "host": "fournos.example.com"}', "issuer"),
         ("history.replicas=2", "replicas"),
         ('web.impersonation={"enabled": true, "groups": []}', "groups"),
         ('web.impersonation={"enabled": true, "groups": null}', "groups"),

@@ -170,25 +170,12 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
             ("jobs_namespace", "clusters_namespace"), (WEB, "test_the_namespaces_that_are_watched")
         ),
         **dict.fromkeys(
-            ("namespace", "port", "service", "certificate_secret", "session_secret"),
-            (WEB, "test_the_secrets_of_certificate_and_sessions"),
+            ("namespace", "port", "service", "certificate_secret"),
+            (WEB, "test_the_secret_of_the_certificate"),
         ),
         **dict.fromkeys(
-            (
-                *("session_hours", "proxies", "token_login", "proxy_header"),
-                *("oidc_name", "oidc_issuer", "impersonate"),
-            ),
-            (WEB, "test_how_people_log_in"),
+            ("proxy_secret_file", "proxy_prefix"), (WEB, "test_a_proxy_that_names_users_needs_a_secret")
         ),
-        **dict.fromkeys(
-            ("oidc_user_claim", "oidc_user_prefix", "oidc_groups_claim", "oidc_groups_prefix"),
-            (WEB, "test_who_is_impersonated"),
-        ),
-        **dict.fromkeys(
-            ("oidc_discovery", "oidc_client_id", "oidc_client_secret_file", "oidc_scopes", "oidc_bearer"),
-            (WEB, "test_how_the_page_is_registered_at_the_provider"),
-        ),
-        "oidc_ca_file": (WEB, "test_a_certificate_authority_of_the_provider_must_be_there"),
         "public_url": (WEB, "test_public_url_names_the_host_that_is_answered"),
     },
     HistorySettings: {

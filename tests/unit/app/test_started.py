@@ -129,7 +129,7 @@ def test_the_page_needs_no_lease(started: Started) -> None:
     assert run.main(enable=("web",), health_port=started.port) == 0
     assert started.managers == []
     assert started.answers["/healthz"] == 200
-    assert {"web", "web-certificate", "web-session-keys"} <= started.tasks
+    assert {"web", "web-certificate"} <= started.tasks
 
 
 def test_the_page_beside_a_part_with_a_lease(started: Started) -> None:

@@ -16,7 +16,7 @@ from fournos.cli.app import COMMANDS
 from tests.unit.cli.api import Api, Program
 
 ROOT = Path(__file__).parents[3]
-OPTIONAL = ("sqlalchemy", "alembic", "jinja2", "joserfc", "obstore")
+OPTIONAL = ("sqlalchemy", "alembic", "jinja2", "obstore")
 """Packages of extras: the command line is used without them, too."""
 
 

@@ -51,11 +51,11 @@ def call(api: Api, *, rights: Verbs = ALL, owner: str = "ann", **fields: Mapping
         assets=_ASSETS,
         renderer=_RENDERER,
     )
-    return Call(site, Viewer("ann", api, client, rights, "the-token"), NOW, **fields)
+    return Call(site, Viewer("ann", api, client, rights, owner), NOW, **fields)
 
 
 def render(page: Page, data: Mapping[str, Any]) -> str:
-    return _RENDERER.content(page.name, {"csrf": "the-token", **data})
+    return _RENDERER.content(page.name, data)
 
 
 async def shown(page: Page, asked: Call) -> str:

@@ -56,7 +56,7 @@ class Visit:
     ) -> str:
         """The HTML of a page's content."""
         data = await page.gather(self.call(query, **path))
-        return self.site.renderer.content(page.name, {"csrf": "secret", **data})
+        return self.site.renderer.content(page.name, data)
 
 
 @asynccontextmanager
@@ -64,7 +64,7 @@ async def visit(api: Api, rights: AllRights | None = None) -> AsyncIterator[Visi
     """`api` must have its objects before."""
     async with ObjectCaches(api, dict.fromkeys(WATCHED, "")) as caches:
         client = AsyncClient(api=api, namespace=NS, owner="perf")
-        viewer = Viewer("ann", caches, client, rights or AllRights(), csrf="secret")
+        viewer = Viewer("ann", caches, client, rights or AllRights(), "ann")
         assets = Assets()
         site = Site(
             caches,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,19 +19,16 @@ from fournos.engine.kube.resource import (
     SELF_SUBJECT_RULES_REVIEW,
     SUBJECT_ACCESS_REVIEW,
     TOKEN_REVIEW,
-    Key,
     Obj,
     Resource,
 )
 from fournos.engine.runtime.listening import OPTIONS
 from fournos.insight.caches import ObjectCaches
 from fournos.web.assets import Assets
-from fournos.web.identity.members import Members, Ways
-from fournos.web.identity.rights import Questions
-from fournos.web.identity.session_keys import SessionKeys
-from fournos.web.identity.sessions import Cookies
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.pages.fleet import PAGE as FLEET
+from fournos.web.people import TOKEN_HEADER, Members, TrustedProxy
+from fournos.web.person_rights import Questions
 from fournos.web.render import Renderer
 from fournos.web.routes import Action, Call, Done, Page
 from fournos.web.server import WebServer
@@ -42,9 +38,7 @@ from tests.world.server import Server
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NS = "perf"
-SECRET_KEY = Key("fournos-web", "session")
-HEADER = "X-Forwarded-Access-Token"
-"""In which a proxy has the token of a person."""
+HEADER = TOKEN_HEADER
 
 
 class Clock:
@@ -190,26 +184,24 @@ class Stage:
     server: Server
     clock: Clock
     web: WebServer
-    keys: SessionKeys
     caches: ObjectCaches
     done: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Person and form of each write."""
 
-    async def login(self, token: str = "t-ann", **given: Any) -> ClientResponse:
-        return await self.post("/login", {"token": token}, **given)
+    async def login(self, token: str = "t-ann") -> None:
+        """From now on a proxy in front sends this token of a person with each request."""
+        self.client.session.headers[HEADER] = token
 
-    async def post(self, path: str, form: dict[str, Any], **given: Any) -> ClientResponse:
-        return await self.client.post(path, data=form, allow_redirects=False, **given)
+    async def post(
+        self, path: str, form: dict[str, Any], *, headers: dict[str, str] | None = None, **given: Any
+    ) -> ClientResponse:
+        """Sends a form as a browser does; `headers` in place of what a browser says of its origin."""
+        sent = {"Sec-Fetch-Site": "same-origin"} if headers is None else headers
+        return await self.client.post(path, data=form, allow_redirects=False, headers=sent, **given)
 
     async def get(self, path: str, **given: Any) -> tuple[int, str]:
         async with self.client.get(path, allow_redirects=False, **given) as response:
             return response.status, await response.text()
-
-    async def csrf(self) -> str:
-        _, text = await self.get("/")
-        found = re.search(r'name="csrf" value="([^"]+)"', text)
-        assert found, text
-        return found[1]
 
     def job(self, name: str, namespace: str = NS, **spec: Any) -> Obj:
         return self.server.create(
@@ -247,7 +239,7 @@ def renderer(assets: Assets) -> Renderer:
     assert loader is not None
     source = (
         '<ul id="names">{% for name in names %}<li>{{ name }}</li>{% endfor %}</ul>'
-        '{% if may_delete %}<form method="post"><input type="hidden" name="csrf" value="{{ csrf }}"></form>'
+        '{% if may_delete %}<form method="post"></form>'
         "{% endif %}"
     )
     get = loader.get_source
@@ -259,7 +251,7 @@ def renderer(assets: Assets) -> Renderer:
 
 @asynccontextmanager
 async def stage(
-    ways: Ways | None = None,
+    proxy: TrustedProxy | None = None,
     *,
     hosts: frozenset[str] = frozenset(),
     whole: bool = False,
@@ -269,19 +261,9 @@ async def stage(
     server, clock = Server(), Clock()
     cluster = Cluster(server)
     api: Any = cluster
-    keys = SessionKeys(api, SECRET_KEY, lifetime=timedelta(hours=8), clock=clock)
-    await keys.look()
     async with ObjectCaches(api, dict.fromkeys(WATCHED, "")) as caches:
-        people = Members(
-            api,
-            ways or Ways(),
-            keys,
-            caches,
-            Questions(WATCHED, caches.namespaces),
-            namespace=NS,
-            clock=clock,
-            cookies=Cookies(secure=False),
-        )
+        questions = Questions(WATCHED, caches.namespaces)
+        people = Members(api, caches, questions, namespace=NS, monotonic=clock.monotonic, proxy=proxy)
         assets = Assets()
         site = Site(
             caches,
@@ -312,4 +294,4 @@ async def stage(
         test_server = TestServer(web.app())
         await test_server.start_server(**OPTIONS)
         async with TestClient(test_server, cookie_jar=CookieJar(unsafe=True)) as client:
-            yield Stage(client, cluster, server, clock, web, keys, caches, done)
+            yield Stage(client, cluster, server, clock, web, caches, done)

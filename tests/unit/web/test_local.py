@@ -17,10 +17,9 @@ from yarl import URL
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.resource import SELF_SUBJECT_ACCESS_REVIEW, Obj, Resource
-from fournos.web import local
-from fournos.web.identity import loopback
-from fournos.web.identity.loopback import OwnRights
+from fournos.web import local, loopback
 from fournos.web.local import LocalOptions, serve
+from fournos.web.loopback import OwnRights
 from tests.unit.client.world import NS, Api
 from tests.unit.web.stage import Clock
 
@@ -83,7 +82,7 @@ async def page(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Page]:
 
 
 async def test_the_printed_address_leads_to_the_page_and_nothing_else_does(page: Page) -> None:
-    for path in ("/", "/jobs", f"/jobs/{NS}/secret-job", "/login"):
+    for path in ("/", "/jobs", f"/jobs/{NS}/secret-job"):
         status, text = await page.get(path)
         assert status == 401 and "secret-job" not in text.replace(path, ""), path
     for wrong in ("/open/x", "/open/%C3%A9", page.address.path[:-1]):
@@ -143,7 +142,7 @@ async def test_a_form_of_another_site_is_refused(page: Page) -> None:
     await page.get(page.address.path)
     url = page.address.join(URL(f"/jobs/{NS}/secret-job/delete"))
     for headers in ({"Origin": "https://evil.example"}, {"Origin": "http://127.0.0.1:1"}, {}):
-        async with page.browser.post(url, data={"csrf": ""}, headers=headers) as answer:
+        async with page.browser.post(url, data={}, headers=headers) as answer:
             assert answer.status == 403
     assert "secret-job" in (await page.get("/jobs"))[1]
 

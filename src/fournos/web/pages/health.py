@@ -28,7 +28,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     async def examined() -> list[DoctorFinding]:
         return await examine(cast(DoctorServer, client.api), place, call.now)
 
-    findings = await call.site.memo.get(("health", call.viewer.csrf), _FRESH, examined)
+    findings = await call.site.memo.get(("health", call.viewer.key), _FRESH, examined)
     worst = [finding for finding in findings if finding.level in (Level.FAULT, Level.WARNING)]
     return {
         "faults": faults(findings),

@@ -53,7 +53,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
                 usage(filter(None, map(of_job, jobs)), since, call.now, parts=parts), stored=False
             )
 
-    read_usage = await call.site.memo.get(("usage", call.viewer.csrf, name), _FRESH, read)
+    read_usage = await call.site.memo.get(("usage", call.viewer.key, name), _FRESH, read)
     site = call.site
     now = await fleet.read(call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now, most=0)
     total = read_usage.usage

@@ -44,7 +44,7 @@ async def of_job(call: Call, about: JobSubject) -> str:
             return sentence(found.estimate, call.now) if found else ""
         return ""
 
-    return await call.site.memo.get(("estimate", call.viewer.csrf, about.uid), _FRESH, read)
+    return await call.site.memo.get(("estimate", call.viewer.key, about.uid), _FRESH, read)
 
 
 async def _soon(asked: Awaitable[T]) -> T | None:

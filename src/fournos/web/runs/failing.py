@@ -45,7 +45,7 @@ async def error_line(call: Call, about: JobSubject, first: Failure | None) -> st
     if first is None or first.category is not Category.BENCHMARK:
         return ""
     version = str(about.raw["metadata"].get("resourceVersion"))
-    key = ("first error", call.viewer.csrf, about.uid, version)
+    key = ("first error", call.viewer.key, about.uid, version)
     read = call.site.memo.get(key, _FRESH, partial(_read, call, about, first.task))
     return plain((await part(read, patience=_WAITED)).value or "")
 

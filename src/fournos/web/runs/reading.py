@@ -58,7 +58,7 @@ async def parts(call: Call, about: JobSubject) -> Parts:
 
 async def _current(call: Call, about: JobSubject) -> dict[str, Any]:
     """The parts that change while the job runs."""
-    key = ("current", call.viewer.csrf, about.uid, phase_of(about.raw))
+    key = ("current", call.viewer.key, about.uid, phase_of(about.raw))
     return await call.site.memo.get(
         key, _FRESH if is_terminal(about.raw) else 0.0, partial(_read_current, call, about)
     )
@@ -94,7 +94,7 @@ async def _gone(call: Call, about: JobSubject) -> Parts:
 async def _stored(call: Call, about: JobSubject) -> dict[str, Any]:
     """The parts that only the history has."""
     version = str(about.raw["metadata"].get("resourceVersion"))
-    key = ("stored", call.viewer.csrf, about.uid, version)
+    key = ("stored", call.viewer.key, about.uid, version)
     return await call.site.memo.get(key, _FRESH, partial(_read_stored, call, about))
 
 

@@ -87,7 +87,7 @@ async def test_only_the_first_rows_are_shown_with_a_link_to_all() -> None:
 async def test_a_cluster_offers_what_the_person_may_do() -> None:
     path = {"name": "cluster-1"}
     html = await shown(cluster.PAGE, call(with_lock(), path=path))
-    assert 'action="/clusters/cluster-1/unlock"' in html and 'value="the-token"' in html
+    assert 'action="/clusters/cluster-1/unlock"' in html
     assert 'action="/clusters/cluster-1/lock"' not in html
     refused = await shown(cluster.PAGE, call(with_lock(), path=path, rights=READ_ONLY))
     assert "<form" not in refused and "You may not lock or drain this cluster." in refused

@@ -1,4 +1,4 @@
-"""Who looks: logins, sessions, persons with different rights, a right that is withdrawn, forged requests."""
+"""Who looks: persons with different rights, a right that is withdrawn, forged requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tests.e2e.web.conftest import BROKEN, CLUSTER, DONE, RUNS, OpenTab
 from tests.e2e.web.people import ELSEWHERE, PEOPLE, Shared, shared
 from tests.e2e.web.served import Served
 from tests.e2e.web.tab import Tab
-from tests.e2e.web.test_live import HIDE
 
 __all__ = ["shared"]
 pytestmark = pytest.mark.usefixtures("left")
@@ -23,87 +22,43 @@ ANN = f"system:serviceaccount:{PEOPLE}:ann"
 @pytest.fixture(scope="module")
 def left(shared: Shared, browser: Browser) -> Iterator[Tab]:
     """A job's page in an open tab of a person whose right is withdrawn then; permissions are cached."""
-    context = shared.context(browser, storage_state=shared.log_in(browser, "cleo").state)
+    context = shared.context(browser, extra_http_headers=shared.as_person("cleo").headers)
     tab = Tab.open(context, shared.base)
     tab.goto(f"/jobs/{shared.hub.namespace}/{RUNS}")
-    tab.until(lambda: tab.streams and RUNS in tab.text())
     shared.withdraw("cleo")
     yield tab
     context.close()
 
 
 @pytest.fixture(scope="module")
-def ann(shared: Shared, browser: Browser) -> Served:
-    return shared.log_in(browser, "ann")
+def ann(shared: Shared) -> Served:
+    return shared.as_person("ann")
 
 
-@pytest.fixture
-def stranger(shared: Shared, browser: Browser) -> Iterator[Tab]:
-    """A tab in which nobody is logged in."""
-    context = shared.context(browser)
-    tab = Tab.open(context, shared.base)
-    yield tab
-    problems = tab.closed()
-    context.close()
-    assert not problems, problems
+def test_without_a_proxy_the_page_says_what_is_missing(shared: Shared, open_tab: OpenTab) -> None:
+    tab = open_tab("", served=Served(shared.base, None), **SECURE)
+    tab.expected = ("status of 401",)
+    tab.goto("/jobs?owner=ann", status=401)
+    assert "oauth2-proxy" in tab.text() and DONE not in tab.text("body")
+    tab.is_accessible()
+    tab.works_by_keyboard()
 
 
-def log_in(tab: Tab, token: str) -> None:
-    tab.one("#token").fill(token)
-    tab.press("Log in")
-
-
-def test_a_token_leads_to_the_page_that_was_asked_for(shared: Shared, stranger: Tab) -> None:
-    stranger.expected = ("status of 401",)
-    stranger.goto("/jobs?owner=ann", status=401)
-    stranger.is_accessible()
-    stranger.works_by_keyboard()
-    log_in(stranger, "nonsense")
-    assert stranger.text("[role=alert]") == "This token is not valid in this cluster."
-    log_in(stranger, shared.token("ann"))
-    assert stranger.page.url == f"{shared.base}/jobs?owner=ann"
-    assert DONE in stranger.text() and stranger.text(".user") == ANN
-    cookies = {one["name"]: one for one in stranger.context.cookies()}
-    session = cookies["__Host-fournos"]
-    assert session["httpOnly"] and session["secure"]
-    assert (session["sameSite"], session["path"], session["domain"]) == ("Lax", "/", "127.0.0.1")
-    assert stranger.page.evaluate("document.cookie") == ""
-    stranger.press("Log out")
-    assert stranger.page.url == f"{shared.base}/login" and not stranger.context.cookies()
-    stranger.page.go_back()
-    assert DONE not in stranger.text() and stranger.one("#token").is_visible()
-
-
-def test_a_token_that_has_ended_is_refused(shared: Shared, stranger: Tab) -> None:
-    stranger.expected = ("status of 401",)
-    shared.hub.kubectl("-n", PEOPLE, "create", "serviceaccount", "gone")
-    token = shared.token("gone")
-    shared.hub.kubectl("-n", PEOPLE, "delete", "serviceaccount", "gone")
-    stranger.goto("/login")
-    log_in(stranger, token)
-    assert stranger.text("[role=alert]") == "This token is not valid in this cluster."
-
-
-def test_a_session_that_ends_under_an_open_tab_asks_for_a_login(
-    shared: Shared, ann: Served, open_tab: OpenTab
-) -> None:
+def test_a_login_that_ends_under_an_open_tab_loads_it_again(ann: Served, open_tab: OpenTab) -> None:
     tab = open_tab("/jobs", served=ann, **SECURE)
-    tab.expected = ("status of 401", "failed with status 401")
-    tab.until(lambda: tab.streams)
-    shared.end_session(tab.context, shared.token("ann"))
+    tab.expected = ("status of 401",)
+    assert DONE in tab.text() and tab.text(".user") == ANN
+    assert tab.context.cookies() == []
     with tab.page.expect_navigation():
-        tab.page.evaluate(HIDE, True)
-        tab.page.evaluate(HIDE, False)
-    assert tab.text("[role=alert]") == "Your session has ended. Log in again."
-    log_in(tab, shared.token("ann"))
-    assert tab.page.url == f"{shared.base}/jobs" and DONE in tab.text()
+        tab.context.set_extra_http_headers({"Authorization": "Bearer ended"})
+    assert "not valid in this cluster" in tab.text() and DONE not in tab.text("body")
 
 
 def test_each_person_sees_rows_and_buttons_of_their_rights(
-    world: Hub, shared: Shared, ann: Served, browser: Browser, open_tab: OpenTab
+    world: Hub, shared: Shared, ann: Served, open_tab: OpenTab
 ) -> None:
     first = open_tab("/jobs", served=ann, **SECURE)
-    second = open_tab("/jobs", served=shared.log_in(browser, "ben"), **SECURE)
+    second = open_tab("/jobs", served=shared.as_person("ben"), **SECURE)
     second.expected = ("status of 403",)
     assert DONE in first.text("#jobs") and ELSEWHERE not in first.text("#jobs")
     assert ELSEWHERE in second.text("#jobs") and DONE not in second.text("#jobs")
@@ -135,19 +90,12 @@ def test_each_person_sees_rows_and_buttons_of_their_rights(
     assert second.page.get_by_role("button", name="Submit").count() == 0
 
 
-def test_a_form_of_another_session_or_site_does_nothing(
+def test_a_form_of_another_site_does_nothing(
     world: Hub, shared: Shared, ann: Served, open_tab: OpenTab
 ) -> None:
     path = f"/jobs/{world.namespace}/{RUNS}"
     tab = open_tab(path, served=ann, **SECURE)
     tab.expected = ("status of 403",)
-    form = tab.offer("Stop")
-    # In one go: a live change renders the form anew, with the token of the session.
-    forge = "(one) => { one.elements.csrf.value = 'forged'; one.requestSubmit(); }"
-    with tab.page.expect_navigation():
-        form.evaluate(forge)
-    assert "belongs to another session" in tab.text()
-
     evil = f'<form method="post" action="{shared.base}{path}/stop"><button>You have won</button></form>'
     tab.page.route(
         "https://evil.example/**", lambda route: route.fulfill(body=evil, content_type="text/html")

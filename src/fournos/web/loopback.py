@@ -14,7 +14,6 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -57,31 +56,26 @@ class OwnRights:
 class Loopback:
     """The only person of `fournos web`."""
 
-    logout = ""
-
     def __init__(self, viewer: Viewer, *, token: str = "", path: str = "/") -> None:
         """`path` is where the printed address leads to."""
         self.token = token or secrets.token_urlsafe(32)
-        self._viewer = replace(viewer, csrf=secrets.token_urlsafe(32))
+        self._viewer = viewer
         self._path = path
 
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/open/{token}", self._open)]
 
-    def login(self, request: web.Request) -> None:
-        """Does nothing: there is no form, and the printed address logs in."""
-
     async def viewer(self, request: web.Request) -> Viewer:
         _check_user(request)
         if not hmac.compare_digest(request.cookies.get(_cookie(request), "").encode(), self.token.encode()):
-            raise LoginNeededError("Open the address that `fournos web` has printed: it holds a token.")
+            raise LoginNeededError("Open the address that `fournos web` has printed: it holds a token.", "")
         return self._viewer
 
     async def _open(self, request: web.Request) -> web.Response:
         _check_user(request)
         if not hmac.compare_digest(request.match_info["token"].encode(), self.token.encode()):
             raise LoginNeededError(
-                "This address is of an earlier `fournos web`: open the one it printed last."
+                "This address is of an earlier `fournos web`: open the one it printed last.", ""
             )
         response = web.Response(status=303, headers={"Location": self._path})
         response.set_cookie(_cookie(request), self.token, httponly=True, samesite="Lax", path="/")

@@ -1,1 +1,0 @@
-"""The person of a request: logins, sessions and rights."""
