@@ -16,7 +16,7 @@ from fournos.systems.multikueue.build import mirror, remote_workload
 from fournos.systems.multikueue.observe import Remote
 from fournos.systems.multikueue.remote import RemoteFailure, create
 from fournos.systems.multikueue.status import MESSAGE_MAX, Context, WorkloadDraft, holds_quota, since
-from tests.unit.systems.multikueue.test_decisions import (
+from tests.unit.systems.multikueue.test_decide import (
     AT,
     JOB,
     NOW,

@@ -28,7 +28,7 @@ from fournos.systems.multikueue.decide import decide
 from fournos.systems.multikueue.observe import Observed, Remote
 from fournos.systems.multikueue.remote import Read, RemoteFailure, Send, create
 from fournos.systems.multikueue.withdraw import STOP_GRACE
-from tests.unit.systems.multikueue.test_decisions import (
+from tests.unit.systems.multikueue.test_decide import (
     AT,
     JOB,
     KEY,

@@ -19,7 +19,7 @@ from fournos.systems.multikueue.nominate import leftover, nominate, runs
 from fournos.systems.multikueue.observe import Remote, clusters_of
 from fournos.systems.multikueue.remote import RemoteFailure, Send, create
 from fournos.systems.multikueue.status import Context
-from tests.unit.systems.multikueue.test_decisions import (
+from tests.unit.systems.multikueue.test_decide import (
     AT,
     JOB,
     KEY,

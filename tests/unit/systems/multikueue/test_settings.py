@@ -17,7 +17,7 @@ from fournos.systems.multikueue.part import multikueue_controllers
 from fournos.systems.multikueue.settings import MultiKueueSettings
 from tests.unit.systems.multikueue import actors, workers
 from tests.unit.systems.multikueue.actors import fleet, job, line, submit
-from tests.unit.systems.multikueue.test_connections import Connected, cluster, named, secret
+from tests.unit.systems.multikueue.test_multikueuecluster import Connected, cluster, named, secret
 from tests.unit.systems.multikueue.workers import FOO, WORKERS, at
 from tests.world.harness import Scenario, in_order, run
 from tests.world.server import Server, VirtualClock

@@ -19,7 +19,7 @@ from fournos.systems.multikueue.observe import Remote
 from fournos.systems.multikueue.remote import RemoteFailure, Send
 from fournos.systems.multikueue.status import Context
 from fournos.systems.multikueue.withdraw import STOP_GRACE, Withdrawal, clear, over
-from tests.unit.systems.multikueue.test_decisions import (
+from tests.unit.systems.multikueue.test_decide import (
     AT,
     GONE,
     KEY,
