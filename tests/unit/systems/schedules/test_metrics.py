@@ -25,20 +25,6 @@ def of(status: Any, **spec: Any) -> dict[str, Any]:
     return {**made, "status": status}
 
 
-def begun(at: str) -> dict[str, Any]:
-    return {"lastStartTime": T2, "active": [{"time": T2, "startedAt": at, "jobs": 1}]}
-
-
-def test_lateness_is_counted_once_a_fire() -> None:
-    metrics = Metrics(TABLE)
-    before, claimed = of({"lastStartTime": T1}), of(begun("2030-01-02T02:02:00Z"))
-    count_written(metrics, before, claimed)
-    count_written(metrics, claimed, claimed)
-    text = metrics.render().decode()
-    assert "fournos_schedule_late_seconds_count 1.0" in text
-    assert "fournos_schedule_late_seconds_sum 120.0" in text
-
-
 def test_missed_times_are_counted_by_reason() -> None:
     metrics = Metrics(TABLE)
     count_written(metrics, of({}), of({"missed": {"count": 3, "reason": "Late", "time": T1}}))
@@ -49,13 +35,11 @@ def test_missed_times_are_counted_by_reason() -> None:
     assert found == [3, 1]
 
 
-def test_the_gauges_are_of_the_cache() -> None:
+def test_the_gauge_is_of_the_cache() -> None:
     metrics, store = Metrics(TABLE), Store()
-    store.replace([of({"lastSuccessTime": T1, "failures": 2})], "1")
+    store.replace([of({"effectiveSince": T1, "lastSuccessTime": T1})], "1")
     report(Caches({FOURNOS_SCHEDULE: store}), metrics)
-    labels = ("fournos", "nightly")
-    assert metrics.value("fournos_schedule_failures_in_a_row", *labels) == 2
-    assert metrics.value("fournos_schedule_last_success_timestamp_seconds", *labels) == 1893463200
+    assert 'schedule="nightly"' in metrics.render().decode()
     assert metrics.value("fournos_schedule_missed_total", "Late") == 0
     store.replace([], "2")
     report(Caches({FOURNOS_SCHEDULE: store}), metrics)
