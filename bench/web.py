@@ -27,8 +27,8 @@ from bench.web_servers import PERSON
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key
-from fournos.web.assets import PREFIX
 from fournos.web.pages.all_pages import PAGES
+from fournos.web.render import PREFIX
 
 JOBS: Final = 10_000
 TABS: Final = 20

@@ -17,9 +17,8 @@ from aiohttp import web
 from bench.rig import NAMESPACE
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.web.local import LocalOptions, serve
-from fournos.web.loopback import Loopback
-from fournos.web.viewer import Viewer
+from fournos.web.local import LocalOptions, Loopback, serve
+from fournos.web.site import Viewer
 
 PERSON: Final = "person"
 

@@ -30,8 +30,7 @@ from devcluster.shell import tail_file
 from devcluster.state import ProcessRef, Record, alive, reference, require
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.web.local import HOST, PORT, LocalOptions, serve
-from fournos.web.loopback import Loopback
+from fournos.web.local import HOST, PORT, LocalOptions, Loopback, serve
 
 _FILE = "page.json"
 _LOG = "page"

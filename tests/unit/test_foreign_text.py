@@ -41,9 +41,9 @@ from fournos.insight.errors import ManifestError
 from fournos.systems.jobs.names import RESULT_NAME
 from fournos.systems.multikueue.config import BadConfigError
 from fournos.systems.multikueue.config import read as read_kueue_config
-from fournos.web.runs.job_form import command, inputs, wanted
-from fournos.web.runs.lines import plain
-from fournos.web.sending import _headers
+from fournos.web.forms import command, inputs, wanted
+from fournos.web.pages.logs import plain
+from fournos.web.requests import _headers
 
 MINUTES: Final = float(os.environ.get("FOURNOS_FUZZ_MINUTES", "0"))
 """For all entries; 0: the few texts of the unit tests."""

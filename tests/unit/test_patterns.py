@@ -23,7 +23,7 @@ from fournos.engine.api.values import escaped, escaped_line, parse_duration, par
 from fournos.engine.runtime.redact import redact
 from fournos.history.logs.stored import failing_line
 from fournos.history.store.text import message, pack
-from fournos.web.runs.lines import plain
+from fournos.web.pages.logs import plain
 
 _SOURCE: Final = Path(fournos.__file__).parent
 _METHODS: Final = frozenset({"search", "match", "fullmatch", "sub", "split", "findall", "finditer"})

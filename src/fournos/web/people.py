@@ -32,9 +32,8 @@ from fournos.engine.runtime.ttl_cache import TtlCache
 from fournos.insight.access import may
 from fournos.insight.source import Source
 from fournos.web.errors import LoginNeededError, PageError
-from fournos.web.permitted import Permitted
-from fournos.web.person_rights import Questions, SubjectRights
-from fournos.web.viewer import Viewer
+from fournos.web.rights import Permitted, Questions, SubjectRights
+from fournos.web.site import Viewer
 
 log = logging.getLogger(__name__)
 

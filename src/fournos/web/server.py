@@ -1,4 +1,4 @@
-"""The server of the page: routes, the order of checks, errors as pages."""
+"""The server of the page: routes, the order of checks, pages that are kept, errors as pages."""
 
 from __future__ import annotations
 
@@ -7,29 +7,97 @@ import hashlib
 import logging
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
 from fournos.client.errors import FournosError
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.runtime.client_limits import RateLimit
-from fournos.web.assets import PREFIX
-from fournos.web.content import PageContent, RenderedPage
 from fournos.web.errors import LoginNeededError, PageError, page_error
-from fournos.web.headers import HTTPS_ONLY, PRIVATE, SECURITY, check_host, check_origin
-from fournos.web.limits import take
-from fournos.web.notices import COOKIE, notice_of, with_notice
 from fournos.web.people import People
-from fournos.web.posted import posted
-from fournos.web.render import Frame, Link
-from fournos.web.routes import Action, Call, Done, Download, Page, ShownPage
-from fournos.web.sending import Sending
-from fournos.web.site import Site
-from fournos.web.viewer import Viewer
-from fournos.web.written import arrived
+from fournos.web.render import PREFIX, Frame, Link
+from fournos.web.requests import (
+    COOKIE,
+    HTTPS_ONLY,
+    PRIVATE,
+    SECURITY,
+    Sending,
+    check_host,
+    check_origin,
+    notice_of,
+    posted,
+    take,
+    with_notice,
+)
+from fournos.web.site import Action, Call, Done, Download, Kept, Page, ShownPage, Site, Viewer, arrived
+
+PAGES: Final = 64
+"""Rendered pages that are kept; the least recently used one goes first."""
+_TRIES: Final = 3
+
+
+class _WithdrawnError(Exception):
+    """The person for whom a page was rendered has other rights than those it is kept for."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedPage:
+    """The content of a page."""
+
+    html: str
+    digest: str
+    """The same for the same content, in all replicas."""
+    lasts: bool
+    """False if it may change: an open tab asks for it again."""
+
+
+class PageContent(Kept[Hashable]):
+    """Renders pages, and keeps those that open tabs ask for again and again."""
+
+    def __init__(self, site: Site, most: int = PAGES) -> None:
+        super().__init__(most)
+        self._site = site
+
+    async def of(self, page: Page, call: Call, target: str) -> RenderedPage:
+        """Returns the page for the person of the call; `target` is its path with the query."""
+        if not page.watched:
+            return self.rendered(page, await page.gather(call))
+        for _ in range(_TRIES):
+            rights = await call.viewer.rights.permission_class()
+            # What is read with the person's own credentials is that person's.
+            key = (rights, "" if page.shared else call.viewer.key, target)
+            try:
+                return await self._current(page, call, key, rights)
+            except _WithdrawnError:  # of whoever renders it for several persons
+                continue
+        raise PageError(
+            503, "Rights are changing", "Your rights are changing at the moment.", "Load the page again."
+        )
+
+    async def _current(self, page: Page, call: Call, key: Hashable, rights: str) -> RenderedPage:
+        async def render() -> RenderedPage:
+            content = self.rendered(page, await page.gather(call))
+            # Whatever right changed meanwhile: the page that others get is one of their class.
+            if await call.viewer.rights.permission_class() != rights:
+                raise _WithdrawnError
+            return content
+
+        age = int(call.now.timestamp() // page.fresh)
+        revision = (self._site.caches.revision(page.watched), age)
+        return await self.kept(key, revision, lambda rendered: rendered == revision, render)
+
+    def rendered(self, page: Page, data: Mapping[str, Any]) -> RenderedPage:
+        html = self._site.renderer.content(page.name, data)
+        digest = hashlib.sha256(html.encode()).hexdigest()[:16]
+        return RenderedPage(html, digest, lasts=not page.watched or bool(data.get("lasts")))
+
+
+# --- The server of the page: routes, the order of checks, errors as pages ---------------------------------
+
 
 log = logging.getLogger(__name__)
 audit = logging.getLogger(f"{__name__}.audit")

@@ -18,11 +18,10 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.memory import keep_objects
 from fournos.insight.caches import ObjectCaches
-from fournos.web.assets import Assets
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.people import Members, TrustedProxy
-from fournos.web.person_rights import Questions
-from fournos.web.render import Renderer
+from fournos.web.render import Assets, Renderer
+from fournos.web.rights import Questions
 from fournos.web.server import WebServer
 from fournos.web.settings import WebSettings
 from fournos.web.site import Site

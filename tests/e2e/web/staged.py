@@ -30,13 +30,11 @@ from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.store import HistoryStore
 from fournos.insight.caches import ObjectCaches
-from fournos.web.assets import Assets
-from fournos.web.loopback import Loopback
+from fournos.web.local import Loopback
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
-from fournos.web.render import Renderer
+from fournos.web.render import Assets, Renderer
 from fournos.web.server import WebServer
-from fournos.web.site import Site
-from fournos.web.viewer import Viewer
+from fournos.web.site import Site, Viewer
 from tests.e2e.web.served import Served
 from tests.store.served import served
 from tests.unit.client.world import Api

@@ -10,12 +10,9 @@ from typing import Any
 from fournos.client.asynchronous import AsyncClient
 from fournos.engine.kube.resource import Resource
 from fournos.insight.caches import ObjectCaches
-from fournos.web.assets import Assets
 from fournos.web.pages import submit
-from fournos.web.render import Renderer
-from fournos.web.routes import Call, Page, ShownPage
-from fournos.web.site import Site
-from fournos.web.viewer import Viewer
+from fournos.web.render import Assets, Renderer
+from fournos.web.site import Call, Page, ShownPage, Site, Viewer
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS
 

@@ -12,12 +12,9 @@ from multidict import MultiDict
 from fournos.client.asynchronous import AsyncClient
 from fournos.engine.kube.resource import Resource
 from fournos.insight.caches import ObjectCaches
-from fournos.web.assets import Assets
 from fournos.web.pages.all_pages import WATCHED
-from fournos.web.render import Renderer
-from fournos.web.routes import Call, Page
-from fournos.web.site import Site
-from fournos.web.viewer import Viewer
+from fournos.web.render import Assets, Renderer
+from fournos.web.site import Call, Page, Site, Viewer
 from tests.unit.client.world import NS, Api
 
 NOW = datetime(2030, 1, 1, 1, tzinfo=UTC)

@@ -24,15 +24,13 @@ from fournos.engine.kube.resource import (
 )
 from fournos.engine.runtime.listening import OPTIONS
 from fournos.insight.caches import ObjectCaches
-from fournos.web.assets import Assets
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.pages.fleet import PAGE as FLEET
 from fournos.web.people import TOKEN_HEADER, Members, TrustedProxy
-from fournos.web.person_rights import Questions
-from fournos.web.render import Renderer
-from fournos.web.routes import Action, Call, Done, Page
+from fournos.web.render import Assets, Renderer
+from fournos.web.rights import Questions
 from fournos.web.server import WebServer
-from fournos.web.site import Site
+from fournos.web.site import Action, Call, Done, Page, Site
 from tests.world.connection import Connection
 from tests.world.server import Server
 

@@ -9,9 +9,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fournos.web.charts.gantt import Gantt, GanttBar, Lane, gantt
-from fournos.web.charts.plot import Plot, PlotBand, PlotLine, PlotMark, PlotRun
-from fournos.web.charts.scale import horizon, ticks, time_step, time_ticks
+from fournos.web.charts import (
+    Plot,
+    PlotBand,
+    PlotLine,
+    PlotMark,
+    PlotRun,
+    horizon,
+    ticks,
+    time_step,
+    time_ticks,
+)
+from fournos.web.runs.timeline import Gantt, GanttBar, Lane, gantt
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

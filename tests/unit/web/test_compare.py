@@ -20,8 +20,8 @@ from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, Test
 from fournos.web.errors import PageError
 from fournos.web.pages import trends as trends_page
-from fournos.web.runs.comparing import MOST, asked, kpi_rows
-from fournos.web.runs.trending import trend_rows
+from fournos.web.pages.compare import MOST, asked, kpi_rows
+from fournos.web.pages.trends import trend_rows
 from tests.history import a_run, at
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import AllRights, visit

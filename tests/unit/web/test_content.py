@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.web.memo import Kept
 from fournos.web.pages.fleet import PAGE as FLEET
-from fournos.web.routes import Call
+from fournos.web.site import Call, Kept
 from tests.unit.web.stage import ADMIN, NAMES, NS, stage
 from tests.waiting import until
 

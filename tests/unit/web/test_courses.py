@@ -10,8 +10,7 @@ from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, Test, series_id
-from fournos.web.runs.courses import NOTHING, KpiCourse, courses
-from fournos.web.runs.measured import shown_results
+from fournos.web.runs.results import NOTHING, KpiCourse, courses, shown_results
 from tests.history import a_run, at
 
 NS = "bench"

@@ -13,7 +13,7 @@ from fournos.history.estimates.models import Estimates
 from fournos.history.estimates.simulate import Estimate, WouldStart
 from fournos.web.pages import job as job_page
 from fournos.web.pages import submit
-from fournos.web.routes import ShownPage
+from fournos.web.site import ShownPage
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, job
 from tests.unit.cli.test_estimate import FOUND, ONE, PATH, SUBMIT, waiting

@@ -8,8 +8,7 @@ import pytest
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.engine.api.crd import schema
-from fournos.web.forms import LARGEST, Field, InputKind, fields, text_of, value_of, values_of
-from fournos.web.runs.job_form import command, wanted
+from fournos.web.forms import LARGEST, Field, InputKind, command, fields, text_of, value_of, values_of, wanted
 
 FIELDS = {one.path: one for one in fields(schema(FournosJobSpec), skip=("metadata", "kind", "apiVersion"))}
 

@@ -20,10 +20,10 @@ from fournos.insight.causes import Cause
 from fournos.insight.children import RESOURCES
 from fournos.insight.tasks import Task
 from fournos.web.errors import PageError
-from fournos.web.pages import artifacts, job
-from fournos.web.runs.events import live_events, recorded_events
-from fournos.web.runs.measured import MOST, shown_results
-from fournos.web.runs.spans import attempts, lanes, recorded_tasks, waiting_lane, waits
+from fournos.web.pages import job
+from fournos.web.runs.reading import live_events, recorded_events
+from fournos.web.runs.results import MOST, shown_results
+from fournos.web.runs.timeline import attempts, lanes, recorded_tasks, waiting_lane, waits
 from tests.history import at
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import AllRights, visit
@@ -303,5 +303,5 @@ async def test_markup_in_every_text_of_a_job() -> None:
 async def test_paths_that_are_not_plain_are_no_artifacts(path: str) -> None:
     async with visit(Recording()) as here:
         with pytest.raises(PageError) as caught:
-            await artifacts.open_artifact(here.call(GONE, name="one", path=path))
+            await job.open_artifact(here.call(GONE, name="one", path=path))
     assert caught.value.status == 404

@@ -16,8 +16,8 @@ from fournos.history.api.wire import body
 from fournos.history.records import Detail, KeepMark
 from fournos.web.errors import PageError
 from fournos.web.pages import job
-from fournos.web.pages import job_actions as actions
-from fournos.web.runs.offers import offers
+from fournos.web.pages import job as actions
+from fournos.web.pages.job import offers
 from fournos.web.runs.subject import JobSubject
 from tests.history import a_run, at, ended
 from tests.unit.client.world import NS, SPEC, Api

@@ -9,8 +9,9 @@ import pytest
 
 from fournos.history.job_row import recorded_row
 from fournos.web.errors import PageError
-from fournos.web.runs import filters, rows
-from fournos.web.runs.rows import RowPlace, merged, newest, place_of
+from fournos.web.pages import jobs
+from fournos.web.pages.jobs import RowPlace, merged, newest, place_of
+from fournos.web.runs import filters
 from tests.unit.client.world import NS
 from tests.unit.web.listed import BEGAN, job, run
 
@@ -98,7 +99,7 @@ def test_pages_show_each_job_once_in_one_order() -> None:
     after, shown = None, []
     while True:
         page, after = merged(
-            newest(live, filters.Filters(), after, 6), rows.follows(gone, after, set())[:6], 5
+            newest(live, filters.Filters(), after, 6), jobs.follows(gone, after, set())[:6], 5
         )
         shown += [row.name for row in page]
         if after is None:
@@ -109,20 +110,20 @@ def test_pages_show_each_job_once_in_one_order() -> None:
 
 def test_enough_of_the_history_is_a_complete_second() -> None:
     runs = [run(f"r{number}", 9 - number // 4) for number in range(12)]
-    assert rows.is_enough(runs, runs, 8)
-    assert not rows.is_enough(runs[:9], runs[:9], 9), "the third second may have more"
-    assert not rows.is_enough(runs, runs[:3], 4)
+    assert jobs.is_enough(runs, runs, 8)
+    assert not jobs.is_enough(runs[:9], runs[:9], 9), "the third second may have more"
+    assert not jobs.is_enough(runs, runs[:3], 4)
 
 
 @pytest.mark.parametrize(("at", "begins"), [(0, 0), (1, 1), (999_999, 1)])
 def test_the_second_from_which_rows_are_complete(at: int, begins: int) -> None:
-    assert rows.second(BEGAN + timedelta(microseconds=at)) == f"2030-01-01T00:00:0{begins}Z"
+    assert jobs.second(BEGAN + timedelta(microseconds=at)) == f"2030-01-01T00:00:0{begins}Z"
 
 
 def test_a_row_of_a_job_that_is_gone_leads_to_it_by_its_uid() -> None:
-    row = recorded_row(rows.ListRow, run("one", 0, started_at=BEGAN, ended_at=BEGAN + timedelta(seconds=200)))
+    row = recorded_row(jobs.ListRow, run("one", 0, started_at=BEGAN, ended_at=BEGAN + timedelta(seconds=200)))
     assert (row.path, row.ran, row.live) == (f"/jobs/{NS}/one?uid=uid-one", "3m20s", False)
-    assert rows.ListRow.of(job("a/b")).path == f"/jobs/{NS}/a%2Fb"
+    assert jobs.ListRow.of(job("a/b")).path == f"/jobs/{NS}/a%2Fb"
 
 
 def test_shortcuts_are_filters_and_one_is_marked() -> None:

@@ -15,7 +15,7 @@ from fournos.history.records import Page as RunPage
 from fournos.history.records import Run
 from fournos.history.results.models import RunValues, ValuePage
 from fournos.web.pages import jobs
-from fournos.web.recorded_namespaces import RUNS
+from fournos.web.rights import RUNS
 from tests.history import measured_value
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.listed import run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fournos.history.results.models import RunValues
-from fournos.web.runs.kpi_groups import MOST, Sample, groupings, samples, table
+from fournos.web.pages.kpis import MOST, Sample, groupings, samples, table
 from tests.history import a_run, ended, measured_value
 
 

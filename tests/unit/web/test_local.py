@@ -17,9 +17,8 @@ from yarl import URL
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.resource import SELF_SUBJECT_ACCESS_REVIEW, Obj, Resource
-from fournos.web import local, loopback
-from fournos.web.local import LocalOptions, serve
-from fournos.web.loopback import OwnRights
+from fournos.web import local
+from fournos.web.local import LocalOptions, OwnRights, serve
 from tests.unit.client.world import NS, Api
 from tests.unit.web.stage import Clock
 
@@ -159,7 +158,7 @@ async def test_the_caller_s_own_rights_are_asked_for_and_kept_for_half_a_minute(
     api.allowed = False
     assert await rights.may("delete", FOURNOS_JOB, NS) and len(api.asked) == 1
     assert not await rights.may("delete", FOURNOS_JOB, "other")
-    clock.at += loopback._KNOWN + 1
+    clock.at += local._KNOWN + 1
     assert not await rights.may("delete", FOURNOS_JOB, NS)
     asked = api.asked[0]["spec"]["resourceAttributes"]
     assert (asked["verb"], asked["resource"], asked["namespace"]) == ("delete", "fournosjobs", NS)

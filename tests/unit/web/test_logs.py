@@ -11,9 +11,9 @@ from fournos.client.logs import LogLine
 from fournos.engine.kube.resource import POD, Key, Obj, Resource
 from fournos.web.errors import PageError
 from fournos.web.pages import logs
-from fournos.web.routes import Content
-from fournos.web.runs.lines import LONGEST, MATCHES, Window, plain
-from fournos.web.runs.parts import part
+from fournos.web.pages.logs import LONGEST, MATCHES, Window, plain
+from fournos.web.runs.subject import part
+from fournos.web.site import Content
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import visit
 

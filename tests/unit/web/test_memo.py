@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fournos.web.memo import Memo
+from fournos.web.site import Memo
 
 
 class Asked:

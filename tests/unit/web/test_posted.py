@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from fournos.engine.runtime.listening import HEADER
-from fournos.web import posted
+from fournos.web import requests
 from fournos.web.server import LARGEST
 from tests.unit.web.stage import ADMIN, Stage, stage
 from tests.unit.web.stage import HEADER as HEADER_OF
@@ -50,7 +50,7 @@ async def test_a_charset_is_not_obeyed(charset: str) -> None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (b"a&" * (posted.FIELDS + 1), 400),
+        (b"a&" * (requests.FIELDS + 1), 400),
         (b"a=\xff", 400),
         (b"a=" + b"x" * LARGEST, 413),
     ],
@@ -92,7 +92,7 @@ async def raw(site: Stage, head: str, body: bytes = b"") -> bytes:
 
 
 async def test_a_form_that_does_not_arrive_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posted, "SLOW", 0.1)
+    monkeypatch.setattr(requests, "SLOW", 0.1)
     async with stage() as site:
         await logged_in(site)
         found = await raw(

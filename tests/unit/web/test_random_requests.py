@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.web.headers import SECURITY
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES
+from fournos.web.requests import SECURITY
 from tests.unit.web.stage import ADMIN, HEADER, NS, stage
 from tests.waiting import until
 

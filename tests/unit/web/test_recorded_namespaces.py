@@ -12,9 +12,8 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
-from fournos.web.permitted import Permitted
-from fournos.web.recorded_namespaces import RUNS, home, recorded_namespaces
-from fournos.web.routes import Call
+from fournos.web.rights import RUNS, Permitted, home, recorded_namespaces
+from fournos.web.site import Call
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import visit
 

@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from fournos.web.assets import Assets
 from fournos.web.pages.all_pages import PAGES
-from fournos.web.render import LONGEST_CELL, Frame, Link, Renderer, words
-from fournos.web.routes import Page
+from fournos.web.render import LONGEST_CELL, Assets, Frame, Link, Renderer, words
+from fournos.web.site import Page
 
 
 @pytest.mark.parametrize(

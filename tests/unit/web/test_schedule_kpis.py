@@ -6,7 +6,7 @@ from typing import Any
 
 from fournos.history.results.models import RunValues
 from fournos.systems.schedules.names import CONFIRMS_LABEL, TIME_LABEL
-from fournos.web.runs.schedule_kpis import MOST, schedule_kpis
+from fournos.web.pages.schedules import MOST, schedule_kpis
 from tests.history import a_run, ended, measured_value
 
 AXES = ("params.model",)

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from fournos.web import sending
+from fournos.web import requests
 from fournos.web.errors import PageError
-from fournos.web.routes import Content
-from fournos.web.sending import EACH, Sending
+from fournos.web.requests import EACH, Sending
+from fournos.web.site import Content
 from tests.waiting import until
 
 
@@ -34,7 +34,7 @@ def test_downloads_are_limited_for_each_person_and_in_all() -> None:
 async def test_a_reader_that_takes_nothing_is_cut_off_and_holds_little(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sending, "_SLOW", 0.2)
+    monkeypatch.setattr(requests, "_SLOW", 0.2)
     sent, ended = 0, asyncio.Event()
 
     async def pieces() -> AsyncIterator[bytes]:

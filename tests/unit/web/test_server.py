@@ -11,11 +11,11 @@ import pytest
 from yarl import URL
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.web.headers import SECURITY
 from fournos.web.pages.all_pages import PAGES
 from fournos.web.pages.fleet import PAGE as FLEET
-from fournos.web.routes import Call
+from fournos.web.requests import SECURITY
 from fournos.web.server import _command, _fault
+from fournos.web.site import Call
 from tests.unit.web.stage import ADMIN, NAMES, NS, Stage, stage
 from tests.waiting import until
 

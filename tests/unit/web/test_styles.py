@@ -16,7 +16,7 @@ import pytest
 import fournos.web
 from dev.vendor import FOLDERS
 from fournos.api.phase import Phase
-from fournos.web.assets import SHEET, Assets
+from fournos.web.render import SHEET, Assets
 
 STATIC = Path(fournos.web.__file__).parent / "static"
 SHEETS = {path.name: path.read_text() for path in STATIC.glob("*.css")}

@@ -8,8 +8,8 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Resource
 from fournos.engine.runtime.decision import User
-from fournos.web.person_rights import Questions, SubjectRights
-from fournos.web.recorded_benchmarks import RESOURCE
+from fournos.web.pages.benchmarks import RESOURCE
+from fournos.web.rights import Questions, SubjectRights
 
 
 class Reviews:

@@ -9,7 +9,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.resource import Key
 from fournos.insight.caches import ObjectCaches
-from fournos.web.written import PATIENCE, Written, arrived
+from fournos.web.site import PATIENCE, Written, arrived
 from tests.unit.client.world import NS, SPEC, Api
 
 pytestmark = pytest.mark.looptime

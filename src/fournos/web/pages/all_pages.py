@@ -5,26 +5,23 @@ from __future__ import annotations
 from typing import Final
 
 from fournos.web.pages import (
-    artifacts,
     benchmarks,
     cluster,
     compare,
     fleet,
     health,
     job,
-    job_actions,
     jobs,
     kinds,
     kpis,
     logs,
     queue,
-    schedule,
     schedules,
     submit,
     trends,
     usage,
 )
-from fournos.web.routes import Action, Download, Page
+from fournos.web.site import Action, Download, Page
 
 PAGES: Final[tuple[Page, ...]] = (
     fleet.PAGE,
@@ -39,7 +36,7 @@ PAGES: Final[tuple[Page, ...]] = (
     trends.PAGE,
     submit.PAGE,
     schedules.PAGE,
-    schedule.PAGE,
+    schedules.SCHEDULE,
     usage.PAGE,
     kinds.PAGE,
     kinds.OBJECT,
@@ -47,11 +44,11 @@ PAGES: Final[tuple[Page, ...]] = (
 )
 ACTIONS: Final[tuple[Action, ...]] = (
     *cluster.ACTIONS,
-    *job_actions.ACTIONS,
+    *job.ACTIONS,
     *trends.ACTIONS,
     *submit.ACTIONS,
-    *schedule.ACTIONS,
+    *schedules.ACTIONS,
 )
-DOWNLOADS: Final[tuple[Download, ...]] = (*logs.DOWNLOADS, *artifacts.DOWNLOADS)
+DOWNLOADS: Final[tuple[Download, ...]] = (*logs.DOWNLOADS, *job.DOWNLOADS)
 WATCHED: Final = tuple(dict.fromkeys(watched for page in PAGES for watched in page.watched))
 """The kinds that the server watches."""

@@ -2,16 +2,201 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from markupsafe import Markup
 
 from fournos.client.errors import NoHistoryError, NotAllowedError
-from fournos.history.regressions.benchmark import Benchmark
+from fournos.engine.kube.resource import Resource
+from fournos.history.regressions.benchmark import FAILING, Benchmark, BenchmarkKpi, BenchmarkState, in_order
+from fournos.history.regressions.series import labels_text
 from fournos.insight.errors import FournosError
-from fournos.web.recorded_benchmarks import recorded_benchmarks
-from fournos.web.routes import Call, Page
-from fournos.web.runs.benchmark_rows import SHOWS, TITLES, benchmark_rows, tabs
+from fournos.insight.values import number
+from fournos.web.charts import sparkline
+from fournos.web.rights import recorded_namespaces
+from fournos.web.runs.subject import address, compare_address, trends_address
+from fournos.web.site import Call, Page, allowed_in
+
+RESOURCE: Final = Resource("history.fournos.dev", "v1", "Benchmark", "benchmarks")
+"""What rules of the history's API name."""
+_FRESH: Final = 30.0
+"""Seconds for which the answers of the history are shown before they are asked for again."""
+_PATIENCE: Final = 1.0
+"""Seconds that a page waits for what stands beside its subject; later answers are in its next rendering."""
+
+
+async def recorded_benchmarks(call: Call, owner: str = "") -> list[Benchmark]:
+    """Returns the benchmarks, what asks for somebody first.  Raises FournosError."""
+    return await _of(call, await _reach(call), owner)
+
+
+async def failing_benchmarks(call: Call) -> list[Benchmark]:
+    """Returns those with an open regression; none while the history does not answer at once.
+
+    That it does not answer is kept for a while, too: a page that changes often does not ask each time.
+    """
+    reach = await _reach(call)
+
+    async def read() -> list[Benchmark]:
+        with suppress(FournosError):
+            return [each for each in await _of(call, reach, "") if each.state in FAILING]
+        return []
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE):
+            return await call.site.memo.get(("failing benchmarks", reach), _FRESH, read)
+    return []
+
+
+class _Reach(NamedTuple):
+    """Whose benchmarks a person reads; persons of the same reach share answers."""
+
+    namespaces: tuple[str, ...]
+    allowed: tuple[str, ...]
+    """Those of them whose benchmarks the person may list: the history refuses the others."""
+
+
+async def _reach(call: Call) -> _Reach:
+    namespaces = await recorded_namespaces(call, RESOURCE)
+    # Asked in each case: what a page asks decides who is shown the same page.
+    allowed = await allowed_in(partial(call.viewer.rights.may, "list", RESOURCE), namespaces)
+    return _Reach(namespaces, tuple(allowed))
+
+
+async def _of(call: Call, reach: _Reach, owner: str) -> list[Benchmark]:
+    async def read() -> list[Benchmark]:
+        history, owners = call.viewer.client.history, (owner,) if owner else ()
+        benchmarks: list[Benchmark] = []
+        for namespace in reach.namespaces:
+            benchmarks += await history.benchmarks(
+                *owners, everywhere=not namespace, namespace=namespace or None
+            )
+        return in_order(benchmarks)
+
+    return await call.site.memo.get(("benchmarks", reach, owner), _FRESH, read)
+
+
+# --- The benchmarks as the page shows them: one row for each KPI, with its links.  Pure -------------------
+
+
+KPIS: Final = 5
+"""KPIs of a benchmark that are shown, those that ask for somebody first."""
+SHOWS: Final = {
+    "": ("All", frozenset(BenchmarkState)),
+    "failing": ("Failing", FAILING),
+    "silent": ("Silent", frozenset({BenchmarkState.SILENT})),
+}
+"""Value in the address → title, and the states of the benchmarks that are shown."""
+TITLES: Final = {BenchmarkState.NOT_JUDGED: "Not judged"}
+
+
+@dataclass(frozen=True, slots=True)
+class KpiRow:
+    """One KPI of a benchmark."""
+
+    name: str
+    labels: str
+    trend: str
+    """The address of its trend."""
+    newest: str
+    reference: str
+    change: str
+    noise: str
+    state: str
+    text: str
+    line: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkRow:
+    """A benchmark."""
+
+    benchmark: Benchmark
+    kpis: Sequence[KpiRow]
+    more: int
+    """KPIs that are not shown."""
+    link: str
+    """The address of its newest run."""
+    trend: str
+    since: str
+    """The address of the run with which the newest open regression began; "" without one."""
+    differs: str
+    """The address of the comparison of that run with the one before it; "" without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTab:
+    """A choice of benchmarks."""
+
+    title: str
+    number: int
+    address: str
+    chosen: bool
+
+
+def benchmark_rows(benchmarks: Iterable[Benchmark], show: str) -> list[BenchmarkRow]:
+    """The rows of the benchmarks that a tab shows, in their order."""
+    states = SHOWS[show][1]
+    return [_row(benchmark) for benchmark in benchmarks if benchmark.state in states]
+
+
+def tabs(benchmarks: Sequence[Benchmark], show: str, owner: str) -> list[ShowTab]:
+    """All choices, with the number of benchmarks of each."""
+    return [
+        ShowTab(
+            title,
+            sum(benchmark.state in states for benchmark in benchmarks),
+            _address({"show": value, "owner": owner}),
+            value == show,
+        )
+        for value, (title, states) in SHOWS.items()
+    ]
+
+
+def _address(query: dict[str, str]) -> str:
+    given = {name: value for name, value in query.items() if value}
+    return f"/benchmarks?{urlencode(given)}" if given else "/benchmarks"
+
+
+def _row(benchmark: Benchmark) -> BenchmarkRow:
+    identity, name = benchmark.run.identity, benchmark.run.name
+    began = benchmark.since_name and address(identity.namespace, benchmark.since_name, uid=benchmark.since)
+    runs = [f"{identity.namespace}/{uid}" for uid in (benchmark.before, benchmark.since)]
+    return BenchmarkRow(
+        benchmark,
+        [_kpi(kpi, benchmark) for kpi in benchmark.kpis[:KPIS]],
+        max(0, len(benchmark.kpis) - KPIS),
+        address(identity.namespace, name, uid=identity.uid),
+        trends_address(identity.namespace, identity.uid),
+        began,
+        compare_address(*runs) if benchmark.before else "",
+    )
+
+
+def _kpi(kpi: BenchmarkKpi, benchmark: Benchmark) -> KpiRow:
+    identity = benchmark.run.identity
+    return KpiRow(
+        kpi.kpi_id,
+        labels_text(kpi.labels),
+        trends_address(identity.namespace, identity.uid, kpi.kpi_id),
+        f"{number(kpi.newest)} {kpi.unit}".strip(),
+        "" if kpi.reference is None else f"{number(kpi.reference)} {kpi.unit}".strip(),
+        "" if kpi.change is None else f"{kpi.change:+.1%}",
+        "" if kpi.noise is None else f"±{kpi.noise:.1%}",
+        kpi.state.value,
+        benchmark.silence if kpi.state is BenchmarkState.SILENT else kpi.detail,
+        sparkline(kpi.kpi_id, kpi.values, kpi.unit),
+    )
+
+
+# --- Benchmarks: how all that is measured stands, open regressions first ----------------------------------
 
 
 async def gather(call: Call) -> Mapping[str, Any]:

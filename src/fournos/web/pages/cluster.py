@@ -11,8 +11,7 @@ from fournos.client.clusters import AsyncCluster
 from fournos.engine.kube.resource import Key
 from fournos.insight import fleet
 from fournos.web.errors import ASK, PageError
-from fournos.web.routes import Action, Call, Done, Page
-from fournos.web.written import Written
+from fournos.web.site import Action, Call, Done, Page, Written
 
 
 async def gather(call: Call) -> Mapping[str, Any]:

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from fournos.insight import fleet
 from fournos.insight.overview import waiting_text
-from fournos.web.recorded_benchmarks import failing_benchmarks
-from fournos.web.routes import Call, Page
-from fournos.web.runs.benchmark_rows import benchmark_rows
+from fournos.web.pages.benchmarks import benchmark_rows, failing_benchmarks
+from fournos.web.site import Call, Page
 
 ROWS: Final = 20
 """The jobs that each table shows; the page of all jobs has the others."""

@@ -13,7 +13,7 @@ from fournos.insight.doctor_access import (
     Level,
     faults,
 )
-from fournos.web.routes import Call, Page
+from fournos.web.site import Call, Page
 
 _FRESH: Final = 15.0
 """Seconds for which an examination is shown before the next one: it takes about a hundred requests."""

@@ -1,17 +1,20 @@
-"""A job: what it is, did and measured, and why it waits; live, or from the history when it is gone."""
+"""A job: what it is, did and measured, why it waits, and what its buttons do; live, or from the history."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import replace
+import shlex
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.client.jobs import AsyncJob
 from fournos.engine.kube.formats import dump
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Obj, is_terminating
+from fournos.history.artifacts.rules import ArtifactError, checked_path
 from fournos.insight.differences import leaves
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
@@ -20,6 +23,7 @@ from fournos.insight.overview import KINDS
 from fournos.insight.quota import rows as quota_rows
 from fournos.insight.reasons import explain
 from fournos.insight.selection import cluster_of
+from fournos.insight.stopping import HoldVerdict
 from fournos.insight.values import (
     created,
     display_name,
@@ -31,19 +35,233 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.web.charts.gantt import gantt
-from fournos.web.recorded_namespaces import RUNS
-from fournos.web.routes import Call, Page
-from fournos.web.runs.courses import courses
+from fournos.web.errors import PageError
+from fournos.web.rights import RUNS
 from fournos.web.runs.estimates import of_job
-from fournos.web.runs.failing import error_line, failed
-from fournos.web.runs.measured import shown_results
-from fournos.web.runs.offers import offers
-from fournos.web.runs.parts import part
-from fournos.web.runs.reading import Parts, parts
-from fournos.web.runs.spans import attempts, lanes, waiting_lane, waits
-from fournos.web.runs.subject import JobSubject, subject
-from fournos.web.runs.texts import text
+from fournos.web.runs.reading import Parts, error_line, failed, parts
+from fournos.web.runs.results import courses, shown_results
+from fournos.web.runs.subject import JobSubject, address, part, subject, text
+from fournos.web.runs.timeline import attempts, gantt, lanes, waiting_lane, waits
+from fournos.web.site import Action, Call, Content, Done, Download, Page, Written
+
+
+@dataclass(frozen=True, slots=True)
+class JobOffer:
+    """An action: a button that opens a question with a form.  It works without scripts, too."""
+
+    name: str
+    """Of the action and the last part of its path."""
+    label: str
+    question: str
+    button: str
+    command: str
+    danger: bool = False
+    fields: dict[str, str] = field(default_factory=dict)
+    asks: str = ""
+    """The label of a text that may be given; its field is `reason`."""
+
+
+def offers(about: JobSubject, allowed: Set[str]) -> list[JobOffer]:
+    """The actions that make sense now; `allowed` has the names of those that the person may do."""
+    return [one for one in _all(about) if one.name in allowed]
+
+
+def _all(about: JobSubject) -> Iterator[JobOffer]:
+    job, name = about.raw, name_of(about.raw)
+    words = f"-n {shlex.quote(about.namespace)} {shlex.quote(name)}"
+    ended, going = is_terminal(job), is_terminating(job)
+    if about.live and not ended and not going:
+        yield from _interruptions(job, name, words)
+    if ended:
+        yield JobOffer(
+            "retry",
+            "Retry",
+            "The same spec is submitted as a new job. The Pipeline and images with tags are resolved again.",
+            f"Retry {name}",
+            f"fournos retry {words}",
+        )
+    yield JobOffer(
+        "keep",
+        "Keep",
+        "The history never lets this run expire, with its logs, results and artifacts.",
+        f"Keep {name}",
+        "",
+        asks="Reason",
+    )
+    yield JobOffer("release", "Let expire", "A mark of Keep is taken away.", f"Let {name} expire", "")
+    if about.live and not going:
+        yield JobOffer(
+            "delete",
+            "Delete",
+            "The job and everything made for it are deleted; what runs is stopped first. "
+            "The history keeps what it has recorded.",
+            f"Delete {name}",
+            f"fournos delete {words}",
+            danger=True,
+        )
+    if not about.live:
+        yield JobOffer(
+            "forget",
+            "Delete from the history",
+            "The run is deleted permanently, with its logs, results and artifacts.",
+            f"Delete {name} permanently",
+            "",
+            danger=True,
+        )
+
+
+def _interruptions(job: Obj, name: str, words: str) -> Iterator[JobOffer]:
+    """The actions of a job that has not ended."""
+    if spec_of(job).get("shutdown") not in ("Stop", "Terminate"):
+        yield JobOffer(
+            "stop",
+            "Stop",
+            "Its run is stopped, its finally tasks run, and its quota is given back.",
+            f"Stop {name}",
+            f"fournos stop {words}",
+        )
+    if spec_of(job).get("shutdown") != "Terminate":
+        yield JobOffer(
+            "stop",
+            "Stop now",
+            "Its run is ended at once; its finally tasks do not run.",
+            f"Stop {name} now",
+            f"fournos stop --now {words}",
+            danger=True,
+            fields={"now": "yes"},
+        )
+    if not spec_of(job).get("shutdown"):
+        yield _hold(job, name, words)
+
+
+def _hold(job: Obj, name: str, words: str) -> JobOffer:
+    if spec_of(job).get("suspend"):
+        question = "The job is queued again."
+        return JobOffer("unhold", "Release", question, f"Release {name}", f"fournos release {words}")
+    return JobOffer(
+        "hold",
+        "Hold",
+        "The job leaves the queue until it is released. A run that is under way is stopped first; "
+        "its finally tasks run.",
+        f"Hold {name}",
+        f"fournos hold {words}",
+    )
+
+
+# --- What the buttons of a job do.  The API server and the history decide whether the person may ----------
+
+
+async def found(call: Call, form: Mapping[str, str]) -> JobSubject:
+    """The job that a form is about: the one with its `uid`, read with the person's own rights."""
+    about = replace(call, query={"uid": form.get("uid", "")})
+    return await subject(about, source=call.viewer.client.api)
+
+
+def _handle(call: Call, about: JobSubject) -> AsyncJob:
+    return AsyncJob(call.viewer.client, about.raw)
+
+
+async def _live(call: Call, form: Mapping[str, str]) -> tuple[JobSubject, AsyncJob]:
+    about = await found(call, form)
+    if not about.live:
+        raise PageError(
+            409, "Gone", f"The job {name_of(about.raw)} is gone.", "Its page shows what is recorded."
+        )
+    return about, _handle(call, about)
+
+
+async def stop(call: Call, form: Mapping[str, str]) -> Done:
+    about, job = await _live(call, form)
+    verdict = await job.stop(now=form.get("now") == "yes")
+    message = verdict.message.partition(" Follow it:")[0]
+    return Done(about.address(), message, Written(FOURNOS_JOB, job.raw))
+
+
+async def hold(call: Call, form: Mapping[str, str]) -> Done:
+    return await _suspended(call, form, AsyncJob.hold)
+
+
+async def unhold(call: Call, form: Mapping[str, str]) -> Done:
+    return await _suspended(call, form, AsyncJob.release)
+
+
+async def _suspended(
+    call: Call, form: Mapping[str, str], act: Callable[[AsyncJob], Awaitable[HoldVerdict]]
+) -> Done:
+    about, job = await _live(call, form)
+    verdict = await act(job)
+    message = verdict.message.partition(" Queue it again:")[0]
+    return Done(about.address(), message, Written(FOURNOS_JOB, job.raw))
+
+
+async def delete(call: Call, form: Mapping[str, str]) -> Done:
+    about, job = await _live(call, form)
+    await job.delete()
+    notice = f"{job.name} is being deleted: fournos delete -n {about.namespace} {job.name}"
+    return Done("/jobs", notice, Written(FOURNOS_JOB, job.raw, deleted=True))
+
+
+async def retry(call: Call, form: Mapping[str, str]) -> Done:
+    about = await found(call, form)
+    if not is_terminal(about.raw):
+        text = f"{name_of(about.raw)} has not ended: it is {phase_of(about.raw)}."
+        raise PageError(409, "Not ended", text, "Wait for its end, or resubmit it as another job.")
+    made = await _handle(call, about).resubmit({})
+    notice = f"{made.name} is submitted with the spec of {name_of(about.raw)}."
+    return Done(address(made.namespace, made.name), notice, Written(FOURNOS_JOB, made.raw))
+
+
+async def keep(call: Call, form: Mapping[str, str]) -> Done:
+    about = await found(call, form)
+    history = call.viewer.client.history
+    run = (await history.run(about.uid, namespace=about.namespace)).run
+    await history.keep(run, reason=form.get("reason", "")[:1024])
+    return Done(about.address(), f"{run.name} is kept: it does not expire.")
+
+
+async def release(call: Call, form: Mapping[str, str]) -> Done:
+    about = await found(call, form)
+    history = call.viewer.client.history
+    run = (await history.run(about.uid, namespace=about.namespace)).run
+    await history.release(run)
+    return Done(about.address(), f"{run.name} may expire.")
+
+
+async def forget(call: Call, form: Mapping[str, str]) -> Done:
+    about = await found(call, form)
+    if about.live or about.run is None:
+        raise PageError(409, "Not gone", f"{name_of(about.raw)} exists: delete the job first.")
+    await call.viewer.client.history.delete(about.run)
+    return Done("/jobs", f"{about.run.name} is deleted from the history.")
+
+
+ACTIONS: Final = tuple(
+    Action(name=f"{act.__name__} job", path=f"/jobs/{{namespace}}/{{name}}/{act.__name__}", act=act)
+    for act in (stop, hold, unhold, delete, retry, keep, release, forget)
+)
+
+
+# --- The files of a run: sent for a browser to save, never to show ----------------------------------------
+
+
+async def open_artifact(call: Call) -> Content:
+    """Raises PageError for a path that is not plain."""
+    try:
+        path = checked_path(call.path["path"])
+    except ArtifactError as error:
+        raise PageError(404, "Not here", str(error), "See the artifacts on the page of the job.") from None
+    about = await subject(call)
+    pieces = call.viewer.client.history.artifact(about.uid, path, namespace=about.namespace)
+    return Content(pieces, path.rpartition("/")[2])
+
+
+DOWNLOADS: Final = (
+    Download(name="artifact", path="/jobs/{namespace}/{name}/artifacts/{path:.+}", open=open_artifact),
+)
+
+
+# --- A job: what it is, did and measured, and why it waits; live, or from the history when it is ----------
+
 
 _LONGEST_YAML: Final = 2**17
 """Bytes of a job as JSON; a longer one is shown as JSON, which takes a hundredth of the time."""

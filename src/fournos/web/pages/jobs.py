@@ -3,28 +3,252 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
-from datetime import datetime
-from typing import Any, Final
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any, Final, NamedTuple, cast
+from urllib.parse import quote
 
 from multidict import MultiMapping
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
-from fournos.engine.api.values import parse_time
-from fournos.engine.kube.resource import Obj
+from fournos.client.history import AsyncHistory
+from fournos.engine.api.values import format_time, parse_time
+from fournos.engine.kube.resource import Obj, Resource, uid_of
+from fournos.history.job_row import recorded_row
+from fournos.history.records import Run
+from fournos.history.results.models import RunValues
 from fournos.insight.facts import everywhere
+from fournos.insight.job_row import JobRow
 from fournos.insight.snapshots import valued
-from fournos.insight.values import created
-from fournos.insight.views import BY_UID
-from fournos.web.recorded_namespaces import recorded_namespaces
-from fournos.web.routes import Call, Page
-from fournos.web.runs.comparing import MOST as COMPARED
-from fournos.web.runs.filters import PHASES, Filters, read, shortcuts
-from fournos.web.runs.history_rows import RecordedRuns, recorded
-from fournos.web.runs.kpi_columns import RESULTS, KpiValues, kpi_values
-from fournos.web.runs.parts import PagePart, part
-from fournos.web.runs.rows import ListRow, RowPlace, merged, newest, place_of, recorded_place
+from fournos.insight.values import created, number
+from fournos.insight.views import BY_UID, Lines
+from fournos.web.errors import PageError
+from fournos.web.pages.compare import MOST as COMPARED
+from fournos.web.rights import recorded_namespaces
+from fournos.web.runs.filters import PHASES, Filters, names, read, shortcuts
+from fournos.web.runs.subject import PagePart, part
+from fournos.web.site import Call, Page
+
+
+class RowPlace(NamedTuple):
+    """The place of a job in the list, which is sorted by it, the largest first."""
+
+    submitted: str
+    """In the format of metav1.Time, so that texts compare as times."""
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.submitted}~{self.uid}"
+
+    @property
+    def after(self) -> datetime:
+        """The end of its second: everything that follows in the list was submitted before."""
+        return parse_time(self.submitted) + timedelta(seconds=1)
+
+
+def place_of(text: str) -> RowPlace | None:
+    """Reads the place after which a page begins; None for the first page.  Raises PageError."""
+    if not text:
+        return None
+    submitted, _, uid = text.partition("~")
+    try:
+        return RowPlace(format_time(parse_time(submitted)), uid)
+    except ValueError:
+        raise PageError(422, "Not a page", "The address names no page of the list.", "See /jobs.") from None
+
+
+class ListRow(JobRow):
+    """A job in the list of the page."""
+
+    __slots__ = ()
+
+    @property
+    def place(self) -> RowPlace:
+        return RowPlace(self.submitted, self.uid)
+
+    @property
+    def mark(self) -> str:
+        """How a comparison names it."""
+        return f"{self.namespace}/{self.uid}"
+
+    @property
+    def path(self) -> str:
+        """The address of its page."""
+        path = f"/jobs/{quote(self.namespace, safe='')}/{quote(self.name, safe='')}"
+        return path if self.live else f"{path}?uid={quote(self.uid, safe='')}"
+
+
+def place(job: Obj) -> RowPlace:
+    return RowPlace(created(job), uid_of(job))
+
+
+def recorded_place(run: Run) -> RowPlace:
+    return RowPlace(format_time(run.submitted_at.astimezone(UTC)), run.identity.uid)
+
+
+_PLACED: Final = Lines(lambda _: True, place, lambda job: (job, names(job)))
+
+
+def newest(jobs: Iterable[Obj], filters: Filters, after: RowPlace | None, most: int) -> list[Obj]:
+    """The first `most` live jobs that match, of a page that begins after this place."""
+    if (line := valued(jobs, _PLACED).get(True)) is None:
+        return []
+    end = len(line.items) if after is None else bisect_left(line.places, after)
+    matching = (job for job, text in reversed(line.items[:end]) if filters.match(job, text))
+    return list(islice(matching, most))
+
+
+def follows(runs: Iterable[Run], after: RowPlace | None, live: Collection[str]) -> list[Run]:
+    """The runs of a page that begins after this place, without those that are live, in the list's order."""
+    following = [
+        run for run in runs if run.identity.uid not in live and (after is None or recorded_place(run) < after)
+    ]
+    return sorted(following, key=recorded_place, reverse=True)
+
+
+def is_enough(runs: Sequence[Run], following: Sequence[Run], most: int) -> bool:
+    """True if no further run of the history belongs to a page of `most` rows.
+
+    `runs` are the first of the history, and `following` those that the page may show.  The history orders the
+    runs of one second otherwise, so that second must be complete.
+    """
+    return (
+        len(following) >= most
+        and recorded_place(following[most - 1]).submitted > recorded_place(runs[-1]).submitted
+    )
+
+
+def second(at: datetime) -> str:
+    """The first second that begins at or after this time, as places have it."""
+    begun = at.astimezone(UTC).replace(microsecond=0)
+    return format_time(begun if begun == at else begun + timedelta(seconds=1))
+
+
+def merged(
+    jobs: Iterable[Obj], runs: Iterable[Run], most: int, complete_from: str = ""
+) -> tuple[list[ListRow], RowPlace | None]:
+    """The rows of a page, and the place after which the next one begins; None if this is the last one.
+
+    Of what was submitted before `complete_from` some runs are not known: these rows are of the next page.
+    """
+    found = (*map(ListRow.of, jobs), *(recorded_row(ListRow, run) for run in runs))
+    rows = sorted(found, key=lambda row: row.place, reverse=True)
+    known = [row for row in rows if row.submitted >= complete_from]
+    shown = known[:most]
+    if len(known) > most:
+        return shown, shown[-1].place
+    return shown, RowPlace(complete_from, "") if complete_from else None
+
+
+# --- Reads the runs of the list of jobs that only the history has -----------------------------------------
+
+
+_MORE: Final = 8
+"""Rows that are read in addition to a page: the history has the live jobs too, which are left out."""
+_MOST: Final = 5_000
+"""The maximum number of rows of the history that are read for one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRuns:
+    """The runs of a page, and back to which time they are all there."""
+
+    runs: Sequence[Run] = ()
+    complete_from: str = ""
+    """The time, in the form of metav1.Time, from which on no run is missing; "" if none is missing at all."""
+
+
+async def recorded(
+    history: AsyncHistory,
+    filters: Filters,
+    *,
+    namespace: str,
+    after: RowPlace | None,
+    live: Collection[str],
+    oldest: datetime | None,
+    most: int,
+) -> RecordedRuns:
+    """Returns the runs of a page, `most` of them at most.
+
+    `namespace` is "" for all namespaces, `after` the last row of the page before.  `live` are the UIDs of all
+    live jobs, whose runs are left out.  `oldest` is the time before which the page needs no run.  Raises
+    FournosError.
+    """
+    begins = [one for one in (filters.begin, oldest) if one is not None]
+    ends = [one for one in (filters.end, after.after if after else None) if one is not None]
+    pages = history.pages(
+        first=most + _MORE,
+        everywhere=not namespace,
+        namespace=namespace or None,
+        kind=FOURNOS_JOB.kind,
+        phase=sorted(filters.phases),
+        **filters.recorded,
+        since=max(begins, default=None),
+        until=min(ends, default=None),
+    )
+    runs: list[Run] = []
+    rows: list[Run] = []
+    async with aclosing(cast(Any, pages)) as read:
+        async for page in read:
+            runs += page.runs
+            rows = follows(runs, after, live)
+            if not page.cursor or is_enough(runs, rows, most):
+                break
+            if len(runs) >= _MOST:
+                until = runs[-1].submitted_at + timedelta(microseconds=1)
+                # The next page begins at `until`: it must be earlier than the beginning of this page.
+                if after is None or second(until) < after.submitted:
+                    return RecordedRuns(rows[:most], second(until))
+    return RecordedRuns(rows[:most])
+
+
+# --- The KPIs of the rows of the list of jobs, as columns -------------------------------------------------
+
+
+RESULTS: Final = Resource("history.fournos.dev", "v1", "Result", "results")
+"""What rules of the history's API name."""
+KpiValues = Mapping[str, tuple[str, ...]]
+"""UID of a job → the values of the chosen KPIs for people, in their order; "" for none."""
+
+
+async def kpi_values(
+    history: AsyncHistory, filters: Filters, rows: Sequence[ListRow], namespace: str
+) -> KpiValues:
+    """Reads the KPIs of the filters for these rows, newest first.  Raises FournosError.
+
+    `namespace` is "" for all namespaces.  The rows follow each other in the history, so that the time between
+    them names them; runs between that are no rows, such as those of another phase, are read for nothing.
+    """
+    runs = history.values(
+        kpis=filters.kpis,
+        limit=2 * len(rows),
+        everywhere=not namespace,
+        namespace=namespace or None,
+        kind=FOURNOS_JOB.kind,
+        **filters.recorded,
+        since=parse_time(rows[-1].submitted),
+        until=parse_time(rows[0].submitted) + timedelta(seconds=1),
+    )
+    return {run.run.identity.uid: _texts(run, filters.kpis) async for run in runs if run.values}
+
+
+def _texts(run: RunValues, kpis: Sequence[str]) -> tuple[str, ...]:
+    """The values of a run; of several tests the lowest and the highest."""
+    values: dict[str, list[float]] = {kpi: [] for kpi in kpis}
+    for test, kpi in run.values:
+        if test.success and kpi.kpi_id in values:
+            values[kpi.kpi_id].append(kpi.height)
+    ends = ({number(min(each)): None, number(max(each)): None} if each else {} for each in values.values())
+    return tuple(map(" to ".join, ends))
+
+
+# --- The jobs: those that exist and those that only the history has, in one list, newest first ------------
+
 
 ROWS: Final = 50
 """Rows of a page."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fournos.engine.kube.resource import Key
 from fournos.insight.sheets import listed, sheet
-from fournos.web.routes import Call, Page
+from fournos.web.site import Call, Page
 
 ROWS: Final = 20
 """The objects of each kind that are shown."""

@@ -14,7 +14,7 @@ from fournos.engine.kube.resource import Resource
 from fournos.history.estimates.text import when
 from fournos.insight import queue_board
 from fournos.web.errors import PageError
-from fournos.web.routes import Call, Page
+from fournos.web.site import Call, Page
 
 ROWS: Final = 20
 """The entries on one page."""

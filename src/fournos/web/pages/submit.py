@@ -1,36 +1,39 @@
-"""Submit: the form of a new job, empty or filled in from a job; its preview, and the jobs that come of it."""
+"""A new job: a form from the schema, a preview, and what exists to choose from."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.fournosjob import DEFAULT_PIPELINE
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.errors import ConflictError, RefusedError
 from fournos.client.repeat import found_anew, repeat
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.formats import dump
-from fournos.engine.kube.resource import Key, key_of
-from fournos.engine.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
+from fournos.insight.clusters import gpus_of
 from fournos.insight.differences import SpecDifference
+from fournos.insight.kueue_clusters import read as read_kueue_clusters
 from fournos.insight.snapshots import namespaces
-from fournos.insight.source import or_error
+from fournos.insight.source import Source, or_error
 from fournos.insight.unknown_names import UNKNOWN, unknown_names
 from fournos.insight.values import count, name_of, spec_of
+from fournos.systems.jobs.params import declared
 from fournos.web.errors import PageError
-from fournos.web.routes import Action, Call, Done, Page, ShownPage
-from fournos.web.runs.choices import FormChoices, form_choices
-from fournos.web.runs.estimates import of_spec
-from fournos.web.runs.filters import Filters
-from fournos.web.runs.job_form import (
+from fournos.web.forms import (
     LABELS,
+    PARAMS,
     PRESETS,
     AskedJobs,
+    Field,
+    InputKind,
     Origin,
     changes,
     command,
@@ -40,10 +43,86 @@ from fournos.web.runs.job_form import (
     varies,
     wanted,
 )
-from fournos.web.runs.rows import newest
-from fournos.web.runs.subject import address, subject
-from fournos.web.runs.texts import text
-from fournos.web.written import Written
+from fournos.web.pages.jobs import newest
+from fournos.web.runs.estimates import of_spec
+from fournos.web.runs.filters import Filters
+from fournos.web.runs.subject import address, subject, text
+from fournos.web.site import Action, Call, Done, Page, ShownPage, Written
+
+
+@dataclass(frozen=True, slots=True)
+class FormChoices:
+    """Read with the rights of the person; what they may not read is not offered."""
+
+    namespace: str
+    """That of the jobs."""
+    names: Mapping[str, Sequence[str]]
+    """Path of an input → the values that exist."""
+    params: tuple[Field, ...] = ()
+    """The inputs of the parameters that the Pipeline declares."""
+
+    def inputs(self, form: Mapping[str, str]) -> tuple[Field, ...]:
+        """The inputs of the declared parameters, and of others that the form has values for."""
+        declared = {field.path for field in self.params}
+        others = [
+            Field(name, "The Pipeline declares no such parameter.", _kind("\n" in value))
+            for name, value in form.items()
+            if name.startswith(PARAMS) and name not in declared and value
+        ]
+        return (*self.params, *others)
+
+
+async def form_choices(call: Call, namespace: str, pipeline: str) -> FormChoices:
+    """Returns what exists for jobs of a namespace; `pipeline` is the chosen one, "" for the default."""
+    person, source = call.viewer.client.api, call.viewer.source
+    pipelines, priorities, hearth, kueue = await asyncio.gather(
+        _listed(person, PIPELINE, namespace),
+        _listed(person, WORKLOAD_PRIORITY_CLASS),
+        _listed(source, FOURNOS_CLUSTER, call.site.clusters_namespace),
+        read_kueue_clusters(source),
+    )
+    gpus: dict[str, int] = {}
+    for each in (*map(gpus_of, hearth), *(cluster.gpus for cluster in kueue)):
+        for gpu_type, number in each.items():
+            gpus[gpu_type] = max(number, gpus.get(gpu_type, 0))
+    most = max(gpus.values(), default=0)
+    names = {
+        "cluster": sorted({*map(name_of, hearth), *(cluster.name for cluster in kueue)}),
+        "hardware.gpuType": sorted(gpus),
+        "hardware.gpuCount": [str(2**power) for power in range(most.bit_length())],
+        "pipeline": sorted(map(name_of, pipelines)),
+        "priority": sorted(map(name_of, priorities)),
+    }
+    chosen = [each for each in pipelines if name_of(each) == (pipeline or DEFAULT_PIPELINE)]
+    return FormChoices(namespace, names, tuple(field for each in chosen for field in _fields(each)))
+
+
+async def _listed(source: Source, kind: Resource, namespace: str = "") -> Sequence[Obj]:
+    listed = await or_error(source.list(kind, namespace=namespace))
+    return () if isinstance(listed, KubeError) else listed.items
+
+
+def _fields(pipeline: Obj) -> Iterable[Field]:
+    kinds = declared(pipeline)
+    for param in spec_of(pipeline).get("params") or ():
+        if kinds.get(str(param.get("name"))) in ("string", "array"):
+            is_list = kinds[param["name"]] == "array"
+            help_ = str(param.get("description") or "") or f"A parameter of {name_of(pipeline)}."
+            yield Field(
+                f"{PARAMS}{param['name']}", help_, _kind(is_list), default=_text(param.get("default"))
+            )
+
+
+def _kind(is_list: bool) -> InputKind:
+    return InputKind.LINES if is_list else InputKind.TEXT
+
+
+def _text(default: Any) -> str:
+    return ", ".join(map(str, default)) if isinstance(default, list) else str(default or "")
+
+
+# --- Submit: the form of a new job, empty or filled in from a job; its preview, and the jobs that ---------
+
 
 _LATEST: Final = 5
 """The newest jobs that are offered to begin with."""

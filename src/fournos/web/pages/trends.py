@@ -3,14 +3,134 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+from fournos.history.api.trends import Trends
+from fournos.history.records import uid_in
+from fournos.history.regressions.acknowledge import Acknowledgement, is_open
+from fournos.history.regressions.group import size
+from fournos.history.regressions.robust import band
+from fournos.history.regressions.series import Finding, Kind, Point, Series, labels_text
+from fournos.insight.values import count, number
+from fournos.web.charts import Plot, PlotBand, PlotLine, PlotMark, PlotRun
 from fournos.web.errors import PageError
-from fournos.web.recorded_namespaces import RUNS as RECORDED
-from fournos.web.routes import Action, Call, Done, Page
-from fournos.web.runs.subject import address
-from fournos.web.runs.trending import trend_rows
+from fournos.web.rights import RUNS as RECORDED
+from fournos.web.runs.subject import address, compare_address, direction, groups_address
+from fournos.web.site import Action, Call, Done, Page
+
+MOST: Final = 40
+"""Series that are shown; further ones are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrendChange:
+    """A change of a KPI, with what is known about it."""
+
+    finding: Finding
+    name: str
+    """The run with which it began; "" if it is no longer known."""
+    uid: str
+    text: str
+    acknowledged: Acknowledgement | None
+    recovered: str
+    """The run with which it ended; "" while it has not."""
+
+    @property
+    def kind(self) -> str:
+        return self.finding.kind.value
+
+    @property
+    def is_open(self) -> bool:
+        """True for a regression that asks for somebody."""
+        return self.finding.kind is Kind.REGRESSION and is_open(self.finding, self.acknowledged)
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """One series."""
+
+    kpi: str
+    labels: str
+    better: str
+    newest: str
+    unit: str
+    state: str
+    """Steady, or its open change; and why its newest run has no verdict."""
+    plot: Plot
+    changes: Sequence[TrendChange]
+    groups: str
+    """The address of the same values by fields of their runs."""
+
+
+def trend_rows(trends: Trends) -> tuple[list[Trend], int]:
+    """The series, those with changes first, and how many more there are."""
+    changes = [_change(finding, trends) for finding in trends.report.findings]
+    rows = [
+        _trend(series, [change for change in changes if change.finding.series == series.id], trends)
+        for series in trends.series
+        if series.points
+    ]
+    rows.sort(key=lambda row: (_weight(row.changes), row.kpi, row.labels))
+    return rows[:MOST], max(0, len(rows) - MOST)
+
+
+def _weight(changes: Sequence[TrendChange]) -> int:
+    """Returns the key to sort by: open regressions first, then other changes."""
+    if any(one.is_open for one in changes):
+        return 0
+    return 1 if changes else 2
+
+
+def _change(finding: Finding, trends: Trends) -> TrendChange:
+    text = f"{number(finding.before)} → {number(finding.after)} {finding.unit}".strip()
+    return TrendChange(
+        finding,
+        trends.names.get(finding.run, ""),
+        uid_in(finding.run),
+        f"{finding.kind} {finding.state.lower()} ({finding.basis}): {size(finding)}, {text}",
+        trends.acknowledged.get(finding.id),
+        trends.names.get(finding.recovered, "a later run") if finding.recovered else "",
+    )
+
+
+def _run(point: Point, trends: Trends) -> PlotRun:
+    _, namespace, uid = point.run.split("/", 2)
+    name, here = trends.names.get(point.run, uid), trends.run.identity
+    version = trends.versions.get(point.run, "")
+    both = f"{namespace}/{uid}", f"{here.namespace}/{here.uid}"
+    compare = compare_address(*both) if point.run != here.text else ""
+    title = f"{name} ({version})" if version else name
+    return PlotRun(title, address(namespace, name, uid=uid), compare)
+
+
+def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Trend:
+    points = series.points
+    places = {point.run: place for place, point in enumerate(points)}
+    placed = [change for change in changes if change.finding.run in places]
+    since = max((places[change.finding.run] for change in placed), default=0)
+    level = [point.value for point in points[since:]]
+    noise = band(level)
+    better = direction(series.higher_is_better)
+    labels = labels_text(series.labels)
+    plot = Plot(
+        f"{series.kpi_id} of {count(len(points), 'run')}, times in UTC",
+        [PlotLine(series.kpi_id, [(float(place), point.value) for place, point in enumerate(points)])],
+        y_title=series.unit,
+        band=PlotBand(noise.low, noise.high) if noise else None,
+        marks=[PlotMark(float(places[change.finding.run]), change.kind, change.text) for change in placed],
+        labels=[f"{point.at:%Y-%m-%d %H:%M}" for point in points],
+        runs=[_run(point, trends) for point in points],
+        baseline=trends.baseline_values.get(series.id),
+    )
+    newest, state = number(points[-1].value), trends.state_of(series)
+    run = trends.run
+    groups = groups_address(run.identity.namespace, run.fingerprint, series.kpi_id)
+    return Trend(series.kpi_id, labels, better, newest, series.unit, state, plot, changes, groups)
+
+
+# --- The KPIs of a run over the runs that can be compared with it: change points, baseline, ---------------
 
 
 async def gather(call: Call) -> Mapping[str, Any]:

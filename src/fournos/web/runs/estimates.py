@@ -11,8 +11,8 @@ from fournos.api.phase import Phase
 from fournos.client.errors import FournosError, RefusedError
 from fournos.history.estimates.text import answer, sentence
 from fournos.insight.values import phase_of
-from fournos.web.routes import Call
 from fournos.web.runs.subject import JobSubject
+from fournos.web.site import Call
 
 _PATIENCE: Final = 2.0
 """Seconds that a page waits for an estimate."""

@@ -1,20 +1,86 @@
-"""The job of a page: as it is now, or as the history last saw it."""
+"""The job of a page: as it is now, or as the history last saw it; and parts of a page that are requested."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError, MissingError, NoHistoryError
 from fournos.client.recorded_jobs import read_recorded_job
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
+from fournos.engine.kube.formats import dump
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
 from fournos.history.records import Run
 from fournos.insight.source import Source
 from fournos.insight.values import name_of
-from fournos.web.errors import PageError
-from fournos.web.routes import Call
+from fournos.web.errors import PageError, page_error
+from fournos.web.site import Call
+
+PATIENCE: Final = 3.0
+"""Seconds after which a page is shown without a part that has not been read."""
+_NOT_FOUND: Final = 404
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, slots=True)
+class PagePart(Generic[T]):
+    """What was read, or why it was not: a missing right is not an absent object."""
+
+    value: T | None = None
+    error: PageError | None = None
+    no_history: bool = False
+    """True if the cluster has no history."""
+
+    @property
+    def absent(self) -> bool:
+        """True if there is no such thing."""
+        return self.error is not None and self.error.status == _NOT_FOUND
+
+    @property
+    def problem(self) -> PageError | None:
+        """Why it cannot be shown; None if it was read, or if there is no such thing."""
+        return None if self.absent else self.error
+
+    def map(self, change: Callable[[T], U]) -> PagePart[U]:
+        """The same part with a changed value."""
+        value = None if self.value is None else change(self.value)
+        return PagePart(value, self.error, self.no_history)
+
+
+async def part(reading: Awaitable[T], *, patience: float = PATIENCE) -> PagePart[T]:
+    """Awaits the reading of one part."""
+    try:
+        async with asyncio.timeout(patience):
+            return PagePart(await reading)
+    except TimeoutError:
+        late = f"it was not read within {patience:g} seconds"
+        return PagePart(error=PageError(504, "Too late", late, "Load the page again to try once more."))
+    except (KubeError, FournosError, PageError) as error:
+        return PagePart(error=page_error(error), no_history=isinstance(error, NoHistoryError))
+
+
+# --- Values of fields as texts.  Pure ---------------------------------------------------------------------
+
+
+def text(value: Any) -> str:
+    """The value on one line: a text as it is, anything else as YAML."""
+    if isinstance(value, str):
+        return value
+    return dump(value, width=10_000, flow=True).removesuffix("\n...\n").strip()
+
+
+def direction(higher_is_better: bool | None) -> str:
+    """Which values of a KPI are better; "" if it is not stated."""
+    return {True: "higher is better", False: "lower is better", None: ""}[higher_is_better]
+
+
+# --- The job of a page: as it is now, or as the history last saw it ---------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

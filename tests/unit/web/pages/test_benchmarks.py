@@ -8,9 +8,9 @@ import pytest
 
 from fournos.history.api.wire import body
 from fournos.history.regressions.benchmark import Benchmark
-from fournos.web.charts.sparkline import sparkline
+from fournos.web.charts import sparkline
 from fournos.web.pages import benchmarks
-from fournos.web.runs.benchmark_rows import KPIS
+from fournos.web.pages.benchmarks import KPIS
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS
 from tests.unit.cli.test_benchmarks import SILENT, WORST, YOUNG, row

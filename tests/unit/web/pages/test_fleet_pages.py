@@ -16,8 +16,8 @@ from fournos.history.regressions.benchmark import Benchmark
 from fournos.insight.errors import FournosError
 from fournos.web.errors import PageError
 from fournos.web.pages import cluster, fleet, queue
-from fournos.web.recorded_benchmarks import RESOURCE
-from fournos.web.routes import Action, Done
+from fournos.web.pages.benchmarks import RESOURCE
+from fournos.web.site import Action, Done
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago, job
 from tests.unit.cli.test_benchmarks import SILENT, WORST

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fournos.web.pages import cluster, fleet, jobs, queue
-from fournos.web.routes import Page
+from fournos.web.site import Page
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import job
 from tests.unit.cli.objects import workload as workload_of

@@ -18,10 +18,10 @@ from fournos.history.api.wire import body
 from fournos.history.records import Detail
 from fournos.insight.differences import SpecDifference
 from fournos.web.errors import PageError
+from fournos.web.forms import Origin, changes, command, filled, groups, inputs, wanted
 from fournos.web.pages import submit
-from fournos.web.routes import Done
-from fournos.web.runs.job_form import Origin, changes, command, filled, groups, inputs, wanted
 from fournos.web.runs.subject import JobSubject
+from fournos.web.site import Done
 from tests.history import a_run, ended
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS, job

@@ -14,7 +14,6 @@ from fournos.history.api.wire import body
 from fournos.history.results.models import ValuePage
 from fournos.insight.schedules import TIMES_SHOWN, line
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL, TRIGGER_ANNOTATION
-from fournos.web.pages import schedule as schedule_page
 from fournos.web.pages import schedules
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, job
@@ -56,11 +55,11 @@ async def test_an_older_installation_has_none() -> None:
 
 async def test_one_schedule_has_its_facts_times_and_jobs() -> None:
     api = Api(schedule(), child("nightly-2", "Running", "203001010100"))
-    html = await shown(schedule_page.PAGE, call(api, path=PATH))
+    html = await shown(schedules.SCHEDULE, call(api, path=PATH))
     assert html.count("02:00+01:00") == TIMES_SHOWN
     assert 'href="/jobs/bench/nightly-2"' in html and "Europe/Berlin" in html
     assert "fournos schedule suspend -n bench nightly" in html
-    assert "may not change" in await shown(schedule_page.PAGE, call(api, path=PATH, rights=READ_ONLY))
+    assert "may not change" in await shown(schedules.SCHEDULE, call(api, path=PATH, rights=READ_ONLY))
 
 
 async def test_it_shows_what_its_jobs_measured_beneath_each_other() -> None:
@@ -69,14 +68,14 @@ async def test_it_shows_what_its_jobs_measured_beneath_each_other() -> None:
     asked = urlencode([("phase", "Succeeded"), label, ("by", "params.model"), ("limit", "100")])
     api = Api(schedule(matrix={"params.model": ["a", "b"]}))
     api.stored = {f"{RESULTS}?{asked}": body(ValuePage(tuple(runs)), ValuePage)}
-    html = await shown(schedule_page.PAGE, call(api, path=PATH))
+    html = await shown(schedules.SCHEDULE, call(api, path=PATH))
     assert html.index(">Jobs ") < html.index(">KPIs by fire<") < html.index("tput, times in UTC")
     assert "2026-11-29 02:00" in html and 'class="chart"' in html
-    assert "KPIs by fire" not in await shown(schedule_page.PAGE, call(Api(schedule()), path=PATH))
+    assert "KPIs by fire" not in await shown(schedules.SCHEDULE, call(Api(schedule()), path=PATH))
 
 
 async def test_one_that_has_no_times_says_so() -> None:
-    html = await shown(schedule_page.PAGE, call(Api(schedule(timeZone="Mars/Base")), path=PATH))
+    html = await shown(schedules.SCHEDULE, call(Api(schedule(timeZone="Mars/Base")), path=PATH))
     assert "It has no next time" in html
 
 
@@ -89,7 +88,7 @@ async def test_one_that_has_no_times_says_so() -> None:
 )
 async def test_its_buttons(name: str, spec: Any, form: Any, pause: Any) -> None:
     api = Api(schedule(**spec))
-    (action,) = (action for action in schedule_page.ACTIONS if action.name == name)
+    (action,) = (action for action in schedules.ACTIONS if action.name == name)
     done = await action.act(call(api, path=PATH), form)
     assert done.location == "/schedules/nightly"
     assert api.writes[-1][-1]["spec"] == {"suspend": pause}
@@ -126,7 +125,7 @@ async def test_open_tabs_follow_the_schedule_and_its_jobs() -> None:
 
 async def test_after_a_button_the_page_waits_for_what_it_wrote() -> None:
     api = Api(schedule())
-    (action,) = (action for action in schedule_page.ACTIONS if action.name == "suspend schedule")
+    (action,) = (action for action in schedules.ACTIONS if action.name == "suspend schedule")
     done = await action.act(call(api, path=PATH), {})
     assert done.wrote is not None
     assert (done.wrote.resource, done.wrote.obj["metadata"]["name"]) == (FOURNOS_SCHEDULE, "nightly")
@@ -134,7 +133,7 @@ async def test_after_a_button_the_page_waits_for_what_it_wrote() -> None:
 
 async def test_run_now_asks_for_a_fire() -> None:
     api = Api(schedule())
-    (action,) = (action for action in schedule_page.ACTIONS if action.name == "trigger schedule")
+    (action,) = (action for action in schedules.ACTIONS if action.name == "trigger schedule")
     done = await action.act(call(api, path=PATH), {})
     assert "nightly is asked for its jobs" in done.notice
     assert list(api.writes[-1][-1]["metadata"]["annotations"]) == [TRIGGER_ANNOTATION]

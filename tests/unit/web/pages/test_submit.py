@@ -13,7 +13,7 @@ from fournos.client.submission import MATRIX_LABEL
 from fournos.engine.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.web.pages import submit
-from fournos.web.routes import Done, ShownPage
+from fournos.web.site import Done, ShownPage
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS
 from tests.unit.insight.test_overview import cluster

@@ -1,15 +1,59 @@
-"""Lines over a numeric axis: an SVG for every browser, and the same data for uPlot.  Pure."""
+"""SVG made by the server: plots of KPIs, and small lines in tables."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
 from markupsafe import Markup
 
-from fournos.web.charts.scale import ticks
+_STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round values between low and high, `most` at most."""
+    if not high > low:
+        return [low]
+    raw = (high - low) / max(1, most - 1)
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * one for one in (1, 2, 5, 10) if size * one >= raw * 0.999999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [number * step for number in range(first, last + 1)]
+
+
+def time_step(length: timedelta, most: int = 6) -> timedelta:
+    """A round distance between the ticks of a time axis."""
+    seconds = length.total_seconds() / most
+    found = next((step for step in _STEPS if step >= seconds), 0)
+    return timedelta(seconds=found or math.ceil(seconds / 86400) * 86400)
+
+
+def time_ticks(length: timedelta, most: int = 6) -> Iterator[timedelta]:
+    """The distances of the ticks from the beginning of a time axis."""
+    step = time_step(length, most)
+    at = timedelta()
+    while at <= length:
+        yield at
+        at += step
+
+
+def horizon(start: float, now: float) -> float:
+    """The end of an axis for what still goes on: it moves seldom, so that an open page changes seldom."""
+    step = max(5.0, _round_up((now - start) / 20))
+    return start + math.ceil((now - start) / step + 0.001) * step
+
+
+def _round_up(seconds: float) -> float:
+    return float(next((step for step in _STEPS if step >= seconds), _STEPS[-1]))
+
+
+# --- Lines over a numeric axis: an SVG for every browser, and the same data for uPlot.  Pure --------------
+
 
 WIDTH: Final = 640
 HEIGHT: Final = 240
@@ -259,3 +303,34 @@ def _bottom(plot: Plot, left: float, right: float, across: Axis) -> list[Markup]
     if plot.x_title:
         drawn.append(_TEXT.format((_LEFT + WIDTH) / 2, HEIGHT - 4, "middle", plot.x_title))
     return drawn
+
+
+# --- The course of a KPI in the height of a line of text.  Pure -------------------------------------------
+
+
+LINE_WIDTH: Final = 120
+LINE_HEIGHT: Final = 24
+_EDGE: Final = 3
+"""Room for the dot of the newest value."""
+_SVG: Final = Markup(
+    '<svg class="sparkline" role="img" aria-label="{}" viewBox="0 0 {} {}">'
+    '<polyline class="line series-0" points="{}"/>'
+    '<circle class="dot series-0" cx="{:.1f}" cy="{:.1f}" r="2.5"/>'
+    "</svg>"
+)
+
+
+def sparkline(name: str, values: Sequence[float], unit: str = "") -> Markup:
+    """Draws the values, the oldest first, between the lowest and the highest; nothing without any."""
+    if not values:
+        return Markup()
+    low, high = min(values), max(values)
+    step = (LINE_WIDTH - 2 * _EDGE) / max(1, len(values) - 1)
+
+    def place(number: int, value: float) -> tuple[float, float]:
+        share = (value - low) / (high - low) if high > low else 0.5
+        return _EDGE + number * step, LINE_HEIGHT - _EDGE - share * (LINE_HEIGHT - 2 * _EDGE)
+
+    places = [place(number, value) for number, value in enumerate(values)]
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    return _SVG.format(in_words(name, values, unit), LINE_WIDTH, LINE_HEIGHT, points, *places[-1])
