@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.history.api.all_routes import ROUTES
-from fournos.history.api.authorization import HistoryAuthorizer
+from fournos.history.api.identity import HistoryAuthorizer
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
 from fournos.history.artifacts.rules import ArtifactLimits

@@ -17,7 +17,7 @@ from fournos.history import metrics as table
 from fournos.history.alerts.announce import KEPT, Announcer, Events, NotSentError, Webhook, announced
 from fournos.history.alerts.news import News, NewsContext, body
 from fournos.history.records import Document, Identity, Record
-from fournos.history.regressions.acknowledge import Acknowledgement
+from fournos.history.regressions.review import Acknowledgement
 from fournos.history.store import HistoryStore
 from fournos.history.store.patrol import standings, watch_results
 from fournos.history.store.verdicts import Verdicts

@@ -20,7 +20,7 @@ from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.records import Document, Identity, Record
-from fournos.history.regressions.acknowledge import Acknowledgement
+from fournos.history.regressions.review import Acknowledgement
 from fournos.history.results.read import read_file
 from fournos.history.store import HistoryStore
 from fournos.history.store.blob_rows import BlobRows

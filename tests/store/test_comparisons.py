@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fournos.client import history_runs
+from fournos.client import history_requests
 from fournos.client.errors import FournosError, MissingError, NotAllowedError
 from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
@@ -223,7 +223,7 @@ async def test_values_are_read_in_pages_and_bounded(
     reviews.may("ann", "list", resource="results")
     for number in range(5):
         await stage.run(number, number)
-    monkeypatch.setattr(history_runs, "_VALUES", 2)
+    monkeypatch.setattr(history_requests, "_VALUES", 2)
     values = [run.values[0][1].value async for run in stage.history.values(limit=None)]
     assert values == [4, 3, 2, 1, 0], "the newest first"
     assert len([run async for run in stage.history.values(limit=3)]) == 3

@@ -11,8 +11,7 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history import metrics as table
 from fournos.history.records import Document, Record
-from fournos.history.regressions.acknowledge import Acknowledgement
-from fournos.history.regressions.standing import CONFIRMING
+from fournos.history.regressions.review import CONFIRMING, Acknowledgement
 from fournos.history.store import HistoryStore
 from fournos.history.store.patrol import standings, watch_results
 from fournos.history.store.verdicts import Verdicts

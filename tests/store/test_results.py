@@ -14,8 +14,8 @@ from fournos.history.estimates.accuracy import Prediction
 from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.records import Ending, Record, Run
-from fournos.history.regressions.acknowledge import Acknowledgement, covering
 from fournos.history.regressions.judge import judge
+from fournos.history.regressions.review import Acknowledgement, covering
 from fournos.history.regressions.series import Basis, Kind, SeriesState
 from fournos.history.results.models import Kpi, Test
 from fournos.history.store import HistoryStore

@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import event, text
 
 from fournos.client.errors import MissingError, NotAllowedError, RefusedError
+from fournos.client.history import SelectorError
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
-from fournos.history.compare.selectors import SelectorError
 from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
 from fournos.history.store.retention import RetentionLimits, erase, expire

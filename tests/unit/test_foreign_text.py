@@ -30,7 +30,7 @@ from fournos.engine.queueing.requests import RequestsError, parse_requests
 from fournos.engine.runtime.redact import redact
 from fournos.engine.runtime.webhook.review import GarbledError
 from fournos.engine.runtime.webhook.review import parse as parse_review
-from fournos.history.api.front_proxy import front_proxy
+from fournos.history.api.identity import front_proxy
 from fournos.history.logs.collector import MaskedText, lines_of
 from fournos.history.logs.stored import failing_line
 from fournos.history.results.models import Kpi, Test

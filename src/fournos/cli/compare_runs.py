@@ -16,7 +16,7 @@ from fournos.cli.output import sparkline, table
 from fournos.cli.stored import RunArgument, history_of, selected
 
 if TYPE_CHECKING:
-    from fournos.history.api.trends import Trends
+    from fournos.history.api.comparisons import Trends
 
 
 class CompareFailure(StrEnum):
@@ -116,7 +116,7 @@ async def trend(
         (name,) = await selected(cli, history, [job])
         trends = await history.trends(name, kpi=kpi, runs=runs)
     if cli.output.structured:
-        from fournos.history.api.trends import Trends
+        from fournos.history.api.comparisons import Trends
         from fournos.history.api.wire import adapter
 
         cli.output.data(adapter(Trends).dump_python(trends, mode="json"))

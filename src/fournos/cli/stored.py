@@ -47,7 +47,7 @@ async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list
 
     Names alone need no request.
     """
-    from fournos.history.compare.selectors import By, parse_all
+    from fournos.client.history import By, parse_all
 
     if all(one.by is By.NAME for one in parse_all(jobs)):
         return list(jobs)

@@ -2,31 +2,189 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import quote, urlencode
 
 from fournos.client.errors import MissingError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
-from fournos.client.history_requests import missing, parsed, times
-from fournos.client.history_runs import AsyncRuns, RunFilters
-from fournos.client.history_uploads import AsyncUploads
-from fournos.client.history_verdicts import AsyncVerdicts
+from fournos.client.history_requests import (
+    AsyncRuns,
+    AsyncUploads,
+    HistoryRequests,
+    RunFilters,
+    missing,
+    parsed,
+    times,
+)
 from fournos.history.records import Document, Run
+from fournos.insight.errors import FournosError
+from fournos.insight.selection import wanted_labels
 from fournos.insight.source import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
     from fournos.client.frames import MeasuredResults
-    from fournos.history.api.trends import Trends
+    from fournos.history.api.comparisons import Trends
+    from fournos.history.api.verdicts import Acknowledged
     from fournos.history.artifacts.rules import Artifact
     from fournos.history.compare.comparison import Comparison
-    from fournos.history.compare.selectors import Selector
     from fournos.history.estimates.models import Estimates, JobEstimate
     from fournos.history.estimates.simulate import WouldStart
     from fournos.history.records import Detail
+    from fournos.history.regressions.benchmark import Benchmark
+    from fournos.history.regressions.review import Baseline
     from fournos.history.usage import Usage
+
+
+LAST: Final = ("@last", "@latest")
+BASELINE: Final = "@baseline"
+JOB_KIND: Final = "FournosJob"
+
+
+class By(StrEnum):
+    """What a selector goes by."""
+
+    NAME = "name"
+    """The newest run of a name, or the one of a UID."""
+    LABELS = "labels"
+    """The newest job with these labels that succeeded."""
+    LAST = "last"
+    """The newest job that succeeded; of the person who asks, where that is known."""
+    BASELINE = "baseline"
+    """The pinned baseline of the runs that are selected beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A parsed selector."""
+
+    text: str
+    by: By
+    labels: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def filters(self) -> dict[str, object]:
+        """The filters of the list of runs whose first one is selected; for By.LABELS and By.LAST."""
+        return {"kind": JOB_KIND, "phase": "Succeeded", **({"labels": self.labels} if self.labels else {})}
+
+
+class SelectorError(FournosError):
+    """A selector that cannot be read, or that is not clear."""
+
+
+def parse(text: str) -> Selector:
+    """Reads a selector.  Raises SelectorError.
+
+    No name of an object has a character = or @, so no name is taken for another selector.
+    """
+    if text in LAST:
+        return Selector(text, By.LAST)
+    if text == BASELINE:
+        return Selector(text, By.BASELINE)
+    if text.startswith("@"):
+        raise SelectorError(f"{text}: write a name, labels as name=value, {LAST[0]} or {BASELINE}")
+    if "=" not in text:
+        return Selector(text, By.NAME)
+    try:
+        return Selector(text, By.LABELS, wanted_labels(text))
+    except FournosError as error:
+        raise SelectorError(error.message, fix=error.fix) from None
+
+
+def parse_all(texts: Iterable[str]) -> tuple[Selector, ...]:
+    """Reads the selectors of one comparison.  Raises SelectorError, also if only baselines are selected."""
+    selectors = tuple(map(parse, texts))
+    if selectors and all(one.by is By.BASELINE for one in selectors):
+        raise SelectorError(f"{BASELINE} is that of another run: name one beside it")
+    return selectors
+
+
+def baseline_for(fingerprints: Sequence[str]) -> str:
+    """Returns the fingerprint whose baseline is meant beside runs of these.  Raises SelectorError."""
+    distinct = dict.fromkeys(one for one in fingerprints if one)
+    if len(distinct) != 1:
+        what = (
+            "none of the runs beside it has a fingerprint"
+            if not distinct
+            else "the runs measure several things"
+        )
+        raise SelectorError(f"{BASELINE} is not clear: {what}")
+    return next(iter(distinct))
+
+
+class AsyncVerdicts(HistoryRequests):
+    """The part of `AsyncHistory` for baselines and acknowledgements."""
+
+    @typed
+    async def benchmarks(
+        self, *owners: str, days: int = 84, everywhere: bool = False, namespace: str | None = None
+    ) -> list[Benchmark]:
+        """Returns how the benchmarks stand, what asks for somebody first.
+
+        A benchmark is the comparable runs of a namespace, with results in the last `days`. `owners` are those
+        of the newest runs, none for all. `everywhere` means all namespaces, and needs the right in all of
+        them.
+        """
+        from fournos.history.regressions.benchmark import Benchmark
+
+        where = self._where(namespace, everywhere=everywhere)
+        query = urlencode([("days", days), *(("owner", owner) for owner in owners)])
+        return await self._get(f"{where}/benchmarks?{query}", list[Benchmark])
+
+    @typed
+    async def baselines(self, *, everywhere: bool = False, namespace: str | None = None) -> list[Baseline]:
+        """Returns the pinned baselines, the newest first."""
+        from fournos.history.regressions.review import Baseline
+
+        where = self._where(namespace, everywhere=everywhere)
+        return await self._get(f"{where}/baselines", list[Baseline])
+
+    @typed
+    async def pin(self, run: Run, *, reason: str = "") -> None:
+        """Makes a run the baseline of its fingerprint, instead of another one. A baseline does not expire."""
+        await self._send("PUT", f"{self._of(run)}/baseline", {"reason": reason})
+
+    @typed
+    async def unpin(self, run: Run) -> None:
+        """Ends that a run is the baseline. It does not expire until `release` takes its mark away."""
+        await self._send("DELETE", f"{self._of(run)}/baseline")
+
+    @typed
+    async def acknowledge(
+        self, name: str, reason: str, *, kpi: str = "", namespace: str | None = None
+    ) -> tuple[Acknowledged, ...]:
+        """Acknowledges the changes of KPIs that began with a run: they are not regressions any more.
+
+        It holds when later runs move a change by a run or two. Raises RefusedError if nothing changed with
+        this run.
+        """
+        from fournos.history.api.verdicts import Acknowledged
+
+        path = self._acknowledgements(name, kpi, namespace)
+        answer = await self._send("POST", path, {"reason": reason})
+        return parsed(tuple[Acknowledged, ...], answer)
+
+    @typed
+    async def acknowledgements(
+        self, name: str, *, kpi: str = "", namespace: str | None = None
+    ) -> tuple[Acknowledged, ...]:
+        """Returns what is acknowledged of the runs that can be compared with this one."""
+        from fournos.history.api.verdicts import Acknowledged
+
+        path = self._acknowledgements(name, kpi, namespace)
+        return await self._get(path, tuple[Acknowledged, ...])
+
+    @typed
+    async def withdraw(self, name: str, *, kpi: str = "", namespace: str | None = None) -> None:
+        """Withdraws what was acknowledged of a run; by its UID also when the run has expired."""
+        await self._send("DELETE", self._acknowledgements(name, kpi, namespace))
+
+    def _acknowledgements(self, name: str, kpi: str, namespace: str | None) -> str:
+        return f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
 
 
 class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
@@ -109,7 +267,6 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         Labels and `@last` mean the newest job that succeeded, `@last` that of `owner`. `@baseline` is the
         pinned run of the fingerprint of the others. Raises MissingError and SelectorError.
         """
-        from fournos.history.compare.selectors import BASELINE, By, baseline_for, parse_all
 
         chosen = parse_all(selectors)
         runs_by_text: dict[str, Run] = {}
@@ -129,7 +286,6 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         return [runs_by_text[selector.text] for selector in chosen]
 
     async def _selected(self, selector: Selector, owner: str, namespace: str | None) -> Run:
-        from fournos.history.compare.selectors import By
 
         if selector.by is By.NAME:
             return (await self.run(selector.text, namespace=namespace)).run
@@ -165,7 +321,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         `kpi` is one KPI; `runs` the number of the newest runs of each series, None for those that messages
         and metrics judge, too.
         """
-        from fournos.history.api.trends import Trends
+        from fournos.history.api.comparisons import Trends
 
         query = urlencode({"kpi": kpi} | ({"runs": runs} if runs else {}))
         return await self._get(f"{self._path(name, namespace)}/results/trends?{query}", Trends)

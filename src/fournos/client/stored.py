@@ -27,6 +27,7 @@ class History:
     run = blocking(AsyncHistory.run)
     document = blocking(AsyncHistory.document)
     logs = iterating(AsyncHistory.logs)
+    log = iterating(AsyncHistory.log)
     stored_logs = blocking(AsyncHistory.stored_logs)
     results = blocking(AsyncHistory.results)
     kpis = blocking(AsyncHistory.kpis)

@@ -8,8 +8,8 @@ from typing import Final
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import Counter, Gauge, Metric
 from fournos.history.blobs.blobs import Room
+from fournos.history.regressions.review import Standing, counts, silent_by_schedule
 from fournos.history.regressions.series import Kind
-from fournos.history.regressions.standing import Standing, counts, silent_by_schedule
 
 DATABASE_BYTES: Final = Gauge(
     "fournos_history_database_bytes", "Size of the history's database, its write-ahead log included."

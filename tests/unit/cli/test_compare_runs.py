@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from fournos.cli.output import sparkline
-from fournos.history.api.trends import Trends
+from fournos.history.api.comparisons import Trends
 from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, compare
 from fournos.history.compare.differences import ComparedRun, LeftOut

@@ -8,7 +8,7 @@ from typing import Any
 from fournos.history.api.verdicts import Acknowledged, Withdrawn
 from fournos.history.api.wire import body
 from fournos.history.records import Detail, Page
-from fournos.history.regressions.baseline import Baseline
+from fournos.history.regressions.review import Baseline
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS
 from tests.unit.cli.test_compare_runs import compared

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from fournos.client import AsyncClient, RefusedError, UnreachableError
-from fournos.client import history_uploads as uploads
+from fournos.client import history_requests as uploads
 from fournos.engine.kube.auth import Identity, TokenFile
 from tests.unit.client.world import NS
 from tests.unit.engine.kube.server import Answer, ScriptedServer, Seen, ok, status

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fournos.history.api.trends import Trends
-from fournos.history.regressions.baseline import Baseline
+from fournos.history.api.comparisons import Trends
 from fournos.history.regressions.judge import judge
+from fournos.history.regressions.review import Baseline
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, Test, series_id
 from fournos.web.runs.results import NOTHING, KpiCourse, courses, shown_results

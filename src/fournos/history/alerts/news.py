@@ -16,12 +16,17 @@ from fournos.engine.kube.resource import Obj, Resource, key_of
 from fournos.engine.runtime.decision import EventRecord
 from fournos.engine.runtime.events import MAX_NOTE, event_body
 from fournos.history.records import Run
-from fournos.history.regressions.acknowledge import covering, is_open
-from fournos.history.regressions.group import FindingGroup, group, runs_in_order
-from fournos.history.regressions.review import SeriesReview
-from fournos.history.regressions.series import Finding, Kind, SeriesState
-from fournos.history.regressions.silent import Silence, silences
-from fournos.history.regressions.standing import RECENT
+from fournos.history.regressions.review import RECENT, SeriesReview, covering, is_open
+from fournos.history.regressions.series import (
+    Finding,
+    FindingGroup,
+    Kind,
+    SeriesState,
+    Silence,
+    group,
+    runs_in_order,
+    silences,
+)
 from fournos.history.store.text import message
 from fournos.insight.values import count
 

@@ -6,13 +6,11 @@ from typing import Final
 
 from fournos.history.api import (
     artifacts,
-    benchmarks,
     comparisons,
     estimates,
     logs,
     results,
     runs,
-    trends,
     usage,
     values,
     verdicts,
@@ -26,8 +24,6 @@ ROUTES: Final[tuple[Route, ...]] = (
     *results.ROUTES,
     *values.ROUTES,
     *comparisons.ROUTES,
-    *trends.ROUTES,
-    *benchmarks.ROUTES,
     *estimates.ROUTES,
     *verdicts.ROUTES,
     *usage.ROUTES,

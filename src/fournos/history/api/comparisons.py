@@ -1,26 +1,96 @@
-"""The route that compares runs."""
+"""The routes that judge results: comparisons of runs, trends of a run, and how benchmarks stand."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from fournos.history.api.authorization import Access
-from fournos.history.api.left_out import FINGERPRINT, recorded_fingerprint, runs_left_out
+from fournos.history.api.identity import Access, Scope
 from fournos.history.api.parameters import Scoped, Text, Texts
 from fournos.history.api.routes import ApiCall, Route
-from fournos.history.api.runs import named
+from fournos.history.api.runs import found, named
 from fournos.history.compare.comparison import Comparison, compare
-from fournos.history.compare.differences import ComparedRun, origin_of
-from fournos.history.records import Document, Run
+from fournos.history.compare.differences import ComparedRun, LeftOut, OtherRuns, left_out, origin_of
+from fournos.history.fingerprint import Fingerprint, fingerprint
+from fournos.history.records import PAGE_MAX, Document, Identity, Query, Run, uid_in
+from fournos.history.regressions.benchmark import (
+    Benchmark,
+    benchmark_of,
+    in_order,
+    lines,
+    open_regressions,
+    state_of,
+)
+from fournos.history.regressions.judge import JUDGED, Report
+from fournos.history.regressions.review import WATCHED, Acknowledgement, Baseline
+from fournos.history.regressions.series import Finding, Series, group, labels_text, runs_in_order
+from fournos.history.results.models import is_version
+from fournos.history.store.review import MOST, newest_runs, review_in_its_namespace
+from fournos.insight.frames import frame
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
 
-MOST: Final = 20
+
+OTHERS: Final = 10
+"""Other fingerprints that are looked at, those with the newest runs first."""
+FINGERPRINT: Final = "fingerprint"
+"""The key of the fingerprint in the provenance."""
+
+
+async def runs_left_out(
+    service: HistoryService, run: Run, cluster: str, *, without: Collection[str] = ()
+) -> tuple[LeftOut, ...]:
+    """Returns the runs of the same spec among the newest of the same Pipeline in the namespace.
+
+    `cluster`: as in `Query.in_cluster`; `without`: fingerprints that are shown anyway.
+    """
+    if not run.fingerprint:
+        return ()
+    store = await service.store()
+    query = Query(
+        (run.namespace_uid,),
+        in_cluster=cluster,
+        kinds=(run.kind,),
+        phases=("Succeeded",),
+        pipelines=(run.pipeline,),
+        limit=PAGE_MAX,
+    )
+    by_fingerprint: dict[str, list[Run]] = {}
+    for one in (await store.find(query)).runs:
+        if one.fingerprint and one.fingerprint not in (run.fingerprint, *without):
+            by_fingerprint.setdefault(one.fingerprint, []).append(one)
+    if not by_fingerprint:
+        return ()
+    mine, spec = await _recorded(service, run)
+    others = [
+        OtherRuns(len(runs), runs[0].name, runs[0].identity.uid, *await _recorded(service, runs[0]))
+        for runs in islice(by_fingerprint.values(), OTHERS)
+    ]
+    return left_out(mine, spec, others)
+
+
+async def _recorded(service: HistoryService, run: Run) -> tuple[Fingerprint, Mapping[str, Any]]:
+    store = await service.store()
+    job = await store.document(run.identity, Document.OBJECT) or {}
+    provenance = await store.document(run.identity, Document.PROVENANCE) or {}
+    return recorded_fingerprint(provenance.get(FINGERPRINT), job), job.get("spec") or {}
+
+
+def recorded_fingerprint(recorded: Any, job: Mapping[str, Any]) -> Fingerprint:
+    """The fingerprint as it was recorded with the cluster of that time, else that of the job alone."""
+    if isinstance(recorded, Mapping):
+        return Fingerprint(**{**recorded, "args": tuple(recorded.get("args") or ())})
+    return fingerprint(job.get("spec") or {}, (job.get("status") or {}).get("resolved"))
+
+
+COMPARED: Final = 20
 """Runs of one comparison."""
 
 
@@ -28,7 +98,7 @@ class With(Scoped):
     """The runs to which one is compared."""
 
     kind: Text = Field("", description="Kind, where runs of several kinds have these names.")
-    with_: Texts = Field((), alias="with", max_length=MOST - 1, description="Name or UID of another run.")
+    with_: Texts = Field((), alias="with", max_length=COMPARED - 1, description="Name or UID of another run.")
     across: bool = Field(False, description="Judge also runs of different fingerprints.")
 
 
@@ -69,7 +139,7 @@ async def _subject(service: HistoryService, run: Run) -> ComparedRun:
     )
 
 
-ROUTES: Final = (
+_COMPARISONS_ROUTES: Final = (
     Route(
         "GET",
         "/namespaces/{namespace}/runs/{run}/results/comparison",
@@ -80,4 +150,182 @@ ROUTES: Final = (
         With,
         details=Access("get", "runs/documents"),
     ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trends:
+    """The series of all KPIs of a fingerprint, and what changed in them."""
+
+    run: Run
+    series: tuple[Series, ...]
+    report: Report
+    summary: tuple[str, ...]
+    """One line for each group of changes that began together, the newest first."""
+    names: dict[str, str] = field(default_factory=dict)
+    """The name of each run of the series, as far as it is still known."""
+    acknowledged: dict[str, Acknowledgement] = field(default_factory=dict)
+    """The id of a finding → the acknowledgement that covers it."""
+    baseline: Baseline | None = None
+    """The pinned run of this fingerprint."""
+    baseline_values: dict[str, float] = field(default_factory=dict)
+    """The values of that run by series."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Runs of the same spec that are not in the series."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """The labels of its tests that name a version, such as `image_tag=v0.9`, of each run that has any."""
+
+    @property
+    def open_regressions(self) -> tuple[Finding, ...]:
+        """The regressions that are neither refuted nor recovered nor acknowledged, the newest first."""
+        return open_regressions(self.report, self.acknowledged)
+
+    @property
+    def regressed(self) -> bool:
+        """True while any regression is open: decides the exit code of `--fail-on regression`."""
+        return bool(self.open_regressions)
+
+    @property
+    def newly_regressed(self) -> bool:
+        """True if an open regression begins with the newest run: `--fail-on new-regression`."""
+        newest = {series.points[-1].run for series in self.series if series.points}
+        return any(finding.run in newest for finding in self.open_regressions)
+
+    def to_frame(self) -> Any:
+        """Returns a pandas DataFrame with one row a value: the oldest of each series first.
+
+        Columns that begin with "test." are labels of the series.  Raises FournosError without pandas.
+        """
+        return frame(
+            {
+                "job": self.names.get(point.run, uid_in(point.run)),
+                "at": point.at,
+                **{f"test.{name}": text for name, text in series.labels.items()},
+                "version": self.versions.get(point.run, ""),
+                "kpi": series.kpi_id,
+                "value": point.value,
+                "unit": series.unit,
+            }
+            for series in self.series
+            for point in series.points
+        )
+
+    def state_of(self, series: Series) -> str:
+        """Returns in one phrase how a series stands."""
+        return state_of(series, self.report, self.acknowledged)
+
+
+class TrendFilter(Scoped):
+    """Which series are shown."""
+
+    kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
+    kpi: Text = Field("", description="Only this KPI.")
+    runs: int = Field(JUDGED, ge=1, le=1000, description="The newest runs of each series.")
+
+
+async def get_trends(service: HistoryService, call: ApiCall) -> Trends:
+    asked: TrendFilter = call.parameters
+    run = await found(service, call)
+    trends = await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)
+    return replace(
+        trends,
+        left_out=await runs_left_out(service, run, call.scope.cluster),
+        versions=await _versions(service, trends.series),
+    )
+
+
+async def _versions(service: HistoryService, series: Iterable[Series]) -> dict[str, str]:
+    """The versions of the runs of the series, as their tests name them."""
+    runs = {point.run for each in series for point in each.points}
+    labels = await (await service.results()).labels_of(filter(None, map(Identity.of, runs)))
+    return {
+        identity.text: text
+        for identity, each in labels.items()
+        if (text := labels_text({name: value for name, value in each.items() if is_version(name)}))
+    }
+
+
+async def trends_of(
+    service: HistoryService, run: Run, scope: Scope, *, kpi: str = "", runs: int = JUDGED
+) -> Trends:
+    """Judges the series of a run's fingerprint, as far as the caller may read them."""
+    reviewed = await service.review(run, scope, kpi=kpi, newest=runs)
+    series, report, covered = tuple(reviewed.series), reviewed.report, reviewed.covered
+    names = await (await service.results()).names({point.run for each in series for point in each.points})
+    summary = tuple(lines(group(report.findings, runs_in_order(series)), names, covered))
+    return Trends(
+        run, series, report, summary, names, covered, reviewed.baseline, dict(reviewed.baseline_values)
+    )
+
+
+_TRENDS_ROUTES: Final = (
+    Route(
+        "GET",
+        "/namespaces/{namespace}/runs/{run}/results/trends",
+        "getTrends",
+        Access("get", "runs/results"),
+        get_trends,
+        Trends,
+        TrendFilter,
+    ),
+)
+
+
+class BenchmarkFilter(Scoped):
+    """Which benchmarks are shown."""
+
+    owner: Texts = Field((), description="Owner of the newest run.")
+    days: int = Field(
+        WATCHED.days, ge=1, le=3650, description="Only those that have results in the last so many days."
+    )
+    limit: int = Field(MOST, ge=1, le=MOST, description="Those with the newest results, at most so many.")
+
+
+async def list_benchmarks(service: HistoryService, call: ApiCall) -> list[Benchmark]:
+    asked: BenchmarkFilter = call.parameters
+    store, scope = await service.store(), call.scope
+    runs = await newest_runs(
+        store,
+        service.now() - timedelta(days=asked.days),
+        scope.namespaces,
+        call.namespace,
+        cluster=scope.cluster,
+        owners=asked.owner,
+        most=asked.limit,
+    )
+    return in_order([await _benchmark(service, run) for run in runs])
+
+
+async def _benchmark(service: HistoryService, run: Run) -> Benchmark:
+    reviewed = await review_in_its_namespace(await service.store(), run)
+    names = await (await service.results()).names({finding.run for finding in reviewed.report.findings})
+    return benchmark_of(reviewed, names, service.now())
+
+
+_BENCHMARKS_ROUTES: Final = (
+    Route(
+        "GET",
+        "/benchmarks",
+        "listBenchmarks",
+        Access("list", "benchmarks"),
+        list_benchmarks,
+        list[Benchmark],
+        BenchmarkFilter,
+    ),
+    Route(
+        "GET",
+        "/namespaces/{namespace}/benchmarks",
+        "listNamespacedBenchmarks",
+        Access("list", "benchmarks"),
+        list_benchmarks,
+        list[Benchmark],
+        BenchmarkFilter,
+    ),
+)
+
+
+ROUTES: Final = (
+    *_COMPARISONS_ROUTES,
+    *_TRENDS_ROUTES,
+    *_BENCHMARKS_ROUTES,
 )

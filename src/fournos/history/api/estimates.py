@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from fournos.api.fournosjob import FournosJobSpec
-from fournos.history.api.authorization import Access
 from fournos.history.api.errors import InvalidError, NotFoundError, UnavailableError
+from fournos.history.api.identity import Access
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.estimates.accuracy import Accuracy, accuracy
 from fournos.history.estimates.estimator import Estimator, NotReadyError

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from fournos.history.api.authorization import Access
 from fournos.history.api.errors import (
     BadRequestError,
     InvalidError,
     NotFoundError,
 )
+from fournos.history.api.identity import Access
 from fournos.history.api.parameters import Parameters, Text
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import Which, found, written_run

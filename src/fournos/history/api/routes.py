@@ -14,7 +14,7 @@ from aiohttp import web
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.listening import cut
-from fournos.history.api.authorization import Access, Scope
+from fournos.history.api.identity import Access, Scope
 from fournos.history.api.parameters import NoParameters, Parameters
 
 log = logging.getLogger(__name__)

@@ -21,8 +21,6 @@ from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.certificates import ServingCertificate
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.listening import listening
-from fournos.history.api.authentication import FrontProxy, own_job
-from fournos.history.api.authorization import HistoryAuthorizer, Scope
 from fournos.history.api.errors import (
     ApiError,
     BadRequestError,
@@ -34,6 +32,7 @@ from fournos.history.api.errors import (
     TooManyRequestsError,
     UnavailableError,
 )
+from fournos.history.api.identity import FrontProxy, HistoryAuthorizer, Scope, own_job
 from fournos.history.api.parameters import Scoped, read
 from fournos.history.api.routes import LARGEST, ApiCall, Route
 from fournos.history.api.wire import adapter, body, etag

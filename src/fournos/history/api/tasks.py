@@ -14,8 +14,7 @@ from fournos.engine.kube.transport import Backoff
 from fournos.engine.runtime.certificates import CertRotator, ServingCertificate
 from fournos.engine.runtime.clock import Clock
 from fournos.history.api.all_routes import ROUTES
-from fournos.history.api.authorization import HistoryAuthorizer
-from fournos.history.api.front_proxy import publish, read_front_proxy
+from fournos.history.api.identity import HistoryAuthorizer, publish, read_front_proxy
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
 from fournos.history.settings import HistorySettings

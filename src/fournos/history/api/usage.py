@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.history.api.authorization import Access
 from fournos.history.api.errors import BadRequestError
+from fournos.history.api.identity import Access
 from fournos.history.api.parameters import Scoped, Texts, Time
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.store.usage import used

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from fournos.history.api.authorization import Access
 from fournos.history.api.errors import BadRequestError, ForbiddenError
+from fournos.history.api.identity import Access
 from fournos.history.api.parameters import RunFilter, Texts
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.records import Document, Identity

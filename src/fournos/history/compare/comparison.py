@@ -23,7 +23,7 @@ from fournos.history.compare.differences import (
     differences,
     not_recorded,
 )
-from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, noise, relative
+from fournos.history.regressions.change_points import MIN_EFFECT, MIN_HISTORY, noise, relative
 from fournos.history.regressions.series import with_labels
 from fournos.history.results.models import Kpi, series_labels
 

@@ -1,22 +1,77 @@
-"""Judges the newest run of comparable series, and finds the change points in them.  Pure.
-
-The newest run is suspected if its value is outside of the noise of at least ten comparable runs (median and
-MAD) and differs by at least the minimum effect.  A suspicion becomes certain by repeats of the run, or when
-later runs make a change point of it.  All limits rise with the number of KPIs that are judged together, so
-that a run with many KPIs does not alarm at each of them (docs/results.md has measurements).
-"""
+"""Finds the changes in series: the newest run, slow drift, change points, and reruns that confirm.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
-from fournos.history.regressions.edivisive import MAX_P, WINDOW, ChangePoint, change_points
-from fournos.history.regressions.reruns import repeats, uncounted, without_others
-from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, band, holm, limit, noise, relative
+from fournos.history.regressions.change_points import (
+    MAX_P,
+    MIN_EFFECT,
+    MIN_HISTORY,
+    WINDOW,
+    ChangePoint,
+    band,
+    change_points,
+    holm,
+    limit,
+    noise,
+    relative,
+)
 from fournos.history.regressions.series import Basis, Finding, Point, Series, SeriesState, kind_of
+from fournos.insight.values import count
+
+_SHOWN: Final = 12
+"""Characters of a digest."""
+_MOST: Final = 3
+"""Images that are named."""
+
+
+def other_images(run: Mapping[str, Any], rerun: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the images that differ between the provenance of a run and that of its rerun.
+
+    Containers whose image is known of one of them only are left out.
+    """
+    before, after = _digests(run), _digests(rerun)
+    return tuple(
+        f"{name} {before[name][:_SHOWN]} -> {after[name][:_SHOWN]}"
+        for name in sorted(before.keys() & after.keys())
+        if before[name] != after[name]
+    )
+
+
+def repeats(series: Series, run: str) -> list[float]:
+    """Returns the values of the reruns that repeat this run."""
+    return [one.value for one in series.points if one.confirms == run and not one.other_images]
+
+
+def uncounted(series: Series, run: str) -> str:
+    """Returns why reruns of this run are not repeats of it; "" if all are."""
+    others = [rerun for rerun in series.points if rerun.confirms == run and rerun.other_images]
+    if not others:
+        return ""
+    images = list(dict.fromkeys(image for rerun in others for image in rerun.other_images))
+    named = ", ".join(images[:_MOST]) + (" …" if len(images) > _MOST else "")
+    do = "does" if len(others) == 1 else "do"
+    return f"{count(len(others), 'rerun')} {do} not count, with other images: {named}"
+
+
+def without_others(points: Iterable[Point]) -> tuple[Point, ...]:
+    """Returns the points without reruns that have other images than the run that they should repeat."""
+    return tuple(one for one in points if not one.other_images)
+
+
+def _digests(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """Maps containers to the digests of their images, without the names by which a registry has them."""
+    images = provenance.get("images")
+    found = images if isinstance(images, Mapping) else {}
+    named = {
+        str(name): str(one.get("imageID") or "") for name, one in found.items() if isinstance(one, Mapping)
+    }
+    return {name: image.rpartition("@")[2].removeprefix("sha256:") for name, image in named.items() if image}
+
 
 JUDGED: Final = 200
 """Newest runs of each series that commands, pages, metrics and messages judge: a regression is open for all

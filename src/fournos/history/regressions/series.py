@@ -1,12 +1,17 @@
-"""What regressions are looked for in, and what is found: series, and findings.  Pure."""
+"""Series of KPIs, what is found in them, findings of one cause, and series that went silent.  Pure."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
+from statistics import quantiles
+from typing import Final
+
+from fournos.insight.values import count, short
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ class Finding:
     @property
     def id(self) -> str:
         """Identifies the finding for links.  It is not stable: a later run may move a change point by one or
-        two; acknowledgements therefore go by `fournos.history.regressions.acknowledge`."""
+        two; acknowledgements therefore go by `fournos.history.regressions.review`."""
         text = f"{self.series} {self.run} {self.rises}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -112,3 +117,131 @@ def kind_of(before: float, after: float, higher_is_better: bool | None) -> Kind:
     if higher_is_better is None:
         return Kind.CHANGE
     return Kind.IMPROVEMENT if (after > before) == higher_is_better else Kind.REGRESSION
+
+
+NEAR: Final = 2
+"""Change points of one cause may lie so many runs apart, as each KPI has noise of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """Findings that began with the same run, and what else changed with that run."""
+
+    run: str
+    findings: tuple[Finding, ...]
+    """Regressions first, the largest change first."""
+    causes: tuple[str, ...] = ()
+    """Differences of provenance between this run and the one before, such as an image digest."""
+
+    @property
+    def kind(self) -> Kind:
+        """The worst kind among the findings."""
+        kinds = {found.kind for found in self.findings}
+        return next(kind for kind in Kind if kind in kinds)
+
+    @property
+    def state(self) -> SeriesState:
+        """Confirmed if any finding is, refuted if all are."""
+        states = {found.state for found in self.findings}
+        order = (SeriesState.CONFIRMED, SeriesState.SUSPECTED, SeriesState.REFUTED)
+        return next(state for state in order if state in states)
+
+    def __str__(self) -> str:
+        first = self.findings[0]
+        more = f" and {count(len(self.findings) - 1, 'more KPI')}" if len(self.findings) > 1 else ""
+        cause = f"; changed with it: {', '.join(self.causes)}" if self.causes else ""
+        notes = dict.fromkeys(one.uncounted for one in self.findings if one.uncounted)
+        note = f"; {'; '.join(notes)}" if notes else ""
+        series = with_labels(first.kpi_id, first.labels)
+        return f"{self.kind} {self.state.lower()}: {series} {size(first)}{more}{cause}{note}"
+
+
+def size(finding: Finding) -> str:
+    """Returns the change in percent; from 0 there is no such number."""
+    return "from 0" if finding.change is None else f"{finding.change:+.1%}"
+
+
+def runs_in_order(series: Iterable[Series]) -> list[str]:
+    """Returns all runs of the series, the oldest first."""
+    found = {point.run: point.at for one in series for point in one.points}
+    return sorted(found, key=lambda run: (found[run], run))
+
+
+def group(
+    findings: Iterable[Finding], order: Sequence[str], causes: Mapping[str, Sequence[str]] | None = None
+) -> list[FindingGroup]:
+    """Joins findings whose runs are at most NEAR apart.  The newest group comes first.
+
+    `order` has all runs, the oldest first.  `causes` maps a run to what changed with it: of neighbouring runs
+    the first one with a known cause gives the group its run.
+    """
+    known_causes = causes or {}
+    place = {run: index for index, run in enumerate(order)}
+    ordered = sorted(findings, key=lambda finding: (place[finding.run], finding.kpi_id, finding.series))
+    parts: list[list[Finding]] = []
+    for finding in ordered:
+        if parts and place[finding.run] - place[parts[-1][0].run] <= NEAR:
+            parts[-1].append(finding)
+        else:
+            parts.append([finding])
+    return [_group(part, known_causes) for part in reversed(parts)]
+
+
+def _group(part: list[Finding], causes: Mapping[str, Sequence[str]]) -> FindingGroup:
+    runs = list(dict.fromkeys(found.run for found in part))
+    run = next((run for run in runs if causes.get(run)), runs[0])
+    return FindingGroup(run, tuple(sorted(part, key=_weight)), tuple(causes.get(run, ())))
+
+
+def _weight(found: Finding) -> tuple[int, float, str, str]:
+    size = float("inf") if found.change is None else abs(found.change)
+    return list(Kind).index(found.kind), -size, found.kpi_id, found.series
+
+
+MIN_POINTS: Final = 5
+FACTOR: Final = 3
+LEAST: Final = timedelta(days=1)
+"""Shorter silences are never reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    series: str
+    kpi_id: str
+    last_run: str
+    last_at: datetime
+    reason: str
+
+
+def silences(series: Iterable[Series], now: datetime) -> list[Silence]:
+    """The silent series among the series of one fingerprint.
+
+    A series is silent when no run has come for three times its usual interval (90 % of the intervals are
+    shorter than that), or when the newest run lacks a KPI that the three runs before had.
+    """
+    usable = [each for each in series if len(each.points) >= MIN_POINTS]
+    order = runs_in_order(usable)
+    silent = []
+    for each in usable:
+        last = each.points[-1]
+        reason = _overdue(each, now) or _missing(each, order)
+        if reason:
+            silent.append(Silence(each.id, each.kpi_id, last.run, last.at, reason))
+    return silent
+
+
+def _overdue(series: Series, now: datetime) -> str:
+    gaps = [(later.at - earlier.at).total_seconds() for earlier, later in pairwise(series.points)]
+    usual = timedelta(seconds=quantiles(gaps, n=10, method="inclusive")[-1])
+    since = now - series.points[-1].at
+    if since <= max(FACTOR * usual, LEAST):
+        return ""
+    return f"no run for {short(since)}; there was one every {short(usual)} or sooner"
+
+
+def _missing(series: Series, order: list[str]) -> str:
+    own = {point.run for point in series.points}
+    *before, newest = order[-4:]
+    if newest in own or not all(run in own for run in before):
+        return ""
+    return f"the newest run has no {series.kpi_id}"

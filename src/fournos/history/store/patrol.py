@@ -14,7 +14,7 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.alerts.announce import Announcer
 from fournos.history.metrics import report_changes
-from fournos.history.regressions.standing import WATCHED, Standing, standing
+from fournos.history.regressions.review import WATCHED, Standing, standing
 from fournos.history.store.errors import StoreUnavailableError
 from fournos.history.store.review import newest_runs, review_in_its_namespace
 from fournos.history.store.schema import labels, runs

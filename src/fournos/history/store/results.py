@@ -16,8 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.compare.comparison import RowKey
 from fournos.history.records import Document, Identity, uid_in
-from fournos.history.regressions.judge import JUDGED
-from fournos.history.regressions.reruns import other_images
+from fournos.history.regressions.judge import JUDGED, other_images
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, Test
 from fournos.history.store import reads

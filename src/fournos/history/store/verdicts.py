@@ -11,8 +11,7 @@ from sqlalchemy import ColumnElement, delete, func, insert, select
 from fournos.history.estimates.accuracy import Prediction
 from fournos.history.estimates.simulate import Estimate
 from fournos.history.records import Identity
-from fournos.history.regressions.acknowledge import Acknowledgement
-from fournos.history.regressions.baseline import Baseline, baseline_values
+from fournos.history.regressions.review import Acknowledgement, Baseline, baseline_values
 from fournos.history.store.database import INSERT
 from fournos.history.store.results import Results
 from fournos.history.store.rows import columns, run_of

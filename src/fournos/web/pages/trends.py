@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fournos.history.api.trends import Trends
+from fournos.history.api.comparisons import Trends
 from fournos.history.records import uid_in
-from fournos.history.regressions.acknowledge import Acknowledgement, is_open
-from fournos.history.regressions.group import size
-from fournos.history.regressions.robust import band
-from fournos.history.regressions.series import Finding, Kind, Point, Series, labels_text
+from fournos.history.regressions.change_points import band
+from fournos.history.regressions.review import Acknowledgement, is_open
+from fournos.history.regressions.series import Finding, Kind, Point, Series, labels_text, size
 from fournos.insight.values import count, number
 from fournos.web.charts import Plot, PlotBand, PlotLine, PlotMark, PlotRun
 from fournos.web.errors import PageError

@@ -26,7 +26,7 @@ from fournos.web.runs.timeline import live_tasks, recorded_tasks
 from fournos.web.site import Call
 
 if TYPE_CHECKING:
-    from fournos.history.api.trends import Trends
+    from fournos.history.api.comparisons import Trends
     from fournos.history.artifacts.rules import Artifact
     from fournos.history.records import Detail
     from fournos.history.results.models import Test

@@ -8,9 +8,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from fournos.history.api.trends import Trends
+from fournos.history.api.comparisons import Trends
 from fournos.history.records import uid_in
-from fournos.history.regressions.robust import relative
+from fournos.history.regressions.change_points import relative
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, Test, series_id
 from fournos.insight.values import number

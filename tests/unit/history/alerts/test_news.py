@@ -24,9 +24,8 @@ from fournos.history.alerts.news import (
     note,
 )
 from fournos.history.records import Identity
-from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.judge import Report, judge
-from fournos.history.regressions.review import SeriesReview
+from fournos.history.regressions.review import Acknowledgement, SeriesReview
 from fournos.history.regressions.series import Point, Series
 from tests.history import a_run
 from tests.unit.cli.test_stored import run

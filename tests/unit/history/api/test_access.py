@@ -8,7 +8,7 @@ import pytest
 
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.resource import SUBJECT_ACCESS_REVIEW
-from fournos.history.api.authentication import FrontProxy
+from fournos.history.api.identity import FrontProxy
 from tests.unit.history.api.service import Stage, run, stage
 
 

@@ -15,9 +15,7 @@ import pytest
 from multidict import CIMultiDict
 
 from fournos.engine.runtime.certificates import Pair as Serving
-from fournos.history.api.authentication import FrontProxy
-from fournos.history.api.authorization import HistoryAuthorizer
-from fournos.history.api.front_proxy import correction, front_proxy
+from fournos.history.api.identity import FrontProxy, HistoryAuthorizer, correction, front_proxy
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
 from fournos.history.store.errors import StoreUnavailableError

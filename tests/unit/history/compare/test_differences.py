@@ -24,7 +24,7 @@ from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import Fingerprint, fingerprint
 from fournos.history.recorder.documents import MAX_TEXT, MAX_VALUE, tasks_of
 from fournos.insight.children import TASK_LABEL
-from tests.unit.systems.schedules.test_children import made
+from tests.unit.systems.schedules.test_build import made
 
 NIGHTLY = "uid-nightly"
 

@@ -6,11 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from fournos.history.regressions.acknowledge import Acknowledgement
-from fournos.history.regressions.baseline import Baseline
 from fournos.history.regressions.benchmark import SHOWN, Benchmark, BenchmarkState, benchmark_of, in_order
 from fournos.history.regressions.judge import judge
-from fournos.history.regressions.review import SeriesReview
+from fournos.history.regressions.review import Acknowledgement, Baseline, SeriesReview
 from fournos.history.regressions.series import Series
 from tests.unit.cli.test_stored import run
 from tests.unit.history.regressions.made import START, at, noisy, series

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fournos.history.regressions.edivisive import change_points, magnitude
+from fournos.history.regressions.change_points import change_points, magnitude
 from tests.unit.history.regressions.made import noisy
 
 

@@ -7,11 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from fournos.history.regressions.acknowledge import Acknowledgement, covering
-from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import judge
-from fournos.history.regressions.series import Kind, Series, SeriesState
-from fournos.history.regressions.silent import silences
+from fournos.history.regressions.review import Acknowledgement, covering
+from fournos.history.regressions.series import Kind, Series, SeriesState, group, runs_in_order, silences
 from tests.unit.history.regressions.made import at, noisy, series
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from fournos.history.regressions.change_points import noise
 from fournos.history.regressions.judge import judge
-from fournos.history.regressions.robust import noise
 from fournos.history.regressions.series import Basis, Kind, SeriesState
 from tests.unit.history.regressions.made import noisy, repeated, series
 

@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fournos.history.api.trends import Trends
-from fournos.history.regressions.acknowledge import Acknowledgement
+from fournos.history.api.comparisons import Trends
 from fournos.history.regressions.benchmark import FAILING, benchmark_of
 from fournos.history.regressions.judge import judge
-from fournos.history.regressions.review import SeriesReview
-from fournos.history.regressions.standing import standing
+from fournos.history.regressions.review import Acknowledgement, SeriesReview, standing
 from tests.unit.cli.test_stored import run
 from tests.unit.history.regressions.made import at, noisy, series
 

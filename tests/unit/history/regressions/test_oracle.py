@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fournos.history.regressions.edivisive import change_points, weak_points
+from fournos.history.regressions.change_points import change_points, weak_points
 
 DATA = json.loads((Path(__file__).parents[3] / "data" / "otava.json").read_text())
 SERIES: dict[str, Any] = DATA["series"]

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from fournos.history.regressions.group import group, runs_in_order
-from fournos.history.regressions.judge import judge
-from fournos.history.regressions.reruns import other_images
-from fournos.history.regressions.series import Series, SeriesState
+from fournos.history.regressions.judge import judge, other_images
+from fournos.history.regressions.series import Series, SeriesState, group, runs_in_order
 from tests.unit.history.regressions.made import noisy, repeated, series
 
 OTHER = ("run/main aaaa -> bbbb",)

@@ -10,11 +10,16 @@ import pytest
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import RUNTIME
 from fournos.history import metrics as table
-from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.judge import judge
-from fournos.history.regressions.review import SeriesReview
+from fournos.history.regressions.review import (
+    CONFIRMING,
+    Acknowledgement,
+    SeriesReview,
+    Standing,
+    counts,
+    standing,
+)
 from fournos.history.regressions.series import Kind, Point, Series
-from fournos.history.regressions.standing import CONFIRMING, Standing, counts, standing
 from fournos.systems.schedules.names import SCHEDULE_LABEL
 from tests.unit.cli.test_stored import run
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fournos.history.regressions.robust import band, holm, limit, noise, relative
-from fournos.history.regressions.student import t_test, two_sided_p
+from fournos.history.regressions.change_points import band, holm, limit, noise, relative, t_test, two_sided_p
 
 
 @pytest.mark.parametrize(

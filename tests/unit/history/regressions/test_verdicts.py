@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fournos.history.regressions.acknowledge import Acknowledgement, covering, near
-from fournos.history.regressions.baseline import baseline_values
-from fournos.history.regressions.group import group, runs_in_order
+from fournos.history.regressions.benchmark import lines
 from fournos.history.regressions.judge import judge
-from fournos.history.regressions.series import Basis, Finding
-from fournos.history.regressions.summary import lines
+from fournos.history.regressions.review import Acknowledgement, baseline_values, covering, near
+from fournos.history.regressions.series import Basis, Finding, group, runs_in_order
 from fournos.history.results.models import Kpi, Test, series_id
 from tests.unit.history.regressions.made import at, noisy, series
 

@@ -27,8 +27,7 @@ from fournos.engine.runtime.health import Health
 from fournos.engine.runtime.listening import listening, room
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook.server import WebhookServer
-from fournos.history.api.authentication import FrontProxy
-from fournos.history.api.authorization import HistoryAuthorizer
+from fournos.history.api.identity import FrontProxy, HistoryAuthorizer
 from fournos.history.api.server import HistoryServer
 from tests.waiting import free_port, until
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fournos.history.compare.selectors import By, SelectorError, baseline_for, parse, parse_all
+from fournos.client.history import By, SelectorError, baseline_for, parse, parse_all
 
 
 @pytest.mark.parametrize(

@@ -1,28 +1,166 @@
-"""Change points of a series: E-divisive with a t-test, as in Hunter and Apache Otava.  Pure, deterministic.
-
-The series is divided at the point that separates it best by energy distance, as long as a t-test finds the
-two parts different (at ten times the p-value that is asked for), in overlapping windows.  The weak points
-found so are then removed one after the other, until all that are left are significant and large enough.  The
-t-test takes the place of the permutations of the original method: it needs no random numbers, and the same
-series always has the same change points.
-
-Otava 0.8 keeps the old p-value of the left neighbour of a point that it removes; here all p-values are those
-of the levels as they are.  Apart from that both agree.
-
-Fleming et al., "Hunter: Using Change Point Detection to Hunt for Performance Regressions", 2023;
-Matteson and James, "A Nonparametric Approach for Multiple Change Point Analysis of Multivariate Data", 2014.
-"""
+"""Change points of a series: E-divisive, the t-test that judges them, and what noise is.  Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import NormalDist, median
 from typing import Final
 
-from fournos.history.regressions.student import mean_and_variance, t_test
+_TINY: Final = 1e-300
+_EPSILON: Final = 1e-15
+_MAX_STEPS: Final = 500
+
+
+def t_test(first: Sequence[float], second: Sequence[float]) -> float:
+    """Returns the two-sided p-value of the hypothesis that both samples have the same mean.
+
+    The variances are those of the samples (divided by n), as in Apache Otava, so that both agree.  Equal
+    samples without spread give 1, different ones 0.  Samples with fewer than 3 values together give 1.
+    """
+    n, m = len(first), len(second)
+    if n + m < 3:
+        return 1.0
+    mean_1, variance_1 = mean_and_variance(first)
+    mean_2, variance_2 = mean_and_variance(second)
+    freedom = n + m - 2
+    pooled = ((n - 1) * variance_1 + (m - 1) * variance_2) / freedom
+    error = math.sqrt(pooled * (1 / n + 1 / m))
+    gap = abs(mean_1 - mean_2)
+    if error <= 1e-12 * max(abs(mean_1), abs(mean_2)):  # rounding errors are no spread
+        return 1.0 if gap <= 1e-12 * max(abs(mean_1), abs(mean_2)) else 0.0
+    return two_sided_p(gap / error, freedom)
+
+
+def mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and the variance divided by n."""
+    mean = math.fsum(values) / len(values)
+    return mean, math.fsum((value - mean) ** 2 for value in values) / len(values)
+
+
+def two_sided_p(t: float, freedom: float) -> float:
+    """Returns the probability of a value at least as far from 0 as `t`."""
+    square = t * t
+    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + square), square / (freedom + square))
+
+
+def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
+    """Returns the regularized incomplete beta function.
+
+    `rest` is 1 - x, exactly: near x = 1 the subtraction would lose digits.
+    """
+    if x <= 0 or rest <= 0:
+        return 0.0 if x <= 0 else 1.0
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
+    front = math.exp(log_front)
+    if x < (a + 1) / (a + b + 2):  # where the fraction converges fast
+        return front * _fraction(a, b, x) / a
+    return 1 - front * _fraction(b, a, rest) / b
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    c, d = 1.0, 1 / _nonzero(1 - (a + b) * x / (a + 1))
+    result = d
+    for step in range(1, _MAX_STEPS):
+        even = step * (b - step) * x / ((a + 2 * step - 1) * (a + 2 * step))
+        odd = -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1))
+        for term in (even, odd):
+            d = 1 / _nonzero(1 + term * d)
+            c = _nonzero(1 + term / c)
+            result *= d * c
+        if abs(d * c - 1) < _EPSILON:
+            break
+    return result
+
+
+def _nonzero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY
+
+
+MIN_HISTORY: Final = 10
+"""With fewer comparable points there is no verdict."""
+MIN_EFFECT: Final = 0.03
+"""Smaller relative changes are never reported."""
+LIMIT: Final = 3.5
+"""Standard deviations from the median, for one KPI."""
+_NORMAL: Final = NormalDist()
+_MAD_TO_SIGMA: Final = 1 / _NORMAL.inv_cdf(0.75)
+_MEAN_TO_SIGMA: Final = math.sqrt(math.pi / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The level and the spread of comparable points."""
+
+    centre: float
+    sigma: float
+    """The standard deviation, as estimated by MAD.  0: all points are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseBand:
+    """Values within the band are within noise."""
+
+    low: float
+    centre: float
+    high: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def noise(values: Sequence[float]) -> Noise:
+    """The noise of at least one value.
+
+    Where more than half of the values are equal MAD is 0; the mean distance from the median takes its place.
+    """
+    centre = median(values)
+    distances = [abs(value - centre) for value in values]
+    sigma = median(distances) * _MAD_TO_SIGMA or math.fsum(distances) / len(distances) * _MEAN_TO_SIGMA
+    return Noise(centre, sigma)
+
+
+def limit(kpis: int) -> float:
+    """The limit in standard deviations at which `kpis` KPIs together have the false alarms of one."""
+    tail = _NORMAL.cdf(-LIMIT) / max(1, kpis)
+    return -_NORMAL.inv_cdf(tail)
+
+
+def band(values: Sequence[float], *, kpis: int = 1) -> NoiseBand | None:
+    """The band of a series for its next value; None if there is not enough history.
+
+    Points that are all equal have a band of the minimum effect alone; if they are all 0, any other value is
+    outside.
+    """
+    if len(values) < MIN_HISTORY:
+        return None
+    found = noise(values)
+    width = max(limit(kpis) * found.sigma, MIN_EFFECT * abs(found.centre))
+    return NoiseBand(found.centre - width, found.centre, found.centre + width)
+
+
+def relative(before: float, after: float) -> float | None:
+    """The relative change; None from 0, where there is none."""
+    if before == after:
+        return 0.0
+    return (after - before) / abs(before) if before else None
+
+
+def holm(p_values: Mapping[str, float], alpha: float) -> set[str]:
+    """The names that are significant when all are tested together, by the method of Holm.
+
+    The probability that any of them is a false alarm stays below `alpha`, however many there are.
+    """
+    accepted: set[str] = set()
+    ordered = sorted(p_values.items(), key=lambda item: (item[1], item[0]))
+    for place, (name, p) in enumerate(ordered):
+        if p > alpha / (len(ordered) - place):
+            break
+        accepted.add(name)
+    return accepted
+
 
 WINDOW: Final = 50
 MAX_P: Final = 0.001
