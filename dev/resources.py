@@ -17,8 +17,8 @@ from dev.image import ROOT
 from devcluster import Cluster, DevclusterError, manifests
 from devcluster.existing import kubectl_program
 from devcluster.shell import run
-from fournos.systems.jobs.allow import NAMESPACES
 from fournos.systems.jobs.names import RESOLVE_IMAGE_ANNOTATION
+from fournos.systems.jobs.settings import NAMESPACES
 
 APPLY_LIMIT = 120.0
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fournos.client.submission import JobSpec, Manifest
     from fournos.engine.kube.resource import Resource
     from fournos.insight.queues import QueueEntry
-    from fournos.systems.frameworks.kind_spec import Framework
+    from fournos.systems.frameworks.kinds import Framework
 
 
 class KindMethods(ClientConnection):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fournos.insight.explanation import Explanation
-    from fournos.systems.frameworks.kind_spec import Framework
+    from fournos.systems.frameworks.kinds import Framework
     from fournos.systems.frameworks.queued import QueuedObject
 
 

@@ -15,11 +15,10 @@ from fournos.insight.appwrapper_reasons import WrapperMembers
 from fournos.insight.errors import ManifestError, refusal
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.appwrappers.admission import problems
-from fournos.systems.appwrappers.component_health import ComponentState, other
+from fournos.systems.appwrappers.build import WrapError, wrap
+from fournos.systems.appwrappers.health import ComponentState, Count, component_of, count, other
 from fournos.systems.appwrappers.kinds import wrapped_kind
 from fournos.systems.appwrappers.names import USER_LABEL
-from fournos.systems.appwrappers.pods import Count, component_of, count
-from fournos.systems.appwrappers.wrap import WrapError, wrap
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ from fournos.insight.facts import WaitFacts
 from fournos.insight.queue_reasons import Words, in_queue, patch_command
 from fournos.insight.reasons import pod_problem
 from fournos.insight.values import name_of, one_line, phase_of, since, spec_of, status_of
-from fournos.systems.appwrappers.component_health import ComponentState
+from fournos.systems.appwrappers.health import ComponentState, alive
 from fournos.systems.appwrappers.kinds import wrapped_kind
 from fournos.systems.appwrappers.names import ANNOTATION
-from fournos.systems.appwrappers.pods import alive
 
 _KIND = f"{APPWRAPPER.plural}.{APPWRAPPER.group}"
 

@@ -11,7 +11,7 @@ from fournos.engine.api.values import parse_time, parse_ttl
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.systems.clusters.names import DISCOVER_ANNOTATION
+from fournos.systems.clusters.build import DISCOVER_ANNOTATION
 
 UNLOCKED: Final[Mapping[str, Any]] = {"owner": "", "ttl": None, "drain": None}
 """The spec fields that release a cluster."""

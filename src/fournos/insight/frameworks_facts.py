@@ -13,7 +13,7 @@ from fournos.insight.facts import queue_facts
 from fournos.insight.frameworks_reasons import FrameworkFacts
 from fournos.insight.source import Source
 from fournos.insight.values import name_of
-from fournos.systems.frameworks.kind_spec import Framework
+from fournos.systems.frameworks.kinds import Framework
 
 
 async def gather(source: Source, framework: Framework, obj: Obj) -> FrameworkFacts:

@@ -12,7 +12,7 @@ from fournos.insight.errors import FournosError, MissingError
 from fournos.insight.frameworks_kinds import words_of
 from fournos.insight.source import Source
 from fournos.insight.values import name_of
-from fournos.systems.frameworks.kind_spec import Framework
+from fournos.systems.frameworks.kinds import Framework
 
 
 async def find_object(

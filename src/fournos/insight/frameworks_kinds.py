@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.kind_names import BadNameError, parse_name
 from fournos.insight.errors import FournosError
-from fournos.systems.frameworks.kind_spec import FinishRule, Framework
-from fournos.systems.frameworks.kinds import TableError, load
+from fournos.systems.frameworks.kinds import FinishRule, Framework, TableError, load
 
 
 def kinds_of(file: str) -> tuple[Framework, ...]:

@@ -16,8 +16,8 @@ from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
 from fournos.insight.queue_reasons import Words, in_queue, with_kueue
 from fournos.insight.values import name_of, one_line
-from fournos.systems.frameworks import names
-from fournos.systems.frameworks.kind_spec import Framework
+from fournos.systems.frameworks import kinds
+from fournos.systems.frameworks.kinds import Framework
 from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queued
 
 _WEBHOOK = "turn the admission webhook on: kubectl apply -k deploy/frameworks"
@@ -90,11 +90,11 @@ def explain(facts: FrameworkFacts) -> Explanation:
 def _held_by_user(facts: FrameworkFacts) -> Explanation | None:
     """Explains an object that its user has created on hold, and that its queue therefore does not release."""
     hold, marks = facts.framework.hold, annotations_of(facts.obj)
-    by_queue = marks.get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
+    by_queue = marks.get(kinds.HELD_ANNOTATION) == kinds.HELD_BY_QUEUE
     if not hold.users_too or by_queue or facts.workloads or prebuilt_name(facts.obj):
         return None
     name, namespace = name_of(facts.obj), key_of(facts.obj).namespace
-    leave = f"kubectl annotate {facts.ref} -n {namespace} {names.HELD_ANNOTATION}={names.HELD_BY_QUEUE}"
+    leave = f"kubectl annotate {facts.ref} -n {namespace} {kinds.HELD_ANNOTATION}={kinds.HELD_BY_QUEUE}"
     return Explanation(
         f"{name} is kept out of its queue: HeldByUser.",
         (f"it was created on hold by its user, who alone takes {hold.path} away",),
@@ -136,7 +136,7 @@ def _over(facts: FrameworkFacts) -> str:
 
 def _running(facts: FrameworkFacts) -> Explanation:
     name, workload = name_of(facts.obj), facts.workload
-    stopped = annotations_of(facts.obj).get(names.STOPPED_ANNOTATION)
+    stopped = annotations_of(facts.obj).get(kinds.STOPPED_ANNOTATION)
     if stopped:
         text = f"{name} was ended by its queue; its quota is given back when it has stopped."
         return Explanation(text, (stopped,))

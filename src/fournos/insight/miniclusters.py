@@ -14,10 +14,10 @@ from fournos.insight.errors import EndedError, FournosError, NoLogError, refusal
 from fournos.insight.log_sources import LogSource
 from fournos.insight.source import Source
 from fournos.insight.values import created, name_of, status_of
-from fournos.systems.miniclusters import build, curve, entrypoint, names
-from fournos.systems.miniclusters.cluster import cluster_of
+from fournos.systems.miniclusters import broker, build, names, script
 from fournos.systems.miniclusters.rules import check_manifest
 from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters.spec import cluster_of
 
 
 def phase_of(minicluster: Obj) -> str:
@@ -93,7 +93,7 @@ _MADE_LATER: Final = "made by the operator"
 
 def entrypoint_file(minicluster: Obj, key: str) -> str:
     """Returns one file of the entrypoint ConfigMap.  Raises FournosError if there is none of this name."""
-    data = entrypoint.data(cluster_of(minicluster, MiniClusterSettings()))
+    data = script.data(cluster_of(minicluster, MiniClusterSettings()))
     if key not in data:
         raise FournosError(f"there is no {key}", fix="name one of " + ", ".join(data))
     return data[key]
@@ -105,7 +105,9 @@ def objects_of(minicluster: Obj, *, certificate: bool) -> list[Obj | str]:
     `certificate`: with a new certificate, so that they can be applied; else with a text in its place.
     """
     settings, lead = MiniClusterSettings(), names.lead(name_of(minicluster))
-    text = curve.certificate(secrets.token_bytes(curve.KEY_BYTES), host=lead) if certificate else _MADE_LATER
+    text = (
+        broker.certificate(secrets.token_bytes(broker.KEY_BYTES), host=lead) if certificate else _MADE_LATER
+    )
     return [
         build.certificate_secret(minicluster, settings, certificate=text),
         build.headless_service(minicluster, settings),

@@ -33,7 +33,7 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.systems.frameworks.kind_spec import Framework
+from fournos.systems.frameworks.kinds import Framework
 
 DISPATCH: Final = "Dispatch"
 """The name of the list of jobs that run on other clusters."""

@@ -14,8 +14,8 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import JOB as BATCH_JOB
 from fournos.engine.runtime.decision import Present, UnknownFields
 from fournos.engine.runtime.fetch_facts import answer
+from fournos.systems.appwrappers.part import appwrapper_webhooks
 from fournos.systems.appwrappers.settings import AppWrapperSettings
-from fournos.systems.appwrappers.webhooks import appwrapper_webhooks
 from tests.integration.appwrappers.test_rules import SAMPLE, path
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, replicas

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, SECRET, SERVICE, Obj
-from fournos.systems.miniclusters import build, curve
+from fournos.systems.miniclusters import broker, build
 from tests.integration.conftest import Server
 from tests.unit.systems.miniclusters.objects import SETTINGS
 from tests.unit.systems.miniclusters.table import TABLE
@@ -16,7 +16,7 @@ KINDS = {resource.kind: resource for resource in (CONFIG_MAP, JOB, POD, SECRET, 
 def all_of(minicluster: dict[str, Any]) -> list[Obj]:
     service = build.headless_service(minicluster, SETTINGS)
     assert not isinstance(service, str)
-    certificate = curve.certificate(bytes(32), host="flux-sample-0")
+    certificate = broker.certificate(bytes(32), host="flux-sample-0")
     return [
         build.certificate_secret(minicluster, SETTINGS, certificate=certificate),
         service,

@@ -21,7 +21,7 @@ from fournos.insight.job_row import JobRow
 from fournos.insight.log_sources import WantedLogs, nothing
 from fournos.insight.reasons import explain
 from fournos.insight.timeline import timeline
-from fournos.systems.appwrappers.component_health import ComponentState, fournos_job
+from fournos.systems.appwrappers.health import ComponentState, fournos_job
 from fournos.systems.jobs.decide import _POLICIES
 from fournos.systems.jobs.metrics import cause_of
 from tests.unit.cli.api import Api, Program

@@ -15,7 +15,7 @@ from fournos.engine.queueing.equivalence import equivalent
 from fournos.engine.queueing.requests import RequestsError, parse_requests
 from fournos.engine.queueing.workload import PodSet
 from fournos.systems.clusters.gpus import discover
-from fournos.systems.miniclusters.exit_code import exit_code
+from fournos.systems.miniclusters.health import exit_code
 
 LONG = "9" * 900_000
 

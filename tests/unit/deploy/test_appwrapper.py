@@ -7,8 +7,8 @@ from fournos.app.parts import PARTS
 from fournos.engine.runtime.process import ProcessSettings
 from fournos.engine.runtime.webhook.registration import WebhookSettings
 from fournos.systems.appwrappers.kinds import WRAPPED
+from fournos.systems.appwrappers.part import appwrapper_webhooks
 from fournos.systems.appwrappers.settings import AppWrapperSettings
-from fournos.systems.appwrappers.webhooks import appwrapper_webhooks
 from tests.unit.deploy.folder import container_of, files_of, granted, kustomization_of, objects_of
 
 NAMESPACE = "appwrapper-system"

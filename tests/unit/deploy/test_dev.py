@@ -8,7 +8,7 @@ import pytest
 
 from dev import operator, resources
 from dev.setup import arguments, where_of
-from fournos.systems.jobs.allow import SecretConsumer
+from fournos.systems.jobs.settings import SecretConsumer
 
 
 def test_rbac_is_filled_in_whole() -> None:

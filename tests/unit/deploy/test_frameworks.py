@@ -7,8 +7,8 @@ from pathlib import Path
 from fournos.app.parts import PARTS
 from fournos.engine.runtime.process import ProcessSettings
 from fournos.engine.runtime.webhook.registration import WebhookSettings
-from fournos.systems.frameworks.admission import webhooks
 from fournos.systems.frameworks.kinds import BUILT_IN, load
+from fournos.systems.frameworks.rules import webhooks
 from fournos.systems.frameworks.settings import FrameworkSettings
 from tests.unit.deploy.folder import container_of, files_of, granted, kustomization_of, objects_of
 

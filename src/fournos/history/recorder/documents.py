@@ -22,7 +22,7 @@ from fournos.insight.children import task_of
 from fournos.insight.tasks import tasks
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.jobs.names import RESULT_NAME
-from fournos.systems.jobs.task_runs import believed
+from fournos.systems.jobs.own_job import believed
 
 _REVISIONS: Final = frozenset(
     {"sha", "commit", "revision", "gitSha", "gitCommit", "engineSha", "version", "driver"}

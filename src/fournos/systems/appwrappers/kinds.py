@@ -7,17 +7,133 @@ template and needs a Workload that this operator creates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from fournos.api.kinds import PIPELINE_RUN
+from fournos.api.kinds import PIPELINE_RUN, RUN_POD_TEMPLATE
 from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, Obj, Resource, usual_plural
-from fournos.systems.appwrappers import component_health, templateless_kinds
-from fournos.systems.appwrappers.annotations import INT32_MAX
-from fournos.systems.appwrappers.component_health import ComponentHealth
-from fournos.systems.appwrappers.names import ANNOTATION
-from fournos.systems.appwrappers.templateless_kinds import Templateless
+from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError, distinct, union
+from fournos.engine.queueing.requests import REQUESTS_ANNOTATION, parse_requests
+from fournos.systems.appwrappers import health
+from fournos.systems.appwrappers.health import ComponentHealth
+from fournos.systems.appwrappers.names import ANNOTATION, COMPONENT_ANNOTATION, LABEL
+from fournos.systems.appwrappers.settings import INT32_MAX
+
+WHOLE: Final = "template"
+"""The path of the only pod set of these kinds."""
+_PLACEMENT: Final = ("nodeSelector", "tolerations")
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequest:
+    """A number of equal pods."""
+
+    path: str
+    count: int
+    pod: Obj
+    """A pod template with the requests of one pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Templateless:
+    """How a kind without a pod template requests quota and takes an admission."""
+
+    requests: Callable[[Obj], Iterator[PodRequest]]
+    """Yields the requests. Raises ValueError with a remedy."""
+    place: Callable[[Obj, Sequence[PodSetInfo]], Obj]
+    """Returns the object with one PodSetInfo per request. Raises PodSetInfoError."""
+
+
+def _request_pod(requests: Mapping[str, Any], *, limits: Mapping[str, Any] | None = None, **spec: Any) -> Obj:
+    resources = {"requests": dict(requests), **({"limits": dict(limits)} if limits else {})}
+    container = {"name": "main", "image": "main", "resources": resources}
+    kept = {name: value for name, value in spec.items() if value}
+    return {"spec": {"restartPolicy": "Never", **kept, "containers": [container]}}
+
+
+def _annotated(template: Obj) -> dict[str, str] | None:
+    text = ((template.get("metadata") or {}).get("annotations") or {}).get(REQUESTS_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        return parse_requests(str(text))
+    except ValueError as error:
+        raise ValueError(f"annotation {REQUESTS_ANNOTATION}: {error}") from None
+
+
+def _section(obj: Any, *names: str) -> Mapping[str, Any]:
+    """Returns the section; {} if there is none."""
+    for name in names:
+        obj = obj.get(name) if isinstance(obj, Mapping) else None
+    return obj if isinstance(obj, Mapping) else {}
+
+
+def _placement(of: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: of[name] for name in _PLACEMENT if of.get(name)}
+
+
+def _placed(of: Mapping[str, Any], info: PodSetInfo) -> dict[str, Any]:
+    selector = union("nodeSelector", of.get("nodeSelector"), info.node_selector)
+    tolerations = distinct(of.get("tolerations"), info.tolerations)
+    found = {"nodeSelector": selector, "tolerations": tolerations}
+    return {**of, **{name: value for name, value in found.items() if value}}
+
+
+def _with(obj: Obj, value: Any, *path: str) -> Obj:
+    """Returns a copy with the value at this path."""
+    name, *rest = path
+    return {**obj, name: _with(obj.get(name) or {}, value, *rest) if rest else value}
+
+
+def _one(infos: Sequence[PodSetInfo]) -> PodSetInfo:
+    return infos[0] if infos else PodSetInfo(WHOLE, 1)
+
+
+def _no_topology(kind: str, infos: Sequence[PodSetInfo]) -> None:
+    if any(info.scheduling_gates for info in infos):
+        raise PodSetInfoError(f"a topology was assigned, which the pods of a {kind} cannot follow")
+
+
+# --- PipelineRun -----------------------------------------------------------------------------------------
+
+_RUN_PODS: Final = tuple(RUN_POD_TEMPLATE.split("."))
+
+
+def _pipeline_run(template: Obj) -> Iterator[PodRequest]:
+    requests = _annotated(template) or {"tekton.dev/pipelineruns": "1"}
+    yield PodRequest(WHOLE, 1, _request_pod(requests, **_placement(_section(template, *_RUN_PODS))))
+
+
+def _place_pipeline_run(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
+    """Returns the run with the admission's changes. Tekton copies its labels and annotations to its pods."""
+    _no_topology("PipelineRun", infos)
+    info = _one(infos)
+    marked = _marked(body, ("metadata",), info)
+    pods = _placed(_section(marked, *_RUN_PODS), info)
+    return _with(marked, pods, *_RUN_PODS) if pods else marked
+
+
+def _marked(body: Obj, at: Sequence[str], info: PodSetInfo) -> Obj:
+    for name, wanted in (("labels", info.labels), ("annotations", info.annotations)):
+        found = union(name[:-1], _section(body, *at, name), wanted)
+        body = _with(body, found, *at, name) if found else body
+    return body
+
+
+WRAPPED_RUN: Final = Templateless(_pipeline_run, _place_pipeline_run)
+
+
+def marks(name: str, index: int, info: PodSetInfo) -> PodSetInfo:
+    """Returns the info with the label and annotation that assign pods to their AppWrapper and component."""
+    return replace(
+        info,
+        labels={LABEL: name, **info.labels},
+        annotations={COMPONENT_ANNOTATION: str(index), **info.annotations},
+    )
+
+
+# --- kinds with pod templates, and the table -----------------------------------------------------------
 
 _INDEX, _GROUP_INDEX, GROUP_COUNT = (
     f"{ANNOTATION}tas-{name}" for name in ("pod-index-label", "sub-group-index-label", "sub-group-count")
@@ -172,27 +288,25 @@ _TORCH_HINTS: Final = {_INDEX: "training.kubeflow.org/replica-index"}
 
 WRAPPED: Final[tuple[WrappedKind, ...]] = (
     WrappedKind(POD, _pod, None),
-    WrappedKind(DEPLOYMENT, _replicated, component_health.deployment),
-    WrappedKind(STATEFUL_SET, _replicated, component_health.stateful_set),
-    WrappedKind(JOB, _job, component_health.job),
-    WrappedKind(JOB_SET, _job_set, component_health.job_set),
+    WrappedKind(DEPLOYMENT, _replicated, health.deployment),
+    WrappedKind(STATEFUL_SET, _replicated, health.stateful_set),
+    WrappedKind(JOB, _job, health.job),
+    WrappedKind(JOB_SET, _job_set, health.job_set),
     WrappedKind(
         PYTORCH_JOB,
         _by_role("pytorchReplicaSpecs", ("Master", "Worker"), _TORCH_HINTS),
-        component_health.kubeflow,
+        health.kubeflow,
     ),
-    WrappedKind(RAY_CLUSTER, _ray(), component_health.ray_cluster),
-    WrappedKind(RAY_JOB, _ray("rayClusterSpec"), component_health.ray_job),
+    WrappedKind(RAY_CLUSTER, _ray(), health.ray_cluster),
+    WrappedKind(RAY_JOB, _ray("rayClusterSpec"), health.ray_job),
     WrappedKind(
         MPI_JOB,
         _by_role("mpiReplicaSpecs", ("Launcher", "Worker"), {}),
-        component_health.kubeflow,
+        health.kubeflow,
         kueue_infers=False,
     ),
-    WrappedKind(
-        LEADER_WORKER_SET, _leader_worker_set, component_health.leader_worker_set, kueue_infers=False
-    ),
-    _bare(PIPELINE_RUN, templateless_kinds.PIPELINE_RUN, component_health.pipeline_run),
+    WrappedKind(LEADER_WORKER_SET, _leader_worker_set, health.leader_worker_set, kueue_infers=False),
+    _bare(PIPELINE_RUN, WRAPPED_RUN, health.pipeline_run),
 )
 _BY_KIND: Final = {(one.resource.api_version, one.resource.kind): one for one in WRAPPED}
 

@@ -22,12 +22,10 @@ from fournos.engine.runtime.projection import (
     waking,
 )
 from fournos.systems.appwrappers import names
-from fournos.systems.appwrappers.autopilot import evicting
-from fournos.systems.appwrappers.component_health import end_conditions
-from fournos.systems.appwrappers.context import Observed
+from fournos.systems.appwrappers.health import end_conditions, evicting
 from fournos.systems.appwrappers.kinds import WRAPPED, resource_of, wrapped_kind
 from fournos.systems.appwrappers.settings import AppWrapperSettings
-from fournos.systems.appwrappers.status import component_status
+from fournos.systems.appwrappers.status import Observed, component_status
 
 NODE_NAME, WRAPPER = "node", "wrapper"
 

@@ -5,12 +5,18 @@ Defaults and bounds are those that the AppWrapper documentation gives its annota
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from fournos.engine.api.rules import Violation
 from fournos.engine.api.values import parse_duration
+from fournos.systems.appwrappers.names import ANNOTATION
 
 
 class AppWrapperSettings(BaseSettings):
@@ -73,3 +79,156 @@ class AppWrapperSettings(BaseSettings):
         if parse_duration(self.admission_grace) > parse_duration(self.warmup_grace):
             raise ValueError("admission_grace must not be longer than warmup_grace")
         return self
+
+
+# --- annotations ---------------------------------------------------------------------------------------
+# The annotations that configure an AppWrapper: their format and their bounds.
+#
+# Every reader accepts text of any length and reads it in time linear to its bound. Admission refuses an
+# unusable value at creation. An unusable value that arrives later counts as absent.
+
+INT32_MAX: Final = 2**31 - 1
+_DURATION_MAX: Final = 64
+"""In characters. The longest duration that Go prints has 25."""
+_CODES_MAX: Final = 256
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_SHOWN: Final = 40
+"""The number of characters of a refused value that a message repeats."""
+
+T = TypeVar("T")
+
+
+def read_duration(text: str) -> timedelta:
+    """Returns a duration in Go's format. Raises ValueError."""
+    if len(text) > _DURATION_MAX:
+        raise ValueError("too long")
+    return parse_duration(text)
+
+
+def read_number(text: str) -> int:
+    """Returns a decimal number of 32 bits. Raises ValueError."""
+    if not _NUMBER.fullmatch(text) or not -INT32_MAX <= (number := int(text)) <= INT32_MAX:
+        raise ValueError("no number")
+    return number
+
+
+def is_number(text: str) -> bool:
+    """True if the text is a number of 32 bits and not negative."""
+    try:
+        return read_number(text) >= 0
+    except ValueError:
+        return False
+
+
+def read_codes(text: str) -> frozenset[int]:
+    """Returns exit codes that are separated by commas. Raises ValueError."""
+    parts = text.split(",", _CODES_MAX)
+    if len(parts) > _CODES_MAX:
+        raise ValueError("too many")
+    return frozenset(read_number(part.strip()) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The function that reads an annotation, and the text that describes valid values."""
+
+    read: Callable[[str], object]
+    valid_values: str
+
+
+_DURATION: Final = Reader(read_duration, "a duration such as 90s or 1h30m")
+_CODES: Final = Reader(read_codes, f"exit codes with commas between them, at most {_CODES_MAX}, such as 2,3")
+
+READERS: Final[Mapping[str, Reader]] = {
+    "admissionGracePeriodDuration": _DURATION,
+    "warmupGracePeriodDuration": _DURATION,
+    "failureGracePeriodDuration": _DURATION,
+    "retryPausePeriodDuration": _DURATION,
+    "forcefulDeletionGracePeriodDuration": _DURATION,
+    "deletionOnFailureGracePeriodDuration": _DURATION,
+    "successTTLDuration": _DURATION,
+    "retryLimit": Reader(read_number, f"a number of at most {INT32_MAX}, such as 3"),
+    "terminalExitCodes": _CODES,
+    "retryableExitCodes": _CODES,
+}
+"""The readers, by the annotation's name without the prefix."""
+
+
+def read(annotations: Mapping[str, str], name: str, how: Callable[[str], T]) -> T | None:
+    """Returns the value of an annotation; None if it is absent or unusable."""
+    text = annotations.get(ANNOTATION + name)
+    try:
+        return how(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def unusable(annotations: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yields a violation per annotation that is present but unusable, with the values that are valid."""
+    for name, reader in READERS.items():
+        text = annotations.get(ANNOTATION + name)
+        if text is None:
+            continue
+        try:
+            reader.read(str(text))
+        except ValueError:
+            message = f"{shortened(str(text))} cannot be used: write {reader.valid_values}"
+            yield Violation(f"metadata.annotations[{ANNOTATION}{name}]", message, "annotation")
+
+
+def shortened(text: str) -> str:
+    """Returns the user's value as messages repeat it."""
+    if len(text) <= _SHOWN:
+        return repr(text)
+    return f"{text[:_SHOWN]!r}… ({len(text)} characters)"
+
+
+# --- fault tolerance -----------------------------------------------------------------------------------
+# The fault tolerance of an AppWrapper: its annotations, then the settings, up to the settings' maximum.
+#
+# An unusable annotation counts as absent, as the AppWrapper documentation specifies.
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """The grace periods, limits and exit codes that apply to one AppWrapper."""
+
+    admission: timedelta
+    """The time for all pods to appear, and for components to be created."""
+    warmup: timedelta
+    """The time for all pods to become ready."""
+    failure: timedelta
+    retry_pause: timedelta
+    retry_limit: int
+    forceful_deletion: timedelta
+    hold: timedelta
+    """How long the resources of a failed AppWrapper stay for debugging."""
+    success_ttl: timedelta
+    terminal_codes: frozenset[int]
+    retryable_codes: frozenset[int] | None
+    """Exit codes that allow a retry; None means every code that is not terminal."""
+
+
+def tolerance(annotations: Mapping[str, str], settings: AppWrapperSettings) -> Tolerance:
+    """Returns the fault tolerance for these annotations."""
+    ceiling = parse_duration(settings.grace_maximum)
+
+    def grace(name: str, default: str) -> timedelta:
+        requested = read(annotations, name, read_duration)
+        return min(max(parse_duration(default) if requested is None else requested, timedelta(0)), ceiling)
+
+    longest = parse_duration(settings.success_ttl)
+    ttl = read(annotations, "successTTLDuration", read_duration)
+    retries = read(annotations, "retryLimit", read_number)
+    return Tolerance(
+        admission=grace("admissionGracePeriodDuration", settings.admission_grace),
+        warmup=grace("warmupGracePeriodDuration", settings.warmup_grace),
+        failure=grace("failureGracePeriodDuration", settings.failure_grace),
+        retry_pause=grace("retryPausePeriodDuration", settings.retry_pause),
+        retry_limit=settings.retry_limit if retries is None else retries,
+        forceful_deletion=grace("forcefulDeletionGracePeriodDuration", settings.forceful_deletion_grace),
+        hold=grace("deletionOnFailureGracePeriodDuration", "0s"),
+        success_ttl=ttl if ttl is not None and timedelta(0) < ttl < longest else longest,
+        terminal_codes=read(annotations, "terminalExitCodes", read_codes) or frozenset(),
+        retryable_codes=read(annotations, "retryableExitCodes", read_codes),
+    )

@@ -1,21 +1,63 @@
-"""Builds the objects that the FournosCluster operator creates. All functions here are pure."""
+"""Names and fixed values of the FournosCluster operator, and the objects and steps that it makes.  Pure."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.values import escaped_line
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import CredentialsError, KubeError
+from fournos.engine.kube.probe import Probe
+from fournos.engine.kube.resource import SECRET, Key, Obj, Resource
+from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.priority import LOCK_HELD, LOCK_HELD_CLASS
-from fournos.systems.clusters import names
+from fournos.engine.runtime.controller import Executor
+from fournos.engine.runtime.steps import Custom
+
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGED_BY = "hearth"
+SECRET_LABEL = "fournos.dev/cluster-kubeconfig"  # noqa: S105
+SECRET_SELECTOR = f"{SECRET_LABEL}=true"
+SECRET_KEY = "kubeconfig"  # noqa: S105
+AUTO_DISCOVERED_LABEL = "fournos.dev/auto-discovered"
+OWNER_ANNOTATION = "fournos.dev/owner"
+"""On a Secret: the initial owner of the FournosCluster that is created for it."""
+DISCOVER_ANNOTATION = "fournos.dev/discover"
+"""On a FournosCluster: a new value requests a discovery at once."""
+RESOURCES_ANNOTATION = "fournos.dev/cluster-resources"
+"""On the ClusterQueue: the resources that were added to coveredResources for the sake of a cluster."""
+FINALIZER = "fournos.dev/cluster"
+
+LOCK_LABEL = "fournos.dev/cluster-lock"
+"""On a lock's FournosJob: the name of the cluster."""
+LOCK_PREFIX = "cluster-lock-"
+LOCK_REQUESTED_CLASS = "fournos-lock-requested"
+REMOVED_CONFIG_MAP = "clusters-removed"
+"""The ConfigMap that records, per cluster that a person deleted, the version of its Secret."""
+
+DRAINING, REMOVING = "Draining", "Removing"
+"""The values of `status.decommission`."""
+
+
+def lock_name(cluster: str) -> str:
+    """Returns the name of the cluster's lock FournosJob."""
+    return f"{LOCK_PREFIX}{cluster}"
+
+
+# --- objects -------------------------------------------------------------------------------------------
 
 _DISPLAY_NAME_MAX: Final = 253
 _OWNER_MAX: Final = 1024
-_PRIORITIES: Final = {names.LOCK_REQUESTED_CLASS: -LOCK_HELD, LOCK_HELD_CLASS: LOCK_HELD}
+_PRIORITIES: Final = {LOCK_REQUESTED_CLASS: -LOCK_HELD, LOCK_HELD_CLASS: LOCK_HELD}
 _MEANINGS: Final = {
-    names.LOCK_REQUESTED_CLASS: "A cluster lock that is not held yet: it pushes nobody out.",
+    LOCK_REQUESTED_CLASS: "A cluster lock that is not held yet: it pushes nobody out.",
     LOCK_HELD_CLASS: "A cluster lock that is held: nobody pushes it out.",
 }
 
@@ -39,16 +81,16 @@ def lock_job(cluster: str, owner: str, *, namespace: str) -> Obj:
         "apiVersion": FOURNOS_JOB.api_version,
         "kind": FOURNOS_JOB.kind,
         "metadata": {
-            "name": names.lock_name(cluster),
+            "name": lock_name(cluster),
             "namespace": namespace,
-            "labels": {names.LOCK_LABEL: cluster, names.MANAGED_BY_LABEL: names.MANAGED_BY},
+            "labels": {LOCK_LABEL: cluster, MANAGED_BY_LABEL: MANAGED_BY},
         },
         "spec": {
             **lock_owner(cluster, owner),
             "cluster": cluster,
             "exclusive": True,
             "lockOnly": True,
-            "priority": names.LOCK_REQUESTED_CLASS,
+            "priority": LOCK_REQUESTED_CLASS,
         },
     }
 
@@ -64,7 +106,7 @@ def priority_class(name: str) -> Obj:
     return {
         "apiVersion": WORKLOAD_PRIORITY_CLASS.api_version,
         "kind": WORKLOAD_PRIORITY_CLASS.kind,
-        "metadata": {"name": name, "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY}},
+        "metadata": {"name": name, "labels": {MANAGED_BY_LABEL: MANAGED_BY}},
         "value": _PRIORITIES[name],
         "description": _MEANINGS[name],
     }
@@ -82,9 +124,64 @@ def cluster_of_secret(key: Key, *, secret: str, owner: str | None) -> Obj:
             "name": key.name,
             "namespace": key.namespace,
             "labels": {
-                names.AUTO_DISCOVERED_LABEL: "true",
-                names.MANAGED_BY_LABEL: names.MANAGED_BY,
+                AUTO_DISCOVERED_LABEL: "true",
+                MANAGED_BY_LABEL: MANAGED_BY,
             },
         },
         "spec": {"kubeconfigSecret": secret, **({"owner": owner} if owner else {})},
     }
+
+
+# --- steps on connections ------------------------------------------------------------------------------
+# The steps that open and close this process's connections to other clusters.
+
+
+class Targets(Protocol):
+    """The connections to other clusters, as this operator needs them (`fournos.engine.kube.fleet.Fleet`)."""
+
+    def connect(
+        self, name: str, kubeconfig: bytes, *, version: str, unreachable_since: datetime | None = None
+    ) -> None: ...
+    def disconnect(self, name: str) -> None: ...
+    def version_of(self, name: str) -> str | None: ...
+    def probe(self, name: str) -> Probe | None: ...
+    def store(self, name: str, resource: Resource) -> Store | None: ...
+    def watch_error(self, name: str, resource: Resource) -> KubeError | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Connect(Custom):
+    """Opens a connection with the kubeconfig of this Secret.
+
+    The executor reads the bytes, so that they never pass through a decision. Raises CredentialsError if they
+    are not base64.
+    """
+
+    secret: Key
+    cluster: str
+    version: str
+    unreachable_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect(Custom):
+    """Closes the connection, if there is one."""
+
+    cluster: str
+
+
+def executors(targets: Targets) -> Mapping[type[Custom], Executor]:
+    """Returns the executor of each step."""
+
+    async def connect(step: Connect, api: Api) -> None:
+        secret = await api.get(SECRET, step.secret)
+        try:
+            content = base64.b64decode((secret.get("data") or {}).get(SECRET_KEY) or "", validate=True)
+        except (binascii.Error, ValueError):
+            raise CredentialsError(f"Secret {step.secret}: {SECRET_KEY} is not base64") from None
+        targets.connect(step.cluster, content, version=step.version, unreachable_since=step.unreachable_since)
+
+    async def disconnect(step: Disconnect, api: Api) -> None:
+        targets.disconnect(step.cluster)
+
+    return {Connect: connect, Disconnect: disconnect}

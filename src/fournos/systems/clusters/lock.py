@@ -20,9 +20,9 @@ from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.state import QueueState, view
 from fournos.engine.runtime.decision import Absent, LiveGet, Present
 from fournos.engine.runtime.steps import Create, Delete, Patch
-from fournos.systems.clusters import build, names
-from fournos.systems.clusters.context import Context
-from fournos.systems.clusters.quota_holders import is_lock
+from fournos.systems.clusters import build
+from fournos.systems.clusters.quotas import is_lock
+from fournos.systems.clusters.status import Context
 
 
 def lock(ctx: Context) -> None:
@@ -93,9 +93,9 @@ def _make(ctx: Context, owner: str) -> None:
     for name in build.PRIORITY_CLASSES:
         if name not in ctx.observed.classes:
             body = build.priority_class(name)
-            ctx.steps.append(Create(WORKLOAD_PRIORITY_CLASS, body, own_label=names.MANAGED_BY_LABEL))
+            ctx.steps.append(Create(WORKLOAD_PRIORITY_CLASS, body, own_label=build.MANAGED_BY_LABEL))
     job = build.lock_job(ctx.name, owner, namespace=ctx.lock_key.namespace)
-    ctx.steps.append(Create(FOURNOS_JOB, job, own_label=names.LOCK_LABEL))
+    ctx.steps.append(Create(FOURNOS_JOB, job, own_label=build.LOCK_LABEL))
     ctx.draft.put(lockJobName=ctx.lock_key.name)
     _requested(ctx, owner, "Requested", f"requested for {owner}")
 

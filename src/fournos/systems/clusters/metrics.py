@@ -10,7 +10,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import Gauge, Metric
-from fournos.systems.clusters.inventory import read
+from fournos.systems.clusters.gpus import read
 
 BY_STATE: Final = Gauge("fournos_clusters", "FournosClusters by status.kubeconfigStatus.", ("state",))
 LOCKS: Final = Gauge("fournos_cluster_locks", "Locks of FournosClusters by state.", ("state",))

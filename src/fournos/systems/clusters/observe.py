@@ -23,13 +23,12 @@ from fournos.engine.runtime.projection import (
     waking_all,
     waking_by,
 )
-from fournos.systems.clusters import names
-from fournos.systems.clusters.context import DeletedCluster, Observed
+from fournos.systems.clusters import build
+from fournos.systems.clusters.build import Targets
 from fournos.systems.clusters.gpus import is_gpu_label, is_gpu_resource
-from fournos.systems.clusters.quota_holders import flavors_held, foreign_holds, is_lock, is_of_job
-from fournos.systems.clusters.quotas import above_quota
+from fournos.systems.clusters.quotas import above_quota, flavors_held, foreign_holds, is_lock, is_of_job
 from fournos.systems.clusters.settings import ClusterSettings
-from fournos.systems.clusters.steps import Targets
+from fournos.systems.clusters.status import DeletedCluster, Observed
 
 BY_KUBECONFIG: Final = "kubeconfig"
 """The index of FournosClusters by the name of their kubeconfig Secret."""
@@ -48,7 +47,7 @@ class Wakes:
 
     def of_job(self, job: Obj, caches: Caches) -> Iterable[Key]:
         """Returns the cluster that a FournosJob asks for, the one it has, and the one it locks."""
-        lock = (job["metadata"].get("labels") or {}).get(names.LOCK_LABEL)
+        lock = (job["metadata"].get("labels") or {}).get(build.LOCK_LABEL)
         named = (job["spec"].get("cluster"), job["status"].get("cluster"), lock)
         return tuple(self._key(str(name)) for name in dict.fromkeys(named) if name)
 
@@ -57,8 +56,8 @@ class Wakes:
         if not is_of_job(workload):
             return tuple(self._key(name) for name in flavors_held(workload))
         owner = str((controller_of(workload) or {}).get("name") or "")
-        locked = owner.startswith(names.LOCK_PREFIX)
-        return (self._key(owner.removeprefix(names.LOCK_PREFIX)),) if locked else ()
+        locked = owner.startswith(build.LOCK_PREFIX)
+        return (self._key(owner.removeprefix(build.LOCK_PREFIX)),) if locked else ()
 
     def of_flavor(self, flavor: Obj, caches: Caches) -> Iterable[Key]:
         return (self._key(flavor["metadata"]["name"]),)
@@ -83,7 +82,7 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
         Watch(
             SECRET,
             namespace=settings.secrets_namespace,
-            selector=names.SECRET_SELECTOR,
+            selector=build.SECRET_SELECTOR,
             wakes=waking_by(FOURNOS_CLUSTER, BY_KUBECONFIG),
             project=project_secret,
         ),
@@ -126,7 +125,7 @@ class Observer:
         # Stores of the cluster's own connection, not the informer caches of this cluster.
         nodes = targets.store(name, NODE)
         error = targets.watch_error(name, NODE)
-        lock_job = caches[FOURNOS_JOB].get(Key(self._settings.execution_namespace, names.lock_name(name)))
+        lock_job = caches[FOURNOS_JOB].get(Key(self._settings.execution_namespace, build.lock_name(name)))
         running = sorted(
             (job for job in caches[FOURNOS_JOB].by(RUNNING, name)), key=lambda job: key_of(job).name
         )
@@ -184,12 +183,12 @@ def project_secret(secret: Obj) -> Obj:
     """Returns the Secret without any of its data."""
     # Secrets have no generation
     meta = pick(secret["metadata"], [name for name in METADATA if name != "generation"])
-    annotations = pick(secret["metadata"].get("annotations"), (names.OWNER_ANNOTATION,))
+    annotations = pick(secret["metadata"].get("annotations"), (build.OWNER_ANNOTATION,))
     return {
         "metadata": {**meta, "annotations": annotations},
         # A change of the data is visible in this field only.
         "version": secret["metadata"].get("resourceVersion"),
-        "hasKubeconfig": bool((secret.get("data") or {}).get(names.SECRET_KEY)),
+        "hasKubeconfig": bool((secret.get("data") or {}).get(build.SECRET_KEY)),
     }
 
 
@@ -223,7 +222,7 @@ def project_queue(queue: Obj) -> Obj:
     Of its usage only the part above the quota is kept, because the rest changes with every job and no
     decision reads it.
     """
-    annotations = pick(queue["metadata"].get("annotations"), (names.RESOURCES_ANNOTATION,))
+    annotations = pick(queue["metadata"].get("annotations"), (build.RESOURCES_ANNOTATION,))
     return {
         "metadata": {**metadata(queue), "annotations": annotations},
         "spec": pick(queue.get("spec"), ("resourceGroups",)),

@@ -7,16 +7,82 @@ per group; the resources of a flavor stand in the order of coveredResources and 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
+from fournos.api.fournoscluster import LockState
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.slots import SLOT_RESOURCE, SLOTS_PER_CLUSTER, UNAVAILABLE_TAINT
+from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import parse_quantity
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Obj, controller_of, is_terminating
 from fournos.engine.queueing.quotas import quotas_of
-from fournos.systems.clusters import names
-from fournos.systems.clusters.planner_inputs import PlannerInput
+from fournos.systems.clusters import build
+from fournos.systems.clusters.build import REMOVING
+from fournos.systems.clusters.gpus import read
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerInput:
+    """One cluster as the planner sees it."""
+
+    name: str
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """Number of GPUs per short name."""
+    closed: str = ""
+    """The reason why the cluster takes no jobs, as one word; empty if it takes jobs."""
+    for_lock: bool = False
+    """True if the cluster has slots although it is closed. Only its lock can take them."""
+    removing: bool = False
+
+
+def planner_input(cluster: Obj) -> PlannerInput:
+    """Returns the planner's input for a FournosCluster."""
+    spec, status = cluster.get("spec") or {}, cluster.get("status") or {}
+    return PlannerInput(
+        name=cluster["metadata"]["name"],
+        gpus=read(status.get("hardware") or {}).quotas,
+        closed=_closed(cluster),
+        for_lock=_for_lock(spec, status),
+        removing=is_terminating(cluster) and status.get("decommission") == REMOVING,
+    )
+
+
+def _for_lock(spec: Obj, status: Obj) -> bool:
+    """True from the end of the last job to the admission of the lock.
+
+    At any other time a closed cluster has no slots. Its opening therefore always changes its quota, and a
+    changed quota makes Kueue look again at pending Workloads.
+    """
+    held = (status.get("lock") or {}).get("state") == LockState.HELD
+    return bool(spec.get("owner")) and not status.get("runningJobs") and not held
+
+
+def _closed(cluster: Obj) -> str:
+    """Returns why no job may start on the cluster; empty if jobs may.
+
+    The text is one word that is valid as a taint's value.
+    """
+    if is_terminating(cluster):
+        return "removing"
+    if (cluster.get("spec") or {}).get("drain"):
+        return "draining"
+    kubeconfig_status = (cluster.get("status") or {}).get("kubeconfigStatus")
+    if kubeconfig_status == "Valid":
+        return ""
+    return _UNUSABLE.get(str(kubeconfig_status), "not-ready")
+
+
+_UNUSABLE = {
+    "Unreachable": "unreachable",
+    "Invalid": "kubeconfig-invalid",
+    "Missing": "kubeconfig-missing",
+}
+
+
+# --- the quotas of a cluster ---------------------------------------------------------------------------
 
 MAX_FLAVORS: Final = 64
 MAX_RESOURCES: Final = 64
@@ -30,7 +96,7 @@ _RESOURCE: Final = re.compile(
 
 def is_managed(flavor: Obj) -> bool:
     """True if this operator manages the flavor, by its managed-by label."""
-    return (flavor["metadata"].get("labels") or {}).get(names.MANAGED_BY_LABEL) == names.MANAGED_BY
+    return (flavor["metadata"].get("labels") or {}).get(build.MANAGED_BY_LABEL) == build.MANAGED_BY
 
 
 def is_resource(name: str) -> bool:
@@ -126,3 +192,128 @@ def in_use(queue: Obj | None) -> dict[tuple[str, str], int]:
         for flavor in flavors
         for resource in flavor.get("resources") or ()
     }
+
+
+# --- who holds quota -----------------------------------------------------------------------------------
+# Finds the Workloads that hold a cluster's quota (Kueue's Workload API).
+#
+# A Workload that belongs to no FournosJob is called foreign. Foreign Workloads are counted, named in the
+# status and waited for. They are never changed.
+
+
+def is_of_job(workload: Obj) -> bool:
+    """True if the Workload's controller is a FournosJob. Any other Workload is foreign."""
+    owner = controller_of(workload)
+    wanted = (FOURNOS_JOB.kind, FOURNOS_JOB.api_version)
+    return owner is not None and (owner["kind"], owner["apiVersion"]) == wanted
+
+
+def is_lock(job: Obj, cluster: str | None) -> bool:
+    """True if the FournosJob is the lock of this cluster.
+
+    Name, label and spec must all match, so that a label alone cannot hide a running job.
+    """
+    meta, spec = job["metadata"], job.get("spec") or {}
+    return bool(
+        cluster
+        and spec.get("lockOnly")
+        and spec.get("cluster") == cluster
+        and meta["name"] == build.lock_name(cluster)
+        and (meta.get("labels") or {}).get(build.LOCK_LABEL) == cluster
+    )
+
+
+def flavors_held(workload: Obj) -> frozenset[str]:
+    """Returns the names of the flavors whose quota the Workload holds: reserved and not finished."""
+    if not is_true(workload, "QuotaReserved") or is_true(workload, "Finished"):
+        return frozenset()
+    assigned = ((workload.get("status") or {}).get("admission") or {}).get("podSetAssignments") or ()
+    return frozenset(str(flavor) for one in assigned for flavor in (one.get("flavors") or {}).values())
+
+
+def foreign_holds(workload: Obj) -> Iterable[str]:
+    """Returns the flavors that a foreign Workload holds; empty for a FournosJob's Workload."""
+    return () if is_of_job(workload) else flavors_held(workload)
+
+
+# --- the condition QuotaSynced -------------------------------------------------------------------------
+# Sets the condition QuotaSynced: the state of one cluster's quota in Kueue.
+#
+# It reads only this cluster, its flavor and its entry in the ClusterQueue, never the other clusters. The cost
+# of a pass therefore does not depend on the number of clusters, and a change of another cluster changes no
+# status here.
+
+NO_QUEUE: Final = "NoClusterQueue"
+PENDING: Final = "Pending"
+_SHOWN: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Status, reason and message of the condition."""
+
+    status: str
+    reason: str
+    message: str
+
+
+def quota_synced(cluster: PlannerInput, flavor: Obj | None, queue: Obj | None, *, prefix: str) -> Sync:
+    """Returns the condition.
+
+    `flavor` is the ResourceFlavor with the cluster's name. `prefix` is the prefix of GPU resource names.
+    """
+    if flavor is not None and not is_managed(flavor):
+        text = f"ResourceFlavor {cluster.name} was made by somebody else: it and its quotas stay as they are"
+        return Sync("False", "ForeignFlavor", text)
+    if queue is None:
+        return Sync("False", NO_QUEUE, "there is no ClusterQueue to give it quota")
+    groups = (queue.get("spec") or {}).get("resourceGroups") or ()
+    index = quota_group(groups, prefix)
+    group = groups[index] if index is not None else {"coveredResources": (), "flavors": ()}
+    entry = next((entry for entry in group["flavors"] if entry["name"] == cluster.name), None)
+    gpus = {prefix + short for short in cluster.gpus}
+    named = {name for name in gpus if is_resource(name)}
+    covered = {*group["coveredResources"], *covered_elsewhere(groups, index)}
+    missing = sorted({SLOT_RESOURCE, *named} - covered, key=lambda name: (name != SLOT_RESOURCE, name))
+    if full := _full(group, missing, there=entry is not None):
+        return Sync("False", "LimitReached", full)
+    if flavor is None or entry is None or missing or not _as_wanted(cluster, flavor, entry, prefix):
+        return Sync("False", PENDING, "the ClusterQueue has yet to be brought up to date")
+    if flavor["metadata"].get("deletionTimestamp"):
+        text = f"somebody deleted ResourceFlavor {cluster.name}; it is made again when it is gone"
+        return Sync("False", "FlavorTerminating", text)
+    if odd := sorted(gpus - named):
+        text = f"no resource can be named {odd[0][:_SHOWN]}: it gets no quota, the rest has"
+        return Sync("False", "ResourceNameInvalid", text)
+    return _synced(cluster, entry, in_use(queue))
+
+
+def _full(group: Mapping[str, Any], missing: list[str], *, there: bool) -> str:
+    """Returns the message if Kueue's limits leave out the cluster or one of its resources; else empty."""
+    flavors, resources = len(group["flavors"]) + (not there), len(group["coveredResources"])
+    if not there and not fits(flavors, resources):
+        return f"the ClusterQueue is full: {MAX_FLAVORS} flavors, {MAX_QUOTAS} quotas"
+    if missing and not fits(flavors, resources + 1):
+        return f"the ClusterQueue is full: no room for {missing[0]} ({MAX_QUOTAS} quotas)"
+    return ""
+
+
+def _as_wanted(cluster: PlannerInput, flavor: Obj, entry: Mapping[str, Any], prefix: str) -> bool:
+    """True if the entry's quotas and the flavor's taints are as planned."""
+    quotas = {quota["name"]: number(quota["nominalQuota"]) for quota in entry["resources"]}
+    wanted = {name: amount(cluster, name, prefix) for name in quotas}
+    same = all(found == wanted[name] for name, found in quotas.items() if wanted[name] is not None)
+    return same and taints_of(cluster, flavor) == ((flavor.get("spec") or {}).get("nodeTaints") or [])
+
+
+def _synced(cluster: PlannerInput, entry: Mapping[str, Any], used: Mapping[tuple[str, str], int]) -> Sync:
+    above = [
+        f"{taken} of {quota['name']} in use, quota {quota['nominalQuota']}"
+        for quota in entry["resources"]
+        if (taken := used.get((cluster.name, quota["name"]), 0)) > number(quota["nominalQuota"])
+    ]
+    if above:
+        return Sync("True", "BelowUse", "fewer than are in use; jobs that run go on: " + ", ".join(above))
+    if cluster.closed:
+        return Sync("True", "Closed", f"takes no jobs: {cluster.closed}")
+    return Sync("True", "Synced", "the ClusterQueue has its quotas")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from fournos.engine.api.rules import Rule, plain_rule, text_rule
-from fournos.systems.clusters.names import LOCK_PREFIX
+from fournos.systems.clusters.build import LOCK_PREFIX
 
 MAX_JOB_NAME: Final = 55
 MAX_NAME: Final = MAX_JOB_NAME - len(LOCK_PREFIX)

@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Final
 
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.resource import Obj, controller_of, is_terminating, key_of, uid_of
+from fournos.engine.kube.resource import Key, Obj, controller_of, is_terminating, key_of, read, uid_of
 from fournos.engine.queueing.ancestors import live_ancestor
-from fournos.engine.queueing.inputs import Ancestor, QueueOutcome, Verdict
+from fournos.engine.queueing.inputs import Ancestor, QueueInputs, QueueOutcome, Verdict
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.managed import runs_elsewhere
 from fournos.engine.queueing.podsets import queue_name
@@ -23,27 +23,98 @@ from fournos.engine.queueing.priority import NOT_FOUND, RESERVED
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.report import finalizer_patch
 from fournos.engine.queueing.requests import RequestsError
-from fournos.engine.runtime.decision import Decision, EventRecord, Facts, LiveGet, Present, Unknown
+from fournos.engine.queueing.workload import JOB_UID_LABEL
+from fournos.engine.runtime.decision import (
+    Absent,
+    Decision,
+    EventRecord,
+    Facts,
+    LiveGet,
+    LiveList,
+    Present,
+    Question,
+    Unknown,
+)
 from fournos.engine.runtime.failures import retried
-from fournos.engine.runtime.steps import Delete, Step
-from fournos.systems.frameworks import names
-from fournos.systems.frameworks.confirm import confirmed
-from fournos.systems.frameworks.context import Context, Observed
-from fournos.systems.frameworks.kind_spec import Framework
+from fournos.engine.runtime.steps import Delete, Patch, Step
+from fournos.systems.frameworks import kinds
+from fournos.systems.frameworks.kinds import Framework
+from fournos.systems.frameworks.observe import Context, Observed
 from fournos.systems.frameworks.queued import EndedByStop
+
+
+def confirmed(ctx: Context) -> QueueOutcome:
+    """Reconciles the object's Workload; confirms the outcome live if it would end the object.
+
+    Raises RequestsError.
+    """
+    outcome = _verdict(ctx)
+    if not _ends(ctx, outcome):
+        return outcome
+    inputs = _live(ctx)
+    if inputs is None:
+        return QueueOutcome(
+            Verdict.WAITING, "Unconfirmed", "Waiting to see its Workload as it is now", retry=True
+        )
+    return _verdict(replace(ctx, inputs=inputs))
+
+
+def _verdict(ctx: Context) -> QueueOutcome:
+    return reconcile(ctx.job, ctx.inputs, ctx.facts, ctx.now, options=ctx.options)
+
+
+def _ends(ctx: Context, outcome: QueueOutcome) -> bool:
+    stop = ctx.framework.stop
+    return stop is not None and any(
+        isinstance(step, Patch)
+        and step.resource == ctx.framework.resource
+        and read(step.body, stop.path) == stop.value
+        for step in outcome.steps
+    )
+
+
+def _live(ctx: Context) -> QueueInputs | None:
+    """Returns the Workloads of the object from live reads; None if a read failed."""
+    workloads = LiveList(WORKLOAD, ctx.key.namespace, f"{JOB_UID_LABEL}={uid_of(ctx.obj)}")
+    named = {key_of(workload) for workload in ctx.workloads}
+    if ctx.prebuilt:
+        named.add(Key(ctx.key.namespace, ctx.prebuilt))
+    gets = [LiveGet(WORKLOAD, key) for key in sorted(named)]
+    questions: list[Question] = [workloads, *gets]
+    answers = ctx.facts.require_all(questions)
+    if any(isinstance(answer, Unknown) for answer in answers):
+        return None
+    live_workloads: dict[str, Obj] = {}
+    for answer in answers:
+        if isinstance(answer, Absent):
+            continue
+        assert isinstance(answer, Present)
+        for workload in answer.value if isinstance(answer.value, tuple) else (answer.value,):
+            live_workloads[uid_of(workload)] = workload
+    owned = tuple(one for one in live_workloads.values() if _owned(ctx, one))
+    prebuilt = next((one for one in live_workloads.values() if one["metadata"]["name"] == ctx.prebuilt), None)
+    return replace(ctx.inputs, workloads=owned, prebuilt=prebuilt)
+
+
+def _owned(ctx: Context, workload: Obj) -> bool:
+    owner = controller_of(workload) or {}
+    return owner.get("uid") == uid_of(ctx.obj)
+
+
+# --- the decision --------------------------------------------------------------------------------------
 
 HELD_BY_USER: Final = EventRecord(
     "Normal",
     "HeldByUser",
     "It was created on hold by its user, who alone lets it go; "
-    f"annotate it with {names.HELD_ANNOTATION}={names.HELD_BY_QUEUE} to leave that to the queue",
+    f"annotate it with {kinds.HELD_ANNOTATION}={kinds.HELD_BY_QUEUE} to leave that to the queue",
 )
 CANNOT_BE_HELD: Final = EventRecord(
     "Warning",
     "CannotBeHeld",
     "It names a queue but was not on hold when it was created, so it runs without quota: "
     "turn the admission webhook on, or create it on hold with the annotation "
-    f"{names.HELD_ANNOTATION}={names.HELD_BY_QUEUE}",
+    f"{kinds.HELD_ANNOTATION}={kinds.HELD_BY_QUEUE}",
 )
 
 

@@ -14,9 +14,9 @@ from fournos.engine.queueing.managed import MULTIKUEUE
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.engine.queueing.workload import PodSet
 from fournos.engine.runtime.steps import Patch, Step
-from fournos.systems.frameworks import names
-from fournos.systems.frameworks.kind_spec import FinishRule, Framework
-from fournos.systems.frameworks.podsets import known_pod_sets, placement, pod_sets, restored
+from fournos.systems.frameworks import kinds
+from fournos.systems.frameworks.build import known_pod_sets, placement, pod_sets, restored
+from fournos.systems.frameworks.kinds import FinishRule, Framework
 
 
 def annotations_of(obj: Obj) -> Mapping[str, str]:
@@ -71,7 +71,7 @@ class QueuedObject:
     def ended(self) -> Ended | None:
         """Returns how the object ended, by its status; None if it has not."""
         ended = next(filter(None, (_ended(rule, self.obj) for rule in self.framework.finished)), None)
-        why = annotations_of(self.obj).get(names.STOPPED_ANNOTATION)
+        why = annotations_of(self.obj).get(kinds.STOPPED_ANNOTATION)
         if ended is not None and why and not ended.succeeded:
             return Ended(False, f"Stopped by the queue: {why}")
         return ended
@@ -128,10 +128,10 @@ class EndedByStop(QueuedObject):
         """
         stop = self.framework.stop
         assert stop is not None
-        text = f"{reason}: {message}"[: names.TEXT_MAX]
+        text = f"{reason}: {message}"[: kinds.TEXT_MAX]
         meta = {
             "resourceVersion": self.obj["metadata"]["resourceVersion"],
-            "annotations": {names.STOPPED_ANNOTATION: text},
+            "annotations": {kinds.STOPPED_ANNOTATION: text},
         }
         return Patch(self.resource, key_of(self.obj), {"metadata": meta, **nested(stop.path, stop.value)})
 
@@ -156,7 +156,7 @@ def queued(framework: Framework, obj: Obj, evicted: str = "", workload: Obj | No
     if framework.stop is None:
         return QueuedObject(framework, obj, evicted, workload)
     stopped = EndedByStop(framework, obj, evicted, workload)
-    if prebuilt_name(obj) and evicted and names.STOPPED_ANNOTATION in annotations_of(obj):
+    if prebuilt_name(obj) and evicted and kinds.STOPPED_ANNOTATION in annotations_of(obj):
         ended = stopped.ended()
         if ended is None or not ended.succeeded:
             return HandedBack(framework, obj, evicted, workload)

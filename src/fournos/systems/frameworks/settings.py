@@ -7,8 +7,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from fournos.systems.frameworks.kind_spec import Framework
-from fournos.systems.frameworks.kinds import chosen, load
+from fournos.systems.frameworks.kinds import Framework, chosen, load
 
 
 class FrameworkSettings(BaseSettings):

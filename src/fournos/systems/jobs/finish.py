@@ -5,21 +5,239 @@ Release before declare: a terminal phase is written only together with, or after
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any, Final
 
-from fournos.api.fournosjob import Outcome
-from fournos.api.kinds import FOURNOS_JOB
+import orjson
+
+from fournos.api.fournosjob import MAX_RESULTS, Outcome
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.api.phase import TERMINAL, Phase
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.values import format_time, parse_duration, parse_ttl
-from fournos.engine.kube.resource import JOB, SECRET, Key, key_of, uid_of
+from fournos.engine.api.values import format_time, parse_duration, parse_time, parse_ttl
+from fournos.engine.kube.resource import JOB, SECRET, Key, Obj, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.runtime.decision import Decision, Present, SecretShape
-from fournos.engine.runtime.steps import Delete, Step
-from fournos.systems.jobs import archive, confirm, names
-from fournos.systems.jobs.context import Context
-from fournos.systems.jobs.queued import queue
-from fournos.systems.jobs.returned import keep_results
+from fournos.engine.runtime.decision import Answer, Decision, LiveGet, Present, SecretShape, Unknown
+from fournos.engine.runtime.steps import Create, Delete, Step
+from fournos.systems.jobs import names
+from fournos.systems.jobs.names import ARCHIVED, RESULT_NAME
+from fournos.systems.jobs.own_job import believed, children
+from fournos.systems.jobs.queue import queue
+from fournos.systems.jobs.status import Context
+
+
+def expect_archive(ctx: Context) -> None:
+    """Adds the condition to the status that declares the end: the history has yet to record it."""
+    if ctx.settings.history_enabled:
+        text = "The history has not recorded the end of the job yet; status.archivedAt is set when it has"
+        ctx.draft.condition(ARCHIVED, "False", "Pending", text)
+
+
+def derive_archived(ctx: Context) -> None:
+    """Sets the condition from `status.archivedAt`.
+
+    A write of its own is not worth the request: the condition is written with the next change of the status.
+    """
+    enabled = ctx.settings.history_enabled and ctx.draft.phase in TERMINAL
+    if enabled and ctx.draft.archived_at is not None and not ctx.draft.is_true(ARCHIVED):
+        ctx.draft.condition(ARCHIVED, "True", "Recorded", "The history has recorded the end of the job")
+
+
+def wait_for_archive(ctx: Context, expiry: datetime) -> Decision | None:
+    """Delays the deletion until the job is archived, at most by the deadline; None if it may be deleted.
+
+    A job that is deleted without being archived shows that in its condition and an Event before.
+    """
+    if not ctx.settings.history_enabled or ctx.draft.archived_at is not None:
+        return None
+    deadline = expiry + timedelta(seconds=ctx.settings.archive_deadline_sec)
+    if ctx.now < deadline:
+        return Decision(wake_at=deadline)
+    if ctx.draft.reason_of(ARCHIVED) == "DeadlineExceeded":
+        return None
+    waited = f"{ctx.settings.archive_deadline_sec:g} s"
+    text = f"The history has not recorded the end of the job within {waited} after spec.ttl"
+    ctx.draft.condition(ARCHIVED, "False", "DeadlineExceeded", text)
+    ctx.draft.event("NotArchived", f"{text}; the job is deleted", warning=True)
+    return ctx.decision()
+
+
+# --- reruns --------------------------------------------------------------------------------------------
+# Reruns that confirm a suspected regression: a job's results are measured again before anybody is alerted.
+#
+# The history compares the results of an ended job and writes `status.suspectedAt`; it creates nothing.  The
+# operator creates the reruns, so that they do not depend on a database: once, with the owner, the namespace
+# and the hardware of the job.  A rerun has the label fournos.dev/confirms, which only the operator may set,
+# and asks for no reruns itself.
+
+_NOT_COPIED = frozenset({"shutdown", "suspend", "managedBy", "confirm", "priority"})
+_KUEUE = "kueue.x-k8s.io/"
+
+
+def repeats(ctx: Context) -> int:
+    """Returns how many reruns a suspected regression of the job is worth; 0 for none.
+
+    A rerun has none, nor has a job of another cluster: its manager cluster has the history.
+    """
+    labels = ctx.job["metadata"].get("labels") or {}
+    if (
+        not ctx.settings.history_enabled
+        or names.CONFIRMS_LABEL in labels
+        or ctx.spec.lock_only
+        or prebuilt_name(ctx.job)
+    ):
+        return 0
+    return ctx.settings.confirm_repeats if ctx.spec.confirm is None else ctx.spec.confirm.repeats
+
+
+def expect_reruns(ctx: Context, phase: str) -> None:
+    """Adds the condition to the status that declares the end: the history compares only jobs that have it."""
+    if phase == Phase.SUCCEEDED and repeats(ctx):
+        text = "The history has not compared the results with earlier runs yet"
+        ctx.draft.condition(names.RERUNS_CREATED, "Unknown", "Pending", text)
+
+
+def derive_suspected(ctx: Context) -> None:
+    """Ends the wait in the condition once the job is recorded and nothing is suspected.
+
+    As with the condition Archived, it is written with the next change of the status.
+    """
+    compared = ctx.draft.phase in TERMINAL and ctx.draft.archived_at is not None
+    if compared and ctx.draft.suspected_at is None and ctx.draft.is_unknown(names.RERUNS_CREATED):
+        text = "The history suspects no regression in the results"
+        ctx.draft.condition(names.RERUNS_CREATED, "False", "NotSuspected", text)
+
+
+def next_rerun(ctx: Context) -> Decision | None:
+    """Creates the reruns of a job whose results are suspected to be a regression; None if there are none.
+
+    They are created once: the condition is true from then on, whatever becomes of them.
+    """
+    if ctx.draft.suspected_at is None or not ctx.draft.is_unknown(names.RERUNS_CREATED):
+        return None
+    failure = ctx.facts.failure
+    if failure and isinstance(failure.step, Create) and failure.step.resource == FOURNOS_JOB:
+        text = f"The reruns cannot be created: {failure.message}"
+        return _reruns_ended(ctx, "False", failure.error, text)
+    if ctx.job["metadata"].get("generation") != ctx.draft.observed_generation:
+        # The owner, say, may not be the one whose results are suspected.
+        return _reruns_ended(
+            ctx, "False", "SpecChanged", "No rerun is made: the spec was changed after the end"
+        )
+    made = [_rerun(ctx, number) for number in range(1, repeats(ctx) + 1)]
+    listed = [manifest["metadata"]["name"] for manifest in made]
+    ctx.draft.put(reruns=listed)
+    text = f"A suspected regression is measured again by {', '.join(listed)}"
+    steps = tuple(Create(FOURNOS_JOB, manifest, own_label=names.CONFIRMS_LABEL) for manifest in made)
+    return _reruns_ended(ctx, "True", "Created", text, steps) if made else None
+
+
+def _reruns_ended(
+    ctx: Context, status: str, reason: str, text: str, steps: tuple[Create, ...] = ()
+) -> Decision:
+    ctx.draft.condition(names.RERUNS_CREATED, status, reason, text)
+    ctx.draft.event(f"Reruns{reason}", text, warning=status == "False")
+    return ctx.decision(steps)
+
+
+def _rerun(ctx: Context, number: int) -> Obj:
+    """Returns a rerun: the same spec on the same cluster and hardware, without its priority."""
+    meta = ctx.job["metadata"]
+    spec: dict[str, Any] = {
+        field: value for field, value in ctx.job["spec"].items() if field not in _NOT_COPIED
+    }
+    spec["confirm"] = {"repeats": 0}
+    if ctx.settings.confirm_priority:
+        spec["priority"] = ctx.settings.confirm_priority
+    if not ctx.spec.clusterless and ctx.draft.cluster:
+        spec["cluster"] = ctx.draft.cluster
+    if hardware := ctx.draft.resolved_hardware:
+        spec["hardware"] = dict(hardware)
+    # Kueue's labels name the job's own queue, priority and Workload.
+    labels = {name: value for name, value in (meta.get("labels") or {}).items() if _KUEUE not in name}
+    return {
+        "apiVersion": FOURNOS_JOB.api_version,
+        "kind": FOURNOS_JOB.kind,
+        "metadata": {
+            "name": names.rerun_name(meta["name"], uid_of(ctx.job), number),
+            "namespace": ctx.namespace,
+            "labels": {**labels, names.CONFIRMS_LABEL: uid_of(ctx.job)},
+            "annotations": {names.RERUN_OF_ANNOTATION: meta["name"]},
+        },
+        "spec": spec,
+    }
+
+
+# --- results of another cluster ------------------------------------------------------------------------
+# The results that the run of a job of another cluster returned: in the job's status they reach that cluster.
+#
+# A manager cluster of MultiKueue has no run, and reads nothing of its workers but the status of the copies.
+# Where the run is, the history reads the run itself.
+
+MOST_BYTES: Final = 256 * 1024
+"""An object of an API server has 1.5 MB at most, with all else of its status."""
+MOST_TASKS: Final = 100
+_RETRIED: Final = timedelta(seconds=30)
+"""How long after the end of the run an API server that does not answer is asked again."""
+
+
+def keep_results(ctx: Context) -> bool:
+    """Puts the results of the current run into the status; False: not now, as the API server does not answer.
+
+    A run that failed or was stopped has measured something, too: its tasks return what they wrote before.
+    Costs one read of the run and one of each task, of jobs of another cluster that had a run.
+    """
+    run = ctx.run
+    if run is None or not prebuilt_name(ctx.job):
+        return True
+    live_run = ctx.facts.require(LiveGet(PIPELINE_RUN, key_of(run)))
+    tasks = ctx.facts.require_all(_tasks(live_run, run))
+    if any(isinstance(one, Unknown) and not one.forbidden for one in (live_run, *tasks)) and _early(ctx, run):
+        return False
+    mine: list[Obj] = []
+    if isinstance(live_run, Present):
+        mine, problem = believed(live_run.value, [task.value for task in tasks if isinstance(task, Present)])
+        if not problem or any(isinstance(task, Unknown) for task in tasks):
+            mine.append(live_run.value)
+        elif any(_results(live_run.value)):
+            text = f"The results of PipelineRun {run['metadata']['name']} itself do not count: {problem}"
+            ctx.draft.event("ResultsNotKept", text, warning=True)
+    results = [result for obj in mine for result in _results(obj)]
+    if not results:
+        return True
+    size = len(orjson.dumps(results))
+    if len(results) > MAX_RESULTS or size > MOST_BYTES:
+        text = (
+            f"The run returned {len(results)} results of {size} bytes, which the status cannot hold "
+            f"(at most {MAX_RESULTS} of {MOST_BYTES} bytes): send them with fournos results push"
+        )
+        ctx.draft.event("ResultsNotKept", text, warning=True)
+        return True
+    ctx.draft.put(results=results)
+    return True
+
+
+def _tasks(found: Answer, run: Obj) -> list[LiveGet]:
+    """Returns the questions for the TaskRuns of the run."""
+    names = children(found.value) if isinstance(found, Present) else []
+    namespace = run["metadata"]["namespace"]
+    return [LiveGet(TASK_RUN, Key(namespace, name)) for name in names[:MOST_TASKS]]
+
+
+def _results(obj: Obj) -> Iterable[dict[str, Any]]:
+    for one in (obj.get("status") or {}).get("results") or ():
+        if one.get("name") == RESULT_NAME and one.get("value"):
+            yield {"name": RESULT_NAME, "value": one["value"]}
+
+
+def _early(ctx: Context, run: Obj) -> bool:
+    completed = (run.get("status") or {}).get("completionTime")
+    return completed is not None and ctx.now < parse_time(completed) + _RETRIED
+
+
+# --- the ends ------------------------------------------------------------------------------------------
 
 
 def release(ctx: Context) -> tuple[Step, ...]:
@@ -45,8 +263,8 @@ def finish(ctx: Context, phase: str, message: str) -> Decision:
         return Decision(retry=True)
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
     ctx.draft.event(phase, message, warning=phase == "Failed")
-    archive.expect(ctx)
-    confirm.expect(ctx, phase)
+    expect_archive(ctx)
+    expect_reruns(ctx, phase)
     # A prebuilt Workload is finished afterwards, by `after_end`.  Its end is the signal to the manager
     # cluster that the job's status is final, so the status must be written first.
     return ctx.decision((*release(ctx), *copies))
@@ -95,12 +313,12 @@ def after_end(ctx: Context) -> Decision:
         # An answer to one of these writes may bring `status.suspectedAt`, without an event of its own.
         settled = rests and not prebuilt_name(ctx.job) and not ctx.draft.is_unknown(names.RERUNS_CREATED)
         return Decision(tuple(steps), wake_at=expiry if rests else None, settled=settled)
-    if (reruns := confirm.rerun(ctx)) is not None:
+    if (reruns := next_rerun(ctx)) is not None:
         return reruns
     if expiry is None:
         return Decision()
     if ctx.now >= expiry:
-        waiting = archive.wait(ctx, expiry)
+        waiting = wait_for_archive(ctx, expiry)
         if waiting is not None:
             return waiting
         key = key_of(ctx.job)

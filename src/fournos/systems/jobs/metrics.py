@@ -22,7 +22,7 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.metrics_table import Metric
-from fournos.systems.jobs.waiting import CAUSE_OF_REASON, LOCK, QUOTA
+from fournos.systems.jobs.pending import CAUSE_OF_REASON, LOCK, QUOTA
 
 PIPELINES_MAX: Final = 30
 """Pipelines with a label value of their own; jobs of others, and of names that no Pipeline has, are OTHER."""

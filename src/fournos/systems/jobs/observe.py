@@ -18,10 +18,10 @@ from fournos.engine.queueing.quotas import covered
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.projection import controller_uid, no_keys, pick, waking_by
 from fournos.systems.jobs import names
-from fournos.systems.jobs.alternatives import CHOOSING_AT_MOST, free_quota
-from fournos.systems.jobs.context import FreeQuota, Observed
+from fournos.systems.jobs.pending import NAMING_AT_MOST, waits_for
+from fournos.systems.jobs.queue import CHOOSING_AT_MOST, free_quota
 from fournos.systems.jobs.settings import JobSettings
-from fournos.systems.jobs.waiting import NAMING_AT_MOST, waits_for
+from fournos.systems.jobs.status import FreeQuota, Observed
 
 OWNER, CLUSTER, PRIORITY, WAITS_FOR, CHOICE = "owner", "cluster", "priority", "waits for", "choice"
 

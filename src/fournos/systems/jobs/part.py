@@ -3,23 +3,149 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from fournos.api.fournosjob import DEFINITION
-from fournos.engine.queueing.kinds import KUEUE
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.engine.api.values import creation_time
+from fournos.engine.kube.resource import JOB, Key, Obj, Resource, absent, controller_of, key_of, uid_of
+from fournos.engine.queueing.kinds import KUEUE, WORKLOAD
+from fournos.engine.queueing.managed import managed_elsewhere
 from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.controller import Caches, Controller
+from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
 from fournos.engine.runtime.preflight import FOURNOS, TEKTON
+from fournos.engine.runtime.projection import no_keys
+from fournos.engine.runtime.steps import Delete
 from fournos.engine.runtime.webhook.registration import Service
-from fournos.systems.jobs.controller import JOBS, jobs_controller
-from fournos.systems.jobs.garbage_collection import orphans_controller
+from fournos.systems.jobs import names
+from fournos.systems.jobs.decide import decide
 from fournos.systems.jobs.metrics import JobMetrics
 from fournos.systems.jobs.names import LEASE
+from fournos.systems.jobs.observe import Observer, watches
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.rules import RULES
-from fournos.systems.jobs.settings import JobSettings
-from fournos.systems.jobs.template import load_template, template_roots
+from fournos.systems.jobs.settings import JobSettings, Template, load_template, template_roots
+from fournos.systems.jobs.status import Observed
+
+_MIN_AGE = timedelta(seconds=15)
+"""The minimum age; younger objects may belong to a deletion that Kubernetes has not finished."""
+_CHILDREN: tuple[Resource, ...] = (WORKLOAD, PIPELINE_RUN, JOB)
+_NAME = "job-name"
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanedObjects:
+    """Objects whose labels name a job that is not in the cache."""
+
+    key: Key
+    """The key of the job that the labels name."""
+    children: tuple[tuple[Resource, Obj], ...]
+
+
+def observe(caches: Caches, key: Key) -> OrphanedObjects | None:
+    """Returns the objects whose labels name this job; None if the job is in the cache or there are none."""
+    if caches[FOURNOS_JOB].get(key) is not None:
+        return None
+    children = tuple(
+        (resource, obj)
+        for resource in _CHILDREN
+        for obj in caches[resource].by(_NAME, key.name)
+        if obj["metadata"]["namespace"] == key.namespace
+    )
+    return OrphanedObjects(key, children) if children else None
+
+
+def decide_orphan(observed: OrphanedObjects, facts: Facts, now: datetime) -> Decision:
+    """Deletes objects of the minimum age, if a live read confirms that the job does not exist.  Pure."""
+    old = [(kind, obj) for kind, obj in observed.children if _old_enough(obj, now)]
+    if not old:
+        return Decision(wake_at=min(creation_time(obj) for _, obj in observed.children) + _MIN_AGE)
+    # A live read: the cache may not show a job that exists.
+    answer = facts.require(LiveGet(FOURNOS_JOB, observed.key))
+    if not isinstance(answer, Absent) or answer.no_kind:
+        return Decision()
+    why = f"garbage: FournosJob {observed.key.name} does not exist"
+    return Decision(steps=tuple(Delete(kind, key_of(obj), uid_of(obj), why=why) for kind, obj in old))
+
+
+def collect(caches: Caches) -> Iterable[Key]:
+    """Yields the keys of jobs that a child's label names and that are not in the cache."""
+    for resource in _CHILDREN:
+        for obj in caches[resource]:
+            for name in _named(obj):
+                key = Key(obj["metadata"]["namespace"], name)
+                if caches[FOURNOS_JOB].get(key) is None:
+                    yield key
+
+
+def orphans_controller(settings: JobSettings) -> Controller[OrphanedObjects]:
+    """Returns the controller of orphans.
+
+    No watch event enqueues a key: the periodic garbage collection finds them.
+    """
+    resources = (FOURNOS_JOB, *_CHILDREN)
+    return Controller(
+        name="orphans",
+        watches=tuple(
+            replace(
+                watch,
+                wakes=no_keys,
+                indexes={} if watch.resource is FOURNOS_JOB else {_NAME: _named},
+            )
+            for watch in watches(settings)
+            if watch.resource in resources
+        ),
+        observe=observe,
+        decide=decide_orphan,
+        primary=lambda orphans: absent(orphans.key),
+        collect=collect,
+    )
+
+
+def _named(obj: Obj) -> Iterable[str]:
+    """Yields the job name of an object's labels, unless the object has a controller.
+
+    Kubernetes deletes an object with its controller, whatever the labels are.
+    """
+    labels = obj["metadata"].get("labels") or {}
+    if labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY or controller_of(obj):
+        return ()
+    name = labels.get(names.JOB_NAME_LABEL)
+    return (name,) if name else ()
+
+
+def _old_enough(obj: Obj, now: datetime) -> bool:
+    return now - creation_time(obj) >= _MIN_AGE
+
+
+# --- controllers ---------------------------------------------------------------------------------------
+
+JOBS = "jobs"
+
+
+def jobs_controller(
+    settings: JobSettings, template: Template, *, written: Callable[[Obj, Obj], None] | None = None
+) -> Controller[Observed]:
+    """Returns the controller of FournosJobs of a namespace.  `written` is called after each status write."""
+    return Controller(
+        name=JOBS,
+        watches=watches(settings),
+        observe=Observer(settings),
+        decide=partial(decide, settings=settings, template=template),
+        primary=lambda observed: observed.job,
+        owns_status=lambda primary: not managed_elsewhere(primary.get("spec") or {}),
+        written=written,
+    )
+
+
+# --- the declaration -----------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 

@@ -5,15 +5,116 @@ Source of the rules in this module: the Fournos README, on fields that require o
 
 from __future__ import annotations
 
+import difflib
 import re
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
 
-from fournos.api.fournosjob import DEFINITION
-from fournos.engine.api.rules import Json, Rule, Violation, violations
+from fournos.api.fournosjob import DEFAULT_PIPELINE, DEFINITION, Phase
+from fournos.api.fournosjob_values import param_value
+from fournos.api.kinds import FOURNOS_JOB, PIPELINE
+from fournos.engine.api.rules import Json, Rule, Violation, same_field, violations
 from fournos.engine.api.schema_readers import schema_violations
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.queueing.managed_by import fixed_rule
+from fournos.engine.runtime.decision import Facts, LiveGet, Present
+from fournos.engine.runtime.webhook.types import Request, Review, Webhook
+from fournos.systems.jobs import names
 from fournos.systems.jobs.names import OWN_PARAMS
-from fournos.systems.jobs.rules_changes import CHANGES
 from fournos.systems.jobs.rules_fields import FIELDS, GPU_TYPE, MAX_GPU_TYPE
+from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.jobs.status import Context
+
+_RESOLVED: Final = tuple(str(phase) for phase in Phase if phase is not Phase.RESOLVING)
+_ADMITTED: Final = tuple(phase for phase in _RESOLVED if phase != Phase.PENDING)
+
+
+def _same_dynamic(field: str) -> str:
+    """Returns the comparison for a field of arbitrary content, which CEL can read only as dyn."""
+    return same_field(field, "dyn(self.spec)", "dyn(oldSelf.spec)")
+
+
+def _same_flag(field: str) -> str:
+    """Returns the comparison for a boolean field; absent means false."""
+    new, old = f"self.spec.{field}", f"oldSelf.spec.{field}"
+    return f"(has({new}) && {new}) == (has({old}) && {old})"
+
+
+def _frozen(
+    field: str,
+    *,
+    since: Literal["resolved", "admitted"] = "admitted",
+    default: object = None,
+    compare: Callable[[str], str] = same_field,
+) -> Rule:
+    """Returns the rule that a field is immutable from a phase on.
+
+    It is at the root, because it reads the phase.
+    """
+    phases = _ADMITTED if since == "admitted" else _RESOLVED
+    listed = ", ".join(f"'{phase}'" for phase in phases)
+    free = f"!(oldSelf.status.phase in [{listed}])"
+    if since == "admitted":
+        free = f"({free} && !(has(oldSelf.status.attempt) && oldSelf.status.attempt > 0))"
+
+    def holds(new: Json, old: Json) -> bool:
+        now, then = new.get("spec"), old.get("spec")
+        status = old.get("status") or {}
+        if now is None or then is None or not status.get("phase"):
+            return True
+        again = since == "admitted" and (status.get("attempt") or 0) > 0
+        if status["phase"] not in phases and not again:
+            return True
+        values = (default if spec.get(field) is None else spec[field] for spec in (now, then))
+        return next(values) == next(values)
+
+    return Rule(
+        id=f"{field.lower()}-frozen",
+        at="",
+        when="update",
+        field=f"spec.{field}",
+        reason="FieldValueForbidden",
+        message=f"{field} cannot change once the job is {since}: submit a new job with the other value",
+        cel=f"!has(oldSelf.status) || !has(oldSelf.status.phase) || {free} || ({compare(field)})",
+        holds=holds,
+    )
+
+
+def _raised(new: Json, old: Json) -> bool:
+    now, then = new.get("spec"), old.get("spec")
+    if now is None or then is None or then.get("shutdown") is None:
+        return True
+    return now.get("shutdown") in (then["shutdown"], "Terminate")
+
+
+CHANGES: Final[tuple[Rule, ...]] = (
+    Rule(
+        id="shutdown-raised",
+        at="",
+        when="update",
+        field="spec.shutdown",
+        reason="FieldValueForbidden",
+        message="a shutdown is never taken back, only raised from Stop to Terminate: "
+        "keep the value, or submit a new job",
+        cel="!has(oldSelf.spec.shutdown) || (has(self.spec.shutdown) && "
+        "(self.spec.shutdown == oldSelf.spec.shutdown || self.spec.shutdown == 'Terminate'))",
+        holds=_raised,
+    ),
+    fixed_rule("managedBy cannot change: submit a new job with the other value"),
+    _frozen("pipeline", default=DEFAULT_PIPELINE),
+    _frozen("cluster"),
+    _frozen("exclusive", default=True),
+    _frozen("executionEngine", compare=_same_dynamic),
+    _frozen("params", compare=_same_dynamic),
+    _frozen("priority"),
+    _frozen("clusterless", default=False, compare=_same_flag),
+    _frozen("lockOnly", default=False, compare=_same_flag),
+    _frozen("hardware", since="resolved"),
+    _frozen("secretRefs", since="resolved"),
+)
+
+
+# --- all rules -----------------------------------------------------------------------------------------
 
 _CLUSTER = "(has(self.cluster) && self.cluster != '')"
 _LOCK_ONLY = "(has(self.lockOnly) && self.lockOnly)"
@@ -162,3 +263,81 @@ def check(new: Json, old: Json | None = None) -> list[Violation]:
 def check_manifest(new: Json) -> list[Violation]:
     """As `check`, for a manifest that has not been validated yet: the schema is checked first."""
     return schema_violations(DEFINITION, new) or check(new)
+
+
+# --- parameters ----------------------------------------------------------------------------------------
+# `spec.params` against what the Pipeline declares: when the job is created, and when it is resolved.  Pure.
+#
+# Tekton ignores a parameter that a Pipeline does not declare, so that a typing error would measure the
+# default.
+
+_HAS_PARAMS: Final = "has(object.spec) && has(object.spec.params)"
+
+
+def declared(pipeline: Obj) -> dict[str, str]:
+    """Returns the parameters that a job may set, each with its type: string, array or object."""
+    params = (pipeline.get("spec") or {}).get("params") or ()
+    types = {param["name"]: str(param.get("type") or "string") for param in params}
+    return {name: kind for name, kind in types.items() if name not in names.OWN_PARAMS}
+
+
+def problem(params: Mapping[str, Any], pipeline: Obj) -> str:
+    """Returns why the Pipeline cannot take these parameters, with what it declares; "" if it can."""
+    declared_types, name = declared(pipeline), str((pipeline.get("metadata") or {}).get("name") or "")
+    declares = (
+        f"it declares {', '.join(sorted(declared_types))}"
+        if declared_types
+        else "it declares none that a job can set"
+    )
+    for param, value in params.items():
+        if param not in declared_types:
+            near = difflib.get_close_matches(param, declared_types, n=1)
+            meant = f" (did you mean '{near[0]}'?)" if near else ""
+            return f"Pipeline '{name}' declares no parameter '{param}'{meant}: {declares}"
+        texts = value if isinstance(value, tuple) else (value,)
+        if not all(isinstance(text, str) for text in texts):
+            return f"Parameter '{param}' is neither a text nor a list of texts"
+        kind = "array" if isinstance(value, tuple) else "string"
+        if kind != declared_types[param]:
+            return f"Parameter '{param}' of Pipeline '{name}' is of type {declared_types[param]}, not {kind}"
+    return ""
+
+
+def params_problem(ctx: Context) -> str:
+    """Returns why the job's Pipeline cannot take its parameters, by a live read if the cached one cannot."""
+    params, cached = ctx.spec.params, ctx.observed.pipeline
+    if not params or (cached is not None and not problem(params, cached)):
+        return ""
+    answer = ctx.facts.require(LiveGet(PIPELINE, Key(ctx.namespace, ctx.spec.pipeline)))
+    return problem(params, answer.value) if isinstance(answer, Present) else ""
+
+
+def params_webhook(settings: JobSettings, configuration: str) -> Webhook:
+    """Returns the webhook that refuses a job with such a parameter.
+
+    It is a convenience: without it the job fails while it is resolved, hence the policy Ignore.
+    """
+    return Webhook(
+        kind="validating",
+        name="params.fournos.dev",
+        configuration=configuration,
+        path="/validate-fournos-dev-v1-fournosjob-params",
+        resources=(FOURNOS_JOB,),
+        operations=("CREATE",),
+        review=review,
+        failure_policy="Ignore",
+        namespaces={"matchLabels": {"kubernetes.io/metadata.name": settings.namespace}},
+        conditions=(("has-params", _HAS_PARAMS),),
+    )
+
+
+def review(request: Request, facts: Facts) -> Review:
+    """Refuses parameters that the job's Pipeline does not declare; a missing Pipeline refuses nothing."""
+    spec = request.new.get("spec") or {}
+    name = str(spec.get("pipeline") or DEFAULT_PIPELINE)
+    answer = facts.require(LiveGet(PIPELINE, Key(request.key.namespace, name)))
+    if not isinstance(answer, Present):
+        return Review()
+    params = {param: param_value(value) for param, value in (spec.get("params") or {}).items()}
+    text = problem(params, answer.value)
+    return Review((Violation("spec.params", text, "params-declared"),) if text else ())

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
 
+import yaml
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+import fournos
 from fournos.api.fournosjob_values import MAX_REPEATS
+from fournos.api.pod_rights import operator_account
 from fournos.engine.api.values import parse_duration
+from fournos.engine.kube.resource import Obj
+from fournos.engine.runtime.selector import matcher
 from fournos.engine.runtime.settings_types import Seconds, with_placeholder
 
 SecretPolicy = Literal["open", "listed"]
@@ -142,3 +150,110 @@ class JobSettings(BaseSettings):
         if ref.startswith(prefix) and ref.endswith(suffix) and len(ref) > len(prefix) + len(suffix) > 0:
             return ref
         return self.vault_secret_pattern.replace("{entry}", ref)
+
+
+# --- who may use a Secret ------------------------------------------------------------------------------
+# Access control of Secrets by annotations on the Secret.
+#
+# The annotations are read from the Secret at every copy.  A list holds allowed names, separated by commas.
+# If a Secret has several lists, each must allow the job.  A list that cannot be parsed allows no job.
+
+NAMESPACES: Final = "fournos.dev/allowed-namespaces"
+OWNERS: Final = "fournos.dev/allowed-owners"
+LABELS: Final = "fournos.dev/allowed-labels"
+"""The annotation key of a label selector that matches the labels of allowed jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretConsumer:
+    """A job that requests a Secret, and the policy for Secrets without a list.
+
+    Instances are the predicate of a CopySecret step: it is called with the Secret's name and annotations.
+    """
+
+    policy: SecretPolicy
+    namespace: str
+    owner: str
+    labels: tuple[tuple[str, str], ...]
+
+    def __call__(self, name: str, annotations: Mapping[str, str]) -> str:
+        """Returns why the Secret refuses the job, or "" if the job may use it."""
+        lists = {key: annotations[key] for key in (NAMESPACES, OWNERS, LABELS) if key in annotations}
+        if not lists and self.policy == "listed":
+            return (
+                f"Secret '{name}' lets no job in: FOURNOS_SECRET_POLICY=listed asks for an annotation, "
+                f"such as {NAMESPACES}: {self.namespace}"
+            )
+        for key, text in lists.items():
+            if not self._is_in(key, text):
+                return f"Secret '{name}' does not let this job in: its annotation {key} is '{text}'"
+        return ""
+
+    def _is_in(self, key: str, text: str) -> bool:
+        if key == LABELS:
+            try:
+                return bool(text.strip()) and matcher(text)(dict(self.labels))
+            except ValueError:
+                return False
+        wanted = self.namespace if key == NAMESPACES else self.owner
+        return bool(wanted) and wanted in (one.strip() for one in text.split(","))
+
+
+def secret_consumer(job: Obj, policy: SecretPolicy) -> SecretConsumer:
+    """Returns the Asker for a FournosJob under this policy."""
+    meta = job["metadata"]
+    labels = tuple(sorted((meta.get("labels") or {}).items()))
+    return SecretConsumer(policy, meta["namespace"], str((job.get("spec") or {}).get("owner") or ""), labels)
+
+
+# --- the template of the resolve Job -------------------------------------------------------------------
+# The template of the resolve Job: a YAML file that the settings name.
+
+_PACKAGE = Path(fournos.__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The parsed Job, or the reason why it cannot be used."""
+
+    path: str
+    body: Obj | None
+    error: str = ""
+
+
+def template_roots() -> tuple[Path, ...]:
+    """Returns the directories in which a relative path of a template is searched.
+
+    They are the working directory, a checkout, and the installed data.
+    """
+    return (Path.cwd(), _PACKAGE.parents[1], _PACKAGE / "_data")
+
+
+def load_template(path: str, *, roots: tuple[Path, ...]) -> Template:
+    """Reads the template from the first root that contains it; an absolute path is used as it is.
+
+    The operator keeps running with an invalid template.  Each job then reports the error in its condition.
+    """
+    for root in roots:
+        candidate = root / path
+        if not candidate.is_file():
+            continue
+        try:
+            body = yaml.safe_load(candidate.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError) as error:
+            return Template(path, None, f"cannot be read: {error}")
+        problem = _problem(body)
+        return Template(path, None if problem else body, problem)
+    return Template(path, None, "no such file")
+
+
+def _problem(body: object) -> str:
+    if not isinstance(body, dict) or body.get("kind") != "Job":
+        return "is not a batch/v1 Job"
+    pod = ((body.get("spec") or {}).get("template") or {}).get("spec") or {}
+    containers = pod.get("containers")
+    if not isinstance(containers, list) or not containers:
+        return "has no container in spec.template.spec.containers"
+    # The image is the choice of a job's author.
+    account = operator_account(pod.get("serviceAccountName") or pod.get("serviceAccount"))
+    return f"cannot be used: {account}" if account else ""

@@ -8,14 +8,155 @@ MiniClusters may share that Service, so each of them is an owner but none is the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from fournos.engine.kube.resource import SECRET, Obj
+from fournos.engine.kube.resource import JOB, SECRET, SERVICE, Obj
 from fournos.engine.queueing.podsets import PodSetInfo, placed
 from fournos.engine.queueing.workload import PodSet
-from fournos.systems.miniclusters import entrypoint, indexed_job, names, pods, services
-from fournos.systems.miniclusters.cluster import cluster_of
+from fournos.systems.miniclusters import names, pods, script
 from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters.spec import Cluster, cluster_of
+
+KILLED: Final = (137, 143)
+"""Exit codes of SIGKILL and SIGTERM.
+
+A lead broker whose command ends with one of them exits with 1 (scripts/end.sh).
+"""
+
+
+def _on_exit(action: str, container: str, operator: str, *codes: int) -> dict[str, Any]:
+    found = {"containerName": container, "operator": operator, "values": list(codes)}
+    return {"action": action, "onExitCodes": found}
+
+
+def _failure_policy(cluster: Cluster) -> list[dict[str, Any]]:
+    """Returns the rules of the pod failure policy.
+
+    Kubernetes applies the first rule that matches a failed pod.   If Flux has ended with 0, a sidecar has
+    failed. Nothing is run again for that.
+    """
+    flux, disrupted = cluster.name, {"type": "DisruptionTarget", "status": "True"}
+    rules = [
+        _on_exit("Ignore", flux, "In", names.STOPPED),
+        {"action": "Ignore", "onPodConditions": [disrupted]},
+    ]
+    if not cluster.retried:
+        rules.append(_on_exit("FailJob", flux, "NotIn", *KILLED))
+    if cluster.beside:
+        rules.append(_on_exit("Count", flux, "NotIn", names.STOPPED))
+        rules += [_on_exit("FailIndex", str(one.name), "NotIn", 0) for one in cluster.beside]
+    return rules
+
+
+def indexed_job(cluster: Cluster, placed: dict[str, Any]) -> dict[str, Any]:
+    """Returns the Job with this pod template.
+
+    Kubernetes' API allows a pod failure policy only with restartPolicy Never.
+    """
+    spec = cluster.spec
+    metadata = cluster.metadata(cluster.name)
+    body: dict[str, Any] = {
+        "backoffLimit": names.BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit,
+        "completionMode": "Indexed",
+        "completions": spec.size,
+        "parallelism": spec.size,
+        "activeDeadlineSeconds": spec.deadline_seconds,
+        "template": placed,
+    }
+    if not cluster.bursted:
+        body["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
+    if placed["spec"]["restartPolicy"] == "Never":
+        body["podFailurePolicy"] = {"rules": _failure_policy(cluster)}
+        # With a limit per index the Job controller notes in a pod how many failed before it, and delays the
+        # next one accordingly: build.index_label resets that. FailIndex requires the limit, too.
+        body["backoffLimitPerIndex"] = body["backoffLimit"]
+        if not cluster.beside:
+            # A worker that fails beside its lead broker must not use up the retries of the command. So each
+            # index counts for itself, and the first that fails too often ends the Job. FailIndex must not end
+            # it: with sidecars there is only the limit of all indexes together.
+            del body["backoffLimit"]
+            body["maxFailedIndexes"] = 0
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {**metadata, "labels": {**spec.job_labels, **metadata["labels"]}},
+        "spec": body,
+    }
+
+
+# --- Services ------------------------------------------------------------------------------------------
+# The Services: a headless one that gives the pods their DNS names, and one per sidecar with ports.
+#
+# Several MiniClusters of a namespace may share a headless Service; by default all do, under the name that
+# the page promises. It selects pods by a label with its own name. All MiniClusters that use it are its
+# owners, so Kubernetes garbage-collects it with the last one.
+
+_LEAD_ONLY: Final = {names.COMPLETION_INDEX_LABEL: "0"}
+
+
+def headless(cluster: Cluster, existing: Obj | None = None) -> dict[str, Any] | str:
+    """Returns the Service that this MiniCluster needs, and keeps what others need of `existing`.
+
+    With `minimalService` only lead brokers are reachable, unless another MiniCluster that shares the Service
+    needs all pods. If `existing` cannot be used, the result is the message about it.
+    """
+    name = cluster.headless_name
+    selector = {names.HEADLESS_LABEL: name}
+    body: dict[str, Any] = {
+        "apiVersion": SERVICE.api_version,
+        "kind": SERVICE.kind,
+        "metadata": {
+            **cluster.metadata(name, controller=False),
+            "labels": {names.HEADLESS_LABEL: name},
+        },
+        "spec": {
+            "clusterIP": "None",
+            # A broker becomes ready only after it has found the others, so unready pods need DNS names too.
+            "publishNotReadyAddresses": True,
+            "selector": {**selector, **(_LEAD_ONLY if cluster.spec.flux.minimal_service else {})},
+        },
+    }
+    if existing is None:
+        return body
+    meta = existing["metadata"]
+    if (meta.get("labels") or {}).get(names.HEADLESS_LABEL) != name:
+        return (
+            f"Service {name} belongs to somebody else: choose another name with network.headlessName, "
+            "or delete that Service"
+        )
+    owners = list(meta.get("ownerReferences") or ())
+    if cluster.uid and all(owner["uid"] != cluster.uid for owner in owners):
+        owners.append(cluster.owner_reference(controller=False))
+    service: dict[str, Any] = {**existing, "metadata": {**meta, "ownerReferences": owners}}
+    if not cluster.spec.flux.minimal_service and existing["spec"].get("selector") != selector:
+        service["spec"] = {**existing["spec"], "selector": selector}
+    return service
+
+
+def sidecars(cluster: Cluster) -> list[dict[str, Any]]:
+    """Returns a Service per sidecar with ports. It has the container's name."""
+    runner = cluster.spec.runner_index
+    return [
+        {
+            "apiVersion": SERVICE.api_version,
+            "kind": SERVICE.kind,
+            "metadata": cluster.metadata(str(container.name)),
+            "spec": {
+                # Only the pods of its Job have both labels. The services pod and pods of others share the
+                # name label.
+                "selector": {names.MINICLUSTER_LABEL: cluster.name, names.SCALE_LABEL: cluster.name},
+                "ports": [
+                    {"name": f"port-{port}", "port": port, "targetPort": port, "protocol": "TCP"}
+                    for port in dict.fromkeys(container.ports)
+                ],
+            },
+        }
+        for index, container in enumerate(cluster.spec.containers)
+        if index != runner and container.ports
+    ]
+
+
+# --- all objects ---------------------------------------------------------------------------------------
 
 
 def wanted(
@@ -34,12 +175,12 @@ def wanted(
         info = (infos or {}).get(pod_set)
         return placed(template, info) if info else template
 
-    made = [entrypoint.config_map(cluster)]
+    made = [script.config_map(cluster)]
     if cluster.spec.services:
         template = admitted(pods.services_template(cluster), names.SERVICES_POD_SET)
         made.append(pods.services_pod(cluster, template))
-    made += services.sidecars(cluster)
-    made.append(indexed_job.indexed_job(cluster, admitted(pods.template(cluster), names.MAIN_POD_SET)))
+    made += sidecars(cluster)
+    made.append(indexed_job(cluster, admitted(pods.template(cluster), names.MAIN_POD_SET)))
     return tuple(made)
 
 
@@ -67,7 +208,7 @@ def headless_service(
     The result equals `existing` if nothing has to change. If a Service that is not ours has the name, the
     result is the message about it.
     """
-    return services.headless(cluster_of(minicluster, settings), existing)
+    return headless(cluster_of(minicluster, settings), existing)
 
 
 def pod_sets(minicluster: Obj, settings: MiniClusterSettings) -> tuple[PodSet, ...]:

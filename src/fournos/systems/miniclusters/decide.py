@@ -5,37 +5,161 @@ The phases are Waiting → Running → Ready → Finished. A suspended MiniClust
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from pydantic import ValidationError
 
+from fournos.api.kinds import MINICLUSTER
+from fournos.api.pod_rights import minicluster_reach, operator_account
+from fournos.engine.api.conditions import is_true
 from fournos.engine.api.rules import violations
-from fournos.engine.kube.resource import POD, is_terminating, key_of
+from fournos.engine.api.values import creation_time
+from fournos.engine.kube.resource import POD, Key, Obj, Resource, is_terminating, key_of
 from fournos.engine.queueing.inputs import QueueOutcome, Verdict
+from fournos.engine.queueing.job import Ended
 from fournos.engine.queueing.managed import managed_elsewhere
 from fournos.engine.queueing.managed_by import send_elsewhere
-from fournos.engine.queueing.podsets import queue_name
+from fournos.engine.queueing.podsets import PodSetInfo, queue_name
 from fournos.engine.queueing.reconcile import reconcile
-from fournos.engine.runtime.decision import Decision, Facts, StepFailure
+from fournos.engine.queueing.workload import PodSet
+from fournos.engine.runtime.decision import Decision, Facts, LiveGet, Present, StepFailure, Unknown
 from fournos.engine.runtime.failures import lasts, retried
 from fournos.engine.runtime.steps import Create, Patch, Step
-from fournos.systems.miniclusters import names, resize
-from fournos.systems.miniclusters.admission import refusal
-from fournos.systems.miniclusters.build import index_label
-from fournos.systems.miniclusters.causes import cause
-from fournos.systems.miniclusters.cluster import spec_of
-from fournos.systems.miniclusters.context import Context, Observed, index_of
-from fournos.systems.miniclusters.finish import End, confirmed, end_of, finished, finishing
-from fournos.systems.miniclusters.health import report_sidecars, survey
-from fournos.systems.miniclusters.queued import QueuedMiniCluster
-from fournos.systems.miniclusters.restart import begin_again, due
+from fournos.systems.miniclusters import names, start
+from fournos.systems.miniclusters.build import index_label, pod_sets
+from fournos.systems.miniclusters.finish import (
+    End,
+    begin_again,
+    confirmed,
+    due,
+    end_of,
+    finished,
+    finishing,
+    remove,
+)
+from fournos.systems.miniclusters.health import cause, report_sidecars, survey
 from fournos.systems.miniclusters.rules import RULES
 from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters.spec import spec_of
 from fournos.systems.miniclusters.start import claim, missing, waits
 from fournos.systems.miniclusters.start import confirmed as may_start
-from fournos.systems.miniclusters.status import FINISHED, READY, REQUESTED, RUNNING, WAITING
-from fournos.systems.miniclusters.teardown import remove
+from fournos.systems.miniclusters.status import (
+    FINISHED,
+    READY,
+    REQUESTED,
+    RUNNING,
+    WAITING,
+    Context,
+    Observed,
+    index_of,
+    summary_of,
+)
+
+POLICY: Final = "fournos-minicluster-pods"
+"""The admission policy of deploy/minicluster, and its binding."""
+BINDING: Final = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    namespaced=False,
+)
+
+
+def refusal(ctx: Context) -> str:
+    """Returns why the pods are not made, "" if they may be.
+
+    Who wrote a MiniCluster is known at its admission only. So where it asks for more than containers of the
+    author's own, the policy that checks the author's rights must be older than the MiniCluster.
+    """
+    account = operator_account((ctx.spec.get("pod") or {}).get("serviceAccountName"))
+    asked = ", ".join(minicluster_reach(ctx.spec))
+    if account or not asked or ctx.settings.pod_rights == "open":
+        return account
+    if ctx.settings.pod_rights == "refused":
+        return f"It asks for {asked}, which FOURNOS_MINICLUSTER_POD_RIGHTS refuses: leave it out"
+    answer = ctx.facts.require(LiveGet(BINDING, Key("", POLICY)))
+    if isinstance(answer, Present) and creation_time(answer.value) <= creation_time(ctx.minicluster):
+        return ""
+    if isinstance(answer, Unknown):
+        return f"It asks for {asked}; whether policy {POLICY} checks that is not known: {answer.reason}"
+    return (
+        f"It asks for {asked}, and no policy has checked its author's rights: apply "
+        "deploy/minicluster/policies.yaml and create it again, or leave that out"
+    )
+
+
+# --- the MiniCluster in its queue ----------------------------------------------------------------------
+# A MiniCluster as a GenericJob of Kueue's job framework.
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedMiniCluster:
+    """Implements GenericJob and its optional capabilities for a MiniCluster."""
+
+    obj: Obj
+    settings: MiniClusterSettings
+    given_back: int = 0
+    """The number of pods that a resize has removed."""
+    refused: bool = False
+    """True if its pods may not be made. Kueue then evicts it, which releases the quota."""
+
+    @property
+    def resource(self) -> Resource:
+        return MINICLUSTER
+
+    def pod_sets(self) -> Sequence[PodSet]:
+        """Returns the pod sets with the largest size.
+
+        A resize does not change them, so it never costs the running instance its admission.
+        """
+        return pod_sets(self.obj, self.settings)
+
+    def is_suspended(self) -> bool:
+        return bool(self.obj["spec"].get("suspend"))
+
+    def is_active(self) -> bool:
+        """True while the claim is in the status.
+
+        The claim is written before the first object is created and removed after the last one is gone.
+        """
+        status = summary_of(self.obj)
+        return bool(status.maximum_size) and status.phase != "Finished"
+
+    def finished(self) -> Ended | None:
+        status = summary_of(self.obj)
+        if status.phase != "Finished":
+            return None
+        return Ended(status.exit_code == 0, status.message or "MiniCluster finished")
+
+    def pods_ready(self) -> bool:
+        return is_true(self.obj, READY)
+
+    def reclaimable_pods(self) -> Mapping[str, int]:
+        return {names.MAIN_POD_SET: self.given_back} if self.given_back else {}
+
+    def held_back(self) -> bool:
+        return self.refused
+
+    def start(self, infos: Sequence[PodSetInfo]) -> Obj:
+        """Returns the patch that resumes it.
+
+        `infos` are not applied here; they are read from the Workload when the pods are created.
+        """
+        return {"spec": {"suspend": False}}
+
+    def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:
+        return {"spec": {"suspend": True}}
+
+    def managed_by(self) -> str | None:
+        value: str | None = self.obj["spec"].get("managedBy")
+        return value
+
+
+# --- the decision --------------------------------------------------------------------------------------
 
 _MAY_RUN = frozenset({Verdict.NOT_QUEUED, Verdict.NESTED, Verdict.ADMITTED})
 _REPORTED_AT_ONCE = frozenset({"ForeignObject", "InvalidError", "ForbiddenError", "AlreadyExistsError"})
@@ -56,7 +180,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
     refused = "" if ctx.deleting or ctx.draft.begun or ctx.draft.finished else refusal(ctx)
     if refused and not observed.inputs.workloads:
         return waits(ctx, "NotPermitted", refused)
-    back = resize.given_back(ctx)
+    back = start.given_back(ctx)
     if not (ctx.draft.phase or ctx.deleting or refused):
         sent = send_elsewhere(ctx.resource, ctx.minicluster, queue_name(ctx.minicluster), facts)
         if sent is not None:
@@ -169,16 +293,16 @@ def _living(ctx: Context) -> Decision:
     if job is None:
         return _make(ctx, made)
     why = cause(ctx, job)
-    target = resize.allowed(ctx, job)
+    target = start.allowed(ctx, job)
     now = int(job["spec"].get("parallelism", 1))
     # The quorum is patched first. If the lead broker restarts between the two writes, it does not wait for
     # pods that are gone.
-    changes = (*resize.quorum(ctx, target), *resize.steps(ctx, job, target))
+    changes = (*start.quorum(ctx, target), *start.steps(ctx, job, target))
     if changes and target.size != now:
         ctx.draft.event("Resized", f"From {now} to {target.size} pods")
     if target.refused and target.refused not in ctx.draft.message:
         ctx.draft.event("ResizeRefused", target.refused, warning=True)
-    if not resize.leaving(ctx, now):
+    if not start.leaving(ctx, now):
         ctx.draft.put(size=now)
     survey(ctx, job, target.refused, why.text)
     wakes = [at for at in (until, why.look_at) if at is not None]

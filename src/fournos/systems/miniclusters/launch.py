@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fournos.systems.miniclusters import names
-from fournos.systems.miniclusters.cluster import Cluster
-from fournos.systems.miniclusters.shell import lines, quote, unescaped, words
+from fournos.systems.miniclusters.spec import Cluster, lines, quote, unescaped, words
 
 LOGS: Final = "/tmp/fluxout"  # noqa: S108 - the page names it
 _SUBMIT: Final = "flux submit"

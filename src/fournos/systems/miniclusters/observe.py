@@ -22,7 +22,7 @@ from fournos.engine.runtime.projection import (
     waking,
 )
 from fournos.systems.miniclusters import names
-from fournos.systems.miniclusters.context import Observed
+from fournos.systems.miniclusters.status import Observed
 
 OF = "minicluster"
 DIGEST = "digest"

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fournos.api.minicluster import DEFINITION
 from fournos.engine.queueing.kinds import KUEUE
+from fournos.engine.queueing.managed import managed_elsewhere
 from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
-from fournos.engine.runtime.preflight import MINICLUSTER
-from fournos.systems.miniclusters.controller import MINICLUSTERS, miniclusters_controller
+from fournos.engine.runtime.preflight import MINICLUSTER as MINICLUSTER_API
+from fournos.systems.miniclusters.decide import decide
 from fournos.systems.miniclusters.metrics import report
+from fournos.systems.miniclusters.observe import observe, watches
 from fournos.systems.miniclusters.rules import RULES
 from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters.start import MakeCertificate, Maker
+from fournos.systems.miniclusters.status import Observed
+
+MINICLUSTERS = "miniclusters"
+"""The name of the controller."""
+
+
+def miniclusters_controller(settings: MiniClusterSettings) -> Controller[Observed]:
+    """Returns the controller of MiniClusters."""
+    return Controller(
+        name=MINICLUSTERS,
+        published_name="minicluster",
+        watches=watches(),
+        observe=observe,
+        decide=partial(decide, settings=settings),
+        primary=lambda observed: observed.minicluster,
+        owns_status=lambda primary: not managed_elsewhere(primary.get("spec") or {}),
+        executors={MakeCertificate: Maker(settings)},
+    )
+
+
+# --- the declaration -----------------------------------------------------------------------------------
 
 
 def start(settings: MiniClusterSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
@@ -27,6 +54,6 @@ PART = Part(
     settings=MiniClusterSettings,
     start=start,
     lease="miniclusters",
-    required=(MINICLUSTER, KUEUE),
+    required=(MINICLUSTER_API, KUEUE),
     kinds=((DEFINITION, RULES),),
 )

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from fournos.api.minicluster_values import quantities
 from fournos.engine.kube.resource import POD
-from fournos.systems.miniclusters import containers, entrypoint, names, volumes
-from fournos.systems.miniclusters.cluster import Cluster
-from fournos.systems.miniclusters.volumes import Volumes
+from fournos.systems.miniclusters import containers, names, script
+from fournos.systems.miniclusters.containers import Volumes
+from fournos.systems.miniclusters.spec import Cluster
 
 _SHUTDOWN_SEC: Final = 30
 """Seconds for the broker's own shutdown, after the drain."""
@@ -85,8 +85,8 @@ def _pod_options(cluster: Cluster) -> dict[str, Any]:
 def template(cluster: Cluster) -> dict[str, Any]:
     """Returns the pod template of the Job, before an admission changes it."""
     spec = cluster.spec
-    keys = entrypoint.data(cluster)
-    pod = Volumes(volumes.shared(cluster, keys))
+    keys = script.data(cluster)
+    pod = Volumes(containers.shared(cluster, keys))
     made = [
         containers.runner(cluster, pod)
         if index == spec.runner_index

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from fournos.api.minicluster_container import Container
+from fournos.engine.kube.resource import CONFIG_MAP
 from fournos.systems.miniclusters import broker, launch, names
-from fournos.systems.miniclusters.cluster import Cluster
-from fournos.systems.miniclusters.shell import lines, quote
+from fournos.systems.miniclusters.spec import Cluster, lines, quote, unescaped
 
 _SHEBANG = "#!/bin/bash\n"
 _PACKAGE = "fournos.systems.miniclusters.scripts"
@@ -239,3 +240,52 @@ def environment(cluster: Cluster) -> str:
     """Returns the variables of flux.environment as a file to source."""
     found = [f"export {name}={quote(value)}\n" for name, value in cluster.spec.flux.environment.items()]
     return "# flux.environment\n" + "".join(found)
+
+
+# --- the ConfigMap -------------------------------------------------------------------------------------
+# The entrypoint ConfigMap: all scripts and files that the pods find in /flux_operator.
+
+INIT = "flux-init"
+
+
+def wrapped(container: Container) -> bool:
+    """True if our script starts the sidecar. A sidecar without a command keeps its image's entrypoint."""
+    return not container.no_wrap_entrypoint and bool(container.command or container.commands.script)
+
+
+def data(cluster: Cluster) -> dict[str, str]:
+    """Returns the content per key. Keys without a dot are scripts."""
+    number = cluster.spec.runner_index
+    files = {
+        INIT: init(cluster),
+        f"wait-{number}": runner(cluster),
+        f"stop-{number}": stop(cluster),
+        f"ready-{number}": ready(cluster),
+        "broker.toml": broker.toml(cluster),
+        "hostlist": broker.hostlist(cluster),
+        names.QUORUM_KEY: quorum_text(cluster),
+        "environment.sh": environment(cluster),
+    }
+    for index, container in enumerate(cluster.spec.containers):
+        if index != number and wrapped(container):
+            files[f"start-{index}"] = sidecar(cluster, index)
+        if container.commands.script and (index == number or wrapped(container)):
+            files[f"script-{index}"] = lines(unescaped(container.commands.script))
+    if cluster.batch and not cluster.interactive:
+        files[f"batch-{number}"] = launch.batch_script(cluster)
+    return files
+
+
+def quorum_text(cluster: Cluster) -> str:
+    """Returns the quorum as text; empty means all brokers."""
+    return str(broker.quorum(cluster) or "")
+
+
+def config_map(cluster: Cluster) -> dict[str, Any]:
+    """Returns the entrypoint ConfigMap."""
+    return {
+        "apiVersion": CONFIG_MAP.api_version,
+        "kind": CONFIG_MAP.kind,
+        "metadata": cluster.metadata(names.entrypoint(cluster.name)),
+        "data": data(cluster),
+    }

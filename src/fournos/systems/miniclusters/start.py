@@ -6,30 +6,228 @@ are created again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import AlreadyExistsError, NotFoundError
 from fournos.engine.kube.resource import (
     CONFIG_MAP,
     JOB,
     POD,
+    SECRET,
     SERVICE,
+    Key,
     Obj,
     Resource,
+    controller_of,
     is_terminating,
     key_of,
     owner_uids,
     uid_of,
 )
 from fournos.engine.queueing.podsets import MissingFlavorError, PodSetInfo, PodSetInfoError, infos_of
-from fournos.engine.runtime.decision import Absent, Decision, Present
-from fournos.engine.runtime.steps import Create, Patch, Step
-from fournos.systems.miniclusters import build, names, resize
-from fournos.systems.miniclusters.certificate import MakeCertificate, lost
-from fournos.systems.miniclusters.cluster import cluster_of, spec_of
-from fournos.systems.miniclusters.context import Context
-from fournos.systems.miniclusters.observe import DIGEST, KEYS, digest, headless_name
-from fournos.systems.miniclusters.status import FINISHED, READY, REQUESTED, RUNNING, SIDECAR_FAILED, WAITING
-from fournos.systems.miniclusters.teardown import remove
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
+from fournos.engine.runtime.decision import Absent, Decision, Present, SecretShape, Unknown
+from fournos.engine.runtime.steps import Create, Custom, Patch, Step
+from fournos.systems.miniclusters import build, names
+from fournos.systems.miniclusters.broker import KEY_BYTES, certificate
+from fournos.systems.miniclusters.build import certificate_secret
+from fournos.systems.miniclusters.finish import remove
+from fournos.systems.miniclusters.observe import (
+    DIGEST,
+    ELASTIC_ANNOTATION,
+    KEYS,
+    QUORUM,
+    digest,
+    headless_name,
+)
+from fournos.systems.miniclusters.script import quorum_text
+from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters.spec import cluster_of, spec_of
+from fournos.systems.miniclusters.status import (
+    FINISHED,
+    READY,
+    REQUESTED,
+    RUNNING,
+    SIDECAR_FAILED,
+    WAITING,
+    Context,
+    index_of,
+    terminal,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MakeCertificate(Custom):
+    """Creates the certificate Secret of this MiniCluster. An existing Secret of this MiniCluster is kept."""
+
+    minicluster: Obj
+
+
+class Maker:
+    """The executor of MakeCertificate."""
+
+    def __init__(
+        self, settings: MiniClusterSettings, *, random: Callable[[int], bytes] = secrets.token_bytes
+    ) -> None:
+        self._settings = settings
+        self._random = random
+
+    async def __call__(self, step: MakeCertificate, api: Api) -> None:
+        """Creates the Secret.
+
+        Raises AlreadyExistsError if the name belongs to another owner, and the API server's errors.
+        """
+        name = str(step.minicluster["metadata"]["name"])
+        text = certificate(self._random(KEY_BYTES), host=names.lead(name))
+        body: Any = certificate_secret(step.minicluster, self._settings, certificate=text)
+        try:
+            await api.create(SECRET, body)
+        except AlreadyExistsError as error:
+            # A second certificate would separate the brokers that run, so our own Secret is kept.
+            try:
+                live = await api.get(SECRET, key_of(body))
+            except NotFoundError:
+                raise error from None
+            if (controller_of(live) or {}).get("uid") != step.minicluster["metadata"]["uid"]:
+                raise
+
+
+def lost(ctx: Context) -> bool | None:
+    """Returns True if the API server confirms that the certificate is missing; None if that is unknown."""
+    if ctx.part(SECRET, names.curve(ctx.name)) is not None:
+        return False
+    question = SecretShape(Key(ctx.namespace, names.curve(ctx.name)))
+    answer = ctx.facts.require(question)
+    if isinstance(answer, Unknown):
+        return None
+    if isinstance(answer, Absent):
+        return True
+    # Either the cache lags behind, or the name belongs to another owner. In the second case the creation
+    # fails and reports it.
+    assert isinstance(answer, Present)
+    return str(ctx.minicluster["metadata"]["uid"]) not in answer.value.owner_uids
+
+
+# --- resize --------------------------------------------------------------------------------------------
+# Resizes a MiniCluster within the hosts that the brokers are configured for and the quota that is held.
+#
+# The Job's parallelism and completions change together. Kubernetes then adds the next indexes or removes the
+# highest ones. The preStop hook of a removed pod drains its rank; a pod that comes back undrains it.
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """The size that the Job should have."""
+
+    size: int
+    """The number of pods."""
+    refused: str = ""
+    """Why it is not the requested size; empty if it is."""
+
+
+def counts(maximum: int, spec: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the Job's parallelism and completions for the size in the spec, limited to `maximum`."""
+    size = max(1, min(int(spec.get("size", 1)), maximum))
+    return {"parallelism": size, "completions": size}
+
+
+def allowed(ctx: Context, job: Obj) -> Resize:
+    """Returns the size that is allowed now, with the reason if it is not the requested one."""
+    asked, now = int(ctx.spec.get("size", 1)), int(job["spec"].get("parallelism", 1))
+    size = counts(ctx.draft.maximum, ctx.spec)["parallelism"]
+    if size != now and _queued_by_itself(job) and not job["spec"].get("suspend"):
+        # Kueue stops a Job whose size differs from the admitted size.
+        return Resize(
+            now,
+            f"size stays {now}: the Job is queued by jobLabels, and Kueue would stop it; put the queue's "
+            "name on the MiniCluster itself to resize it while it runs",
+        )
+    held = _held(ctx)
+    if held is not None and size > max(held, now):
+        return Resize(
+            max(held, now),
+            f"size stays {max(held, now)}: the quota of {ctx.draft.maximum - held} pods was given back "
+            "when it shrank; suspend the MiniCluster to queue it for all of them again",
+        )
+    if asked > size:
+        return Resize(size, f"size {asked} is more than the {ctx.draft.maximum} hosts that Flux began with")
+    return Resize(size)
+
+
+def _queued_by_itself(job: Obj) -> bool:
+    meta = job["metadata"]
+    elastic = (meta.get("annotations") or {}).get(ELASTIC_ANNOTATION) == "true"
+    return bool((meta.get("labels") or {}).get(QUEUE_NAME_LABEL)) and not elastic
+
+
+def _held(ctx: Context) -> int | None:
+    """Returns for how many pods of the largest size quota is held; None without a Workload."""
+    workload = ctx.workload
+    if workload is None:
+        return None
+    given = {
+        one["name"]: int(one["count"]) for one in (workload.get("status") or {}).get("reclaimablePods") or ()
+    }
+    return ctx.draft.maximum - given.get(names.MAIN_POD_SET, 0)
+
+
+def quorum(ctx: Context, target: Resize) -> tuple[Step, ...]:
+    """Returns the patch of the quorum.
+
+    A lead broker that restarts waits for the current number of brokers, not for the number at the start.
+    """
+    config_map = ctx.part(CONFIG_MAP, names.entrypoint(ctx.name))
+    if config_map is None or QUORUM not in config_map:
+        return ()
+    cluster = cluster_of(ctx.minicluster, ctx.settings)
+    text = quorum_text(replace(cluster, spec=cluster.spec.model_copy(update={"size": target.size})))
+    if config_map[QUORUM] == text:
+        return ()
+    return (Patch(CONFIG_MAP, key_of(config_map), {"data": {names.QUORUM_KEY: text}}),)
+
+
+def steps(ctx: Context, job: Obj, target: Resize) -> tuple[Step, ...]:
+    """Returns one patch of the Job if its size or deadline differs."""
+    spec: dict[str, Any] = {}
+    if int(job["spec"].get("parallelism", 1)) != target.size:
+        spec |= {"parallelism": target.size, "completions": target.size}
+    deadline = ctx.spec.get("deadlineSeconds")
+    if deadline is not None and deadline != job["spec"].get("activeDeadlineSeconds"):
+        spec["activeDeadlineSeconds"] = deadline
+    if not spec or is_terminating(job):
+        return ()
+    # The precondition: the sizes must not overwrite a change that this pass has not seen.
+    version = job["metadata"]["resourceVersion"]
+    return (Patch(JOB, key_of(job), {"metadata": {"resourceVersion": version}, "spec": spec}),)
+
+
+def leaving(ctx: Context, size: int) -> int:
+    """Returns the number of pods beyond the size that still exist."""
+    return sum(1 for pod in ctx.pods if not terminal(pod) and (index_of(pod) or 0) >= size)
+
+
+def given_back(ctx: Context) -> int:
+    """Returns the number of pods whose quota is no longer needed.
+
+    These are the pods that a shrink removed, after a live read has confirmed that they are gone. Quota that
+    was never used is kept, because the MiniCluster may grow into it.
+    """
+    job = ctx.job
+    if job is None or ctx.workload is None or not ctx.settings.give_back or ctx.draft.ended:
+        return 0
+    size = int(job["spec"].get("parallelism", 1))
+    if ctx.draft.size <= size or leaving(ctx, size):
+        return 0
+    if not isinstance(ctx.facts.require(ctx.pods_question), Present) or leaving(ctx, size):
+        return 0
+    return ctx.draft.maximum - size
+
+
+# --- start ---------------------------------------------------------------------------------------------
 
 _RESOURCES: Mapping[str, Resource] = {one.kind: one for one in (CONFIG_MAP, POD, SERVICE, JOB)}
 
@@ -102,7 +300,7 @@ def _part(ctx: Context, body: Obj, *, begun: bool) -> tuple[Step, ...]:
     existing = ctx.part(resource, body["metadata"]["name"])
     if existing is None:
         if resource == JOB:
-            body = {**body, "spec": {**body["spec"], **resize.counts(ctx.draft.maximum, ctx.spec)}}
+            body = {**body, "spec": {**body["spec"], **counts(ctx.draft.maximum, ctx.spec)}}
         return (Create(resource, body),)
     if resource == CONFIG_MAP and not begun and existing[DIGEST] != digest(body["data"]):
         # The ConfigMap of an earlier start. A running MiniCluster keeps the scripts that it was started with.

@@ -18,7 +18,7 @@ from fournos.engine.queueing.inputs import Ancestor
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveList, Present, Unknown
 from fournos.systems.appwrappers.build import component_name
-from fournos.systems.appwrappers.queued import QueuedAppWrapper
+from fournos.systems.appwrappers.decide import QueuedAppWrapper
 
 _AW = "workload.codeflare.dev/v1beta2"
 

@@ -18,8 +18,8 @@ from fournos.engine.queueing.job import (
     JobWithReclaimablePods,
     JobWithStartPatch,
 )
-from fournos.systems.appwrappers.queued import QueuedAppWrapper
-from fournos.systems.jobs.queued import QueuedFournosJob
+from fournos.systems.appwrappers.decide import QueuedAppWrapper
+from fournos.systems.jobs.queue import QueuedFournosJob
 
 ALL = {
     JobWithCustomStart,

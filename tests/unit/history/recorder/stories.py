@@ -14,7 +14,7 @@ from fournos.history.recorder.controller import recorder
 from fournos.history.recorder.journal import Journal
 from fournos.history.records import Document, Run
 from fournos.history.settings import HistorySettings
-from fournos.systems.jobs.controller import jobs_controller
+from fournos.systems.jobs.part import jobs_controller
 from fournos.systems.jobs.settings import JobSettings
 from tests.unit.history.recorder.fakes import (
     Archives,

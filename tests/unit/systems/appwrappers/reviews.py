@@ -20,7 +20,7 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.engine.runtime.webhook.types import Request, Review
 from fournos.systems.appwrappers.admission import review
-from fournos.systems.appwrappers.defaults import default
+from fournos.systems.appwrappers.part import default
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from tests.unit.systems.appwrappers.actors import (
     NS,

@@ -24,9 +24,9 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.engine.runtime.webhook.types import Review
 from fournos.systems.appwrappers.admission import review
-from fournos.systems.appwrappers.defaults import default
+from fournos.systems.appwrappers.build import pod_sets_of
 from fournos.systems.appwrappers.kinds import GROUP_COUNT, WRAPPED, WrappedKind
-from fournos.systems.appwrappers.podsets import pod_sets_of
+from fournos.systems.appwrappers.part import default
 from fournos.systems.appwrappers.rules import RULES
 from tests.unit.systems.appwrappers.actors import (
     NS,

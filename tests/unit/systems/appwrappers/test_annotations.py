@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.kube.resource import JOB, Key
 from fournos.engine.runtime.webhook.types import Review
-from fournos.systems.appwrappers.annotations import READERS, unusable
-from fournos.systems.appwrappers.fault_tolerance import Tolerance, tolerance
 from fournos.systems.appwrappers.names import ANNOTATION
-from fournos.systems.appwrappers.settings import AppWrapperSettings
+from fournos.systems.appwrappers.settings import READERS, AppWrapperSettings, Tolerance, tolerance, unusable
 from tests.unit.systems.appwrappers.actors import (
     NS,
     Controllers,

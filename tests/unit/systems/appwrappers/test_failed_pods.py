@@ -11,13 +11,12 @@ import pytest
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import JOB, POD, Key
 from fournos.engine.runtime.decision import Decision, Facts, Present
-from fournos.systems.appwrappers.context import Context, Observed
-from fournos.systems.appwrappers.fault_tolerance import tolerance
+from fournos.systems.appwrappers.health import component_of, unreplaced
 from fournos.systems.appwrappers.kinds import WRAPPED, infer, wrapped_kind
 from fournos.systems.appwrappers.observe import project_pod
-from fournos.systems.appwrappers.pods import component_of, unreplaced
 from fournos.systems.appwrappers.run import running
-from fournos.systems.appwrappers.settings import AppWrapperSettings
+from fournos.systems.appwrappers.settings import AppWrapperSettings, tolerance
+from fournos.systems.appwrappers.status import Context, Observed
 from tests.unit.systems.appwrappers.actors import (
     NS,
     OWN,

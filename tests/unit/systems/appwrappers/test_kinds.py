@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.resource import Obj
-from fournos.systems.appwrappers import component_health
-from fournos.systems.appwrappers.component_health import ComponentState
+from fournos.systems.appwrappers import health
+from fournos.systems.appwrappers.build import PathError, pod_template, replaced
+from fournos.systems.appwrappers.health import ComponentState
 from fournos.systems.appwrappers.kinds import WRAPPED, InferenceError, infer, resource_of, wrapped_kind
-from fournos.systems.appwrappers.paths import PathError, pod_template, replaced
 
 POD_SPEC = {"spec": {"containers": []}}
 JOB = {"parallelism": 3, "completions": 2, "template": POD_SPEC}
@@ -136,55 +136,55 @@ def obj(status: Any = None, **spec: Any) -> Obj:
     ("health", "expected"),
     [
         (
-            component_health.job(obj({"succeeded": 2}, parallelism=2, completions=10)),
+            health.job(obj({"succeeded": 2}, parallelism=2, completions=10)),
             ComponentState.READY,
         ),  # not done
-        (component_health.job(obj({"ready": 1}, parallelism=2)), ComponentState.PENDING),
+        (health.job(obj({"ready": 1}, parallelism=2)), ComponentState.PENDING),
         (
-            component_health.job(obj({**true("Complete"), "failed": 1})),
+            health.job(obj({**true("Complete"), "failed": 1})),
             ComponentState.SUCCEEDED,
         ),  # recovered by itself
-        (component_health.job(obj(true("Failed", "BackoffLimitExceeded"))), ComponentState.FAILED),
+        (health.job(obj(true("Failed", "BackoffLimitExceeded"))), ComponentState.FAILED),
         (
-            component_health.deployment(obj({"availableReplicas": 2, "observedGeneration": 2}, replicas=2)),
+            health.deployment(obj({"availableReplicas": 2, "observedGeneration": 2}, replicas=2)),
             ComponentState.READY,
         ),
         (
-            component_health.deployment(obj({"availableReplicas": 2, "observedGeneration": 1}, replicas=2)),
+            health.deployment(obj({"availableReplicas": 2, "observedGeneration": 1}, replicas=2)),
             ComponentState.PENDING,
         ),
         (
-            component_health.stateful_set(obj({"readyReplicas": 1, "observedGeneration": 2}, replicas=2)),
+            health.stateful_set(obj({"readyReplicas": 1, "observedGeneration": 2}, replicas=2)),
             ComponentState.PENDING,
         ),
-        (component_health.job_set(obj(true("Completed"))), ComponentState.SUCCEEDED),
-        (component_health.job_set(obj(true("Failed"))), ComponentState.FAILED),
+        (health.job_set(obj(true("Completed"))), ComponentState.SUCCEEDED),
+        (health.job_set(obj(true("Failed"))), ComponentState.FAILED),
         (
-            component_health.job_set(
+            health.job_set(
                 obj({"replicatedJobsStatus": [{"name": "a", "ready": 1}]}, replicatedJobs=[{"name": "a"}])
             ),
             ComponentState.READY,
         ),
-        (component_health.kubeflow(obj(true("Running"))), ComponentState.READY),
-        (component_health.kubeflow(obj(true("Succeeded"))), ComponentState.SUCCEEDED),
-        (component_health.kubeflow(obj(true("Failed"))), ComponentState.FAILED),
-        (component_health.ray_cluster(obj({"state": "ready"})), ComponentState.READY),
-        (component_health.ray_cluster(obj({"state": "failed"})), ComponentState.FAILING),
+        (health.kubeflow(obj(true("Running"))), ComponentState.READY),
+        (health.kubeflow(obj(true("Succeeded"))), ComponentState.SUCCEEDED),
+        (health.kubeflow(obj(true("Failed"))), ComponentState.FAILED),
+        (health.ray_cluster(obj({"state": "ready"})), ComponentState.READY),
+        (health.ray_cluster(obj({"state": "failed"})), ComponentState.FAILING),
         (
-            component_health.ray_job(obj({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"})),
+            health.ray_job(obj({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"})),
             ComponentState.SUCCEEDED,
         ),
         (
-            component_health.ray_job(obj({"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"})),
+            health.ray_job(obj({"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"})),
             ComponentState.FAILING,
         ),
         (
-            component_health.ray_job(obj({"jobStatus": "RUNNING", "jobDeploymentStatus": "Running"})),
+            health.ray_job(obj({"jobStatus": "RUNNING", "jobDeploymentStatus": "Running"})),
             ComponentState.READY,
         ),
-        (component_health.leader_worker_set(obj(true("Available"))), ComponentState.READY),
-        (component_health.leader_worker_set(obj()), ComponentState.PENDING),
+        (health.leader_worker_set(obj(true("Available"))), ComponentState.READY),
+        (health.leader_worker_set(obj()), ComponentState.PENDING),
     ],
 )
-def test_health(health: component_health.ComponentHealth, expected: ComponentState) -> None:
+def test_health(health: health.ComponentHealth, expected: ComponentState) -> None:
     assert health.state is expected

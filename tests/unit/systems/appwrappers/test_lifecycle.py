@@ -12,7 +12,7 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, PRIORITY_CLASS, Key
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.appwrappers.controller import appwrappers_controller
+from fournos.systems.appwrappers.part import appwrappers_controller
 from tests.unit.systems.appwrappers.actors import (
     KUEUE,
     NS,

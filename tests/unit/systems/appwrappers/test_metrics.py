@@ -9,8 +9,8 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.app.metrics import TABLE
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
-from fournos.systems.appwrappers.controller import appwrappers_controller
 from fournos.systems.appwrappers.metrics import count_phase, report
+from fournos.systems.appwrappers.part import appwrappers_controller
 from tests.unit.systems.appwrappers.actors import NS, OWN, Controllers, pod_template, submit
 from tests.unit.systems.appwrappers.test_lifecycle import scenario
 from tests.unit.systems.clusters.test_metrics import store

@@ -16,10 +16,9 @@ from fournos.engine.runtime.decision import (
     attempt,
 )
 from fournos.engine.runtime.webhook.types import Review
-from fournos.systems.appwrappers.defaults import default, label_value
 from fournos.systems.appwrappers.names import MANAGER
+from fournos.systems.appwrappers.part import appwrapper_webhooks, default, label_value
 from fournos.systems.appwrappers.settings import AppWrapperSettings
-from fournos.systems.appwrappers.webhooks import appwrapper_webhooks
 from tests.unit.systems.appwrappers.actors import (
     job_template,
     pod_template,

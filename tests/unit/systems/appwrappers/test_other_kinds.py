@@ -11,7 +11,7 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import POD, Key, Resource, uid_of
-from fournos.systems.appwrappers.component_health import ComponentHealth, ComponentState, other
+from fournos.systems.appwrappers.health import ComponentHealth, ComponentState, other
 from fournos.systems.appwrappers.observe import follow, project_other
 from tests.unit.systems.appwrappers.actors import (
     NS,

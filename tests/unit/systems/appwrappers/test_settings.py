@@ -11,12 +11,11 @@ from fournos.engine.kube.resource import NODE, POD, Key
 from fournos.engine.runtime.decision import Facts, NeededFacts, User, UserAccess, attempt
 from fournos.engine.runtime.webhook.types import Request
 from fournos.systems.appwrappers.admission import review
-from fournos.systems.appwrappers.autopilot import LABEL, evicting
 from fournos.systems.appwrappers.build import component
-from fournos.systems.appwrappers.fault_tolerance import tolerance
+from fournos.systems.appwrappers.health import LABEL, evicting
 from fournos.systems.appwrappers.kinds import infer
 from fournos.systems.appwrappers.observe import watches
-from fournos.systems.appwrappers.settings import AppWrapperSettings
+from fournos.systems.appwrappers.settings import AppWrapperSettings, tolerance
 from tests.unit.systems.appwrappers.actors import NS, pod_template, wrapper
 
 PREFIX = "FOURNOS_APPWRAPPER_"

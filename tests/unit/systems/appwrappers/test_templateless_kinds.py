@@ -15,15 +15,14 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.engine.runtime.decision import Facts, Present
 from fournos.engine.runtime.steps import Delete
-from fournos.systems.appwrappers import templateless_kinds
+from fournos.systems.appwrappers import kinds
 from fournos.systems.appwrappers.admission import problems
-from fournos.systems.appwrappers.component_health import ComponentState
-from fournos.systems.appwrappers.context import Context, Observed
+from fournos.systems.appwrappers.build import PathError, template_of
+from fournos.systems.appwrappers.finish import Removal, remove
+from fournos.systems.appwrappers.health import ComponentState
 from fournos.systems.appwrappers.kinds import InferenceError, infer, wrapped_kind
-from fournos.systems.appwrappers.paths import PathError
-from fournos.systems.appwrappers.podsets import template_of
 from fournos.systems.appwrappers.settings import AppWrapperSettings
-from fournos.systems.appwrappers.teardown import Removal, remove
+from fournos.systems.appwrappers.status import Context, Observed
 from tests.unit.systems.appwrappers.actors import NS, OWN, phase, pod_template, submit, wrapper
 from tests.unit.systems.appwrappers.test_lifecycle import scenario
 from tests.world.harness import DISTURBED, Scenario, run
@@ -101,7 +100,7 @@ def test_kueue_s_own_integration_cannot_queue_them() -> None:
 
 
 def test_where_an_admission_goes() -> None:
-    run = templateless_kinds.PIPELINE_RUN.place(obj("PipelineRun"), [templateless_kinds.marks("aw", 0, INFO)])
+    run = kinds.WRAPPED_RUN.place(obj("PipelineRun"), [kinds.marks("aw", 0, INFO)])
     pods = run["spec"]["taskRunTemplate"]["podTemplate"]
     assert (pods["nodeSelector"], pods["tolerations"][0]["key"]) == ({"pool": "a"}, "t")
     assert run["metadata"]["annotations"]["workload.codeflare.dev.appwrapper/component"] == "0"
@@ -109,7 +108,7 @@ def test_where_an_admission_goes() -> None:
 
 def test_an_admission_that_cannot_be_followed_is_refused() -> None:
     with pytest.raises(PodSetInfoError):
-        templateless_kinds.PIPELINE_RUN.place(obj("PipelineRun"), [replace(INFO, scheduling_gates=("g",))])
+        kinds.WRAPPED_RUN.place(obj("PipelineRun"), [replace(INFO, scheduling_gates=("g",))])
 
 
 def _status(*wanted: Condition, **status: Any) -> dict[str, Any]:

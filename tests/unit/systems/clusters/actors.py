@@ -15,7 +15,7 @@ from fournos.engine.kube.store import Store
 from fournos.engine.kube.untrusted_kubeconfig import KubeconfigRefusedError
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.controller import Caches, Controller, Watch
-from fournos.systems.clusters.controller import cluster_controllers
+from fournos.systems.clusters.part import cluster_controllers
 from fournos.systems.clusters.settings import ClusterSettings
 from tests.world.server import Server
 

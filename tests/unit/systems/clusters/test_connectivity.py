@@ -12,9 +12,9 @@ from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Decision, Facts
-from fournos.systems.clusters.context import Observed
+from fournos.systems.clusters.build import Connect
 from fournos.systems.clusters.decide import decide
-from fournos.systems.clusters.steps import Connect
+from fournos.systems.clusters.status import Observed
 from tests.unit.systems.clusters.actors import HUB, SECRETS, SETTINGS, Verdict
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

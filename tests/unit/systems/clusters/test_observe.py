@@ -12,11 +12,11 @@ from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.decision import Facts
+from fournos.systems.clusters.build import Disconnect
 from fournos.systems.clusters.clusterqueue import queue_controller
-from fournos.systems.clusters.context import DeletedCluster
 from fournos.systems.clusters.decide import decide
 from fournos.systems.clusters.observe import Observer, watches
-from fournos.systems.clusters.steps import Disconnect
+from fournos.systems.clusters.status import DeletedCluster
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import HUB, SETTINGS, FakeFleet, cluster, hub
 from tests.world.group import Group

@@ -15,12 +15,9 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from fournos.engine.runtime.decision import Decision, Facts, StepFailure
 from fournos.engine.runtime.steps import Patch
-from fournos.systems.clusters.clusterqueue import QuotaInputs, decide
-from fournos.systems.clusters.names import RESOURCES_ANNOTATION
-from fournos.systems.clusters.planner import Plan, flavor_of, plan
-from fournos.systems.clusters.planner_inputs import PlannerInput
-from fournos.systems.clusters.quota_synced import Sync, quota_synced
-from fournos.systems.clusters.quotas import MAX_FLAVORS, MAX_QUOTAS
+from fournos.systems.clusters.build import RESOURCES_ANNOTATION
+from fournos.systems.clusters.clusterqueue import Plan, QuotaInputs, decide, flavor_of, plan
+from fournos.systems.clusters.quotas import MAX_FLAVORS, MAX_QUOTAS, PlannerInput, Sync, quota_synced
 from fournos.systems.clusters.settings import ClusterSettings
 from tests.world.server import clone, merge
 

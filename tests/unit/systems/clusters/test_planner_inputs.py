@@ -7,8 +7,8 @@ from typing import Any
 
 from fournos.api.fournoscluster import KubeconfigStatus
 from fournos.api.slots import UNAVAILABLE
-from fournos.systems.clusters.planner import PlannerInput, plan
-from fournos.systems.clusters.planner_inputs import planner_input
+from fournos.systems.clusters.clusterqueue import plan
+from fournos.systems.clusters.quotas import PlannerInput, planner_input
 from tests.unit.systems.clusters.test_planner import PREFIX, SLOT, applied, flavors_of, queue, quotas
 
 OPEN = {"status": {"kubeconfigStatus": "Valid"}}

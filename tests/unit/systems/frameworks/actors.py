@@ -10,8 +10,7 @@ from fournos.engine.api.conditions import Condition, condition
 from fournos.engine.kube.errors import InvalidError, KubeError
 from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, key_of
 from fournos.engine.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
-from fournos.systems.frameworks.kind_spec import Framework
-from fournos.systems.frameworks.kinds import PIPELINE_RUN
+from fournos.systems.frameworks.kinds import PIPELINE_RUN, Framework
 from tests.world.kueue import owner_name
 from tests.world.server import Server
 from tests.world.status import set_conditions

@@ -29,9 +29,8 @@ from fournos.engine.runtime.decision import (
     attempt,
 )
 from fournos.engine.runtime.webhook.types import Request, Review
-from fournos.systems.frameworks.admission import review, webhooks
-from fournos.systems.frameworks.kind_spec import Framework
-from fournos.systems.frameworks.kinds import PIPELINE_RUN
+from fournos.systems.frameworks.kinds import PIPELINE_RUN, Framework
+from fournos.systems.frameworks.rules import review, webhooks
 from tests.unit.systems.frameworks.actors import FOO_KIND, NS, foo, pipeline_run
 from tests.world.server import VirtualClock, clone, merge
 

@@ -10,8 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from fournos.engine.queueing.requests import RequestsError, parse_requests
-from fournos.systems.frameworks.kind_spec import Framework
-from fournos.systems.frameworks.kinds import BUILT_IN, TableError, load
+from fournos.systems.frameworks.kinds import BUILT_IN, Framework, TableError, load
 from fournos.systems.frameworks.queued import queued
 from fournos.systems.frameworks.settings import FrameworkSettings
 from tests.unit.systems.frameworks.actors import FOO_ROW, foo

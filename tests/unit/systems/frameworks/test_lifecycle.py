@@ -25,11 +25,10 @@ from fournos.engine.runtime.decision import (
     attempt,
 )
 from fournos.engine.runtime.steps import Delete, Patch, Step
-from fournos.systems.frameworks.context import Observed
-from fournos.systems.frameworks.controller import framework_controller
 from fournos.systems.frameworks.decide import left_behind
-from fournos.systems.frameworks.kind_spec import Framework
-from fournos.systems.frameworks.kinds import PIPELINE_RUN
+from fournos.systems.frameworks.kinds import PIPELINE_RUN, Framework
+from fournos.systems.frameworks.observe import Observed
+from fournos.systems.frameworks.part import framework_controller
 from tests.unit.systems.frameworks.actors import (
     FOO,
     FOO_KIND,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fournos.systems.frameworks.controller import framework_controllers
+from fournos.systems.frameworks.part import framework_controllers
 from fournos.systems.frameworks.settings import FrameworkSettings
 from tests.unit.systems.frameworks.actors import FOO, FOO_ROW, RUN
 

@@ -22,9 +22,9 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.engine.runtime.steps import Delete
 from fournos.systems.jobs import names
-from fournos.systems.jobs.context import Observed
 from fournos.systems.jobs.decide import decide
 from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.jobs.status import Observed
 from tests.unit.systems.jobs.actors import NS, SETTINGS, TEMPLATE
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

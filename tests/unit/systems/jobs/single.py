@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fournos.systems.jobs.controller import jobs_controller
-from fournos.systems.jobs.settings import JobSettings
-from fournos.systems.jobs.template import Template
+from fournos.systems.jobs.part import jobs_controller
+from fournos.systems.jobs.settings import JobSettings, Template
 from tests.unit.systems.jobs.actors import (
     SETTINGS,
     TEMPLATE,

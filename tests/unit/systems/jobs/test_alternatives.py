@@ -11,10 +11,10 @@ from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE
 from fournos.engine.runtime.decision import Absent, Answer, Decision, LiveGet, Present, Unknown
 from fournos.engine.runtime.steps import Create, Patch
-from fournos.systems.jobs.alternatives import CHOOSING_AT_MOST, free_quota, free_to
 from fournos.systems.jobs.build import requests_of
-from fournos.systems.jobs.context import FreeQuota
 from fournos.systems.jobs.observe import Observer, project_queue, watches
+from fournos.systems.jobs.queue import CHOOSING_AT_MOST, free_quota, free_to
+from fournos.systems.jobs.status import FreeQuota
 from tests.unit.systems.jobs.actors import NS
 from tests.unit.systems.jobs.passes import a_job, condition_of, decided, true, written
 from tests.unit.systems.jobs.pending_passes import pending, queued

@@ -12,11 +12,10 @@ from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Key, key_of
 from fournos.engine.runtime.decision import Facts
-from fournos.systems.jobs.archive import derive
-from fournos.systems.jobs.context import Context
-from fournos.systems.jobs.controller import jobs_controller
+from fournos.systems.jobs.finish import derive_archived
+from fournos.systems.jobs.part import jobs_controller
 from fournos.systems.jobs.settings import JobSettings
-from fournos.systems.jobs.status import StatusDraft
+from fournos.systems.jobs.status import Context, StatusDraft
 from tests.unit.systems.jobs.actors import NS, TEMPLATE, Kueue, Resolver, Tekton, environment, job, submit
 from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server, VirtualClock
@@ -108,5 +107,5 @@ async def test_an_archived_job_has_the_condition_in_its_next_write() -> None:
     assert observed is not None
     settings = JobSettings(namespace=NS, history_enabled=True)
     ctx = Context(observed, Facts(), kept.server.clock.now(), settings, TEMPLATE)
-    derive(ctx)
+    derive_archived(ctx)
     assert ctx.draft.is_true("Archived")

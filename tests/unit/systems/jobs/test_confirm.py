@@ -14,9 +14,7 @@ from fournos.engine.api.values import format_time
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.runtime.decision import Facts
-from fournos.systems.jobs.confirm import derive
-from fournos.systems.jobs.context import Context
-from fournos.systems.jobs.controller import jobs_controller
+from fournos.systems.jobs.finish import derive_suspected
 from fournos.systems.jobs.names import (
     CONFIRMS_LABEL,
     MAX_NAME,
@@ -24,8 +22,10 @@ from fournos.systems.jobs.names import (
     RERUNS_CREATED,
     rerun_name,
 )
+from fournos.systems.jobs.part import jobs_controller
 from fournos.systems.jobs.rules import check_manifest
 from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.jobs.status import Context
 from tests.unit.systems.jobs.actors import NS, TEMPLATE, Kueue, Resolver, Tekton, environment, job, submit
 from tests.world.harness import DISTURBED, Run, Scenario, run
 from tests.world.server import Server
@@ -200,7 +200,7 @@ async def test_nothing_suspected_is_in_the_next_write() -> None:
     assert observed is not None
     settings = JobSettings(namespace=NS, history_enabled=True)
     ctx = Context(observed, Facts(), found.server.clock.now(), settings, TEMPLATE)
-    derive(ctx)
+    derive_suspected(ctx)
     assert ctx.draft.reason_of(RERUNS_CREATED) == "NotSuspected"
     later = await run(scenario(actor=historian(suspects=False), spec={"ttl": "30m"}))
     assert later.server.find(FOURNOS_JOB, Key(NS, "job")) is None, "the deletion waits for nothing more"

@@ -15,7 +15,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import SECRET, Key
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.systems.jobs.controller import jobs_controller
+from fournos.systems.jobs.part import jobs_controller
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import NS, Kueue, Resolver, Tekton, environment, job, phase, submit
 from tests.world.harness import DISTURBED, Run, Scenario, in_order, run

@@ -16,9 +16,9 @@ from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_
 from fournos.engine.queueing.workload import build
 from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveGet, Present, Unknown
 from fournos.systems.jobs.build import workload_request
-from fournos.systems.jobs.context import Context, Observed
-from fournos.systems.jobs.controller import jobs_controller
-from fournos.systems.jobs.returned import MOST_BYTES, keep_results
+from fournos.systems.jobs.finish import MOST_BYTES, keep_results
+from fournos.systems.jobs.part import jobs_controller
+from fournos.systems.jobs.status import Context, Observed
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import (
     NS,

@@ -15,9 +15,9 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.insight.causes import Cause
 from fournos.insight.kueue_reasons import REASONS
 from fournos.systems.jobs import metrics as jobs_metrics
-from fournos.systems.jobs.controller import jobs_controller
 from fournos.systems.jobs.metrics import CAUSES, PIPELINES_MAX, JobMetrics, cause_of
-from fournos.systems.jobs.waiting import CAUSE_OF_REASON
+from fournos.systems.jobs.part import jobs_controller
+from fournos.systems.jobs.pending import CAUSE_OF_REASON
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import NS, Kueue, Tekton, submit
 from tests.unit.systems.jobs.test_lifecycle import scenario

@@ -14,7 +14,7 @@ from fournos.engine.runtime.steps import Create
 from fournos.engine.runtime.webhook.types import Request
 from fournos.systems.jobs.observe import project_pipeline
 from fournos.systems.jobs.own_job import job_webhooks
-from fournos.systems.jobs.params import declared, problem, review
+from fournos.systems.jobs.rules import declared, problem, review
 from fournos.systems.jobs.settings import JobSettings
 from tests.unit.systems.jobs.actors import NS
 from tests.unit.systems.jobs.passes import KEY, a_job, a_workload, condition_of, decided, written

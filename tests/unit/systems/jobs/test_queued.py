@@ -17,8 +17,8 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import build
 from fournos.engine.runtime.decision import Facts, LiveGet, NeededFacts, Present, StepFailure, attempt
 from fournos.engine.runtime.steps import Create, Delete, Patch
-from fournos.systems.jobs.context import Context, Observed
-from fournos.systems.jobs.queued import QueuedFournosJob, queue
+from fournos.systems.jobs.queue import QueuedFournosJob, queue
+from fournos.systems.jobs.status import Context, Observed
 from tests.unit.systems.jobs.actors import NS, SETTINGS, TEMPLATE
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

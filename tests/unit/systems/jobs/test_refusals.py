@@ -12,7 +12,7 @@ from fournos.engine.api.conditions import condition
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, KubeError, error_from
 from fournos.engine.kube.resource import POD, SECRET, Key, Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from fournos.systems.jobs.template import Template
+from fournos.systems.jobs.settings import Template
 from tests.unit.systems.jobs.actors import (
     NS,
     SETTINGS,

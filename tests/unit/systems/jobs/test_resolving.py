@@ -25,7 +25,7 @@ from fournos.engine.runtime.decision import (
     Unknown,
 )
 from fournos.engine.runtime.steps import Create
-from fournos.systems.jobs.resolving import LOG_LINES
+from fournos.systems.jobs.resolve import LOG_LINES
 from tests.unit.systems.jobs.actors import NS, SETTINGS
 from tests.unit.systems.jobs.passes import NOW, a_job, ago, condition_of, decided, written
 

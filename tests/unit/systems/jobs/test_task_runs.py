@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fournos.systems.jobs.task_runs import believed, difference, fits
+from fournos.systems.jobs.own_job import believed, difference, fits
 
 STEP = {"name": "main", "image": "bench", "script": "run $(params.model) $(tasks.prepare.results.port) now"}
 SECRET = {"name": "vault-secrets", "projected": {"sources": []}}

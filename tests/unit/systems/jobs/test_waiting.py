@@ -9,8 +9,8 @@ import pytest
 
 from fournos.api.fournosjob import Waiting
 from fournos.engine.queueing.state import QueueState, WorkloadView
-from fournos.systems.jobs.context import Context
-from fournos.systems.jobs.waiting import admission, waits_for
+from fournos.systems.jobs.pending import admission, waits_for
+from fournos.systems.jobs.status import Context
 
 PREFIX = "couldn't assign flavors to pod set launcher: "
 DRAINED = "untolerated taint {fournos.dev/unavailable draining NoSchedule <nil>} in flavor c1"

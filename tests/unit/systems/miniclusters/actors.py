@@ -15,10 +15,10 @@ from fournos.engine.kube.resource import JOB, POD, Key, controller_of, is_termin
 from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from fournos.engine.runtime.controller import Controller
 from fournos.systems.miniclusters import names
-from fournos.systems.miniclusters.certificate import MakeCertificate, Maker
-from fournos.systems.miniclusters.context import Observed
-from fournos.systems.miniclusters.controller import miniclusters_controller
+from fournos.systems.miniclusters.part import miniclusters_controller
 from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters.start import MakeCertificate, Maker
+from fournos.systems.miniclusters.status import Observed
 from tests.world.server import Server
 from tests.world.status import set_conditions
 

@@ -9,8 +9,8 @@ from fournos.engine.kube.resource import JOB, Key
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.runtime.decision import Facts, Present, Unknown
 from fournos.systems.miniclusters import names
-from fournos.systems.miniclusters.context import Context, Observed
 from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters.status import Context, Observed
 from tests.unit.systems.miniclusters.actors import NS, manifest
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

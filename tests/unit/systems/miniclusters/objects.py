@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.systems.miniclusters import build
-from fournos.systems.miniclusters.cluster import Cluster, cluster_of
 from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters.spec import Cluster, cluster_of
 
 SETTINGS = MiniClusterSettings()
 HELLO = {"image": "ubuntu:noble", "command": "echo hello world"}

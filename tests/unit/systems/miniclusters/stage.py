@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fournos.systems.miniclusters.volumes import file_of
+from fournos.systems.miniclusters.containers import file_of
 from tests.unit.systems.miniclusters.objects import scripts
 
 QUIET = {"quiet": True}

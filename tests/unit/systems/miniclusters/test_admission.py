@@ -20,10 +20,9 @@ from fournos.engine.runtime.decision import (
     Unknown,
     attempt,
 )
-from fournos.systems.miniclusters.admission import BINDING, POLICY
-from fournos.systems.miniclusters.context import Observed
-from fournos.systems.miniclusters.decide import decide
+from fournos.systems.miniclusters.decide import BINDING, POLICY, decide
 from fournos.systems.miniclusters.settings import MiniClusterSettings
+from fournos.systems.miniclusters.status import Observed
 from tests.unit.systems.miniclusters.actors import NS, QUEUE, get, manifest, submit
 from tests.unit.systems.miniclusters.contexts import NOW
 from tests.unit.systems.miniclusters.stories import story

@@ -10,10 +10,10 @@ import pytest
 from fournos.engine.kube.resource import POD, SERVICE, Key
 from fournos.engine.runtime.decision import Absent, Decision, Facts, Present, SecretShape, Unknown
 from fournos.systems.miniclusters import names
-from fournos.systems.miniclusters.context import Context
 from fournos.systems.miniclusters.finish import End, end_of, finishing
 from fournos.systems.miniclusters.health import broker_up, cause_of, failed_sidecars, survey
 from fournos.systems.miniclusters.start import claim, missing
+from fournos.systems.miniclusters.status import Context
 from tests.unit.systems.miniclusters.actors import NS, change, submit
 from tests.unit.systems.miniclusters.contexts import NOW, SETTINGS, ctx, ended, job, pod, runs
 from tests.unit.systems.miniclusters.stories import delete, story

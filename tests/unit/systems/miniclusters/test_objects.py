@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.queueing.podsets import PodSetInfo
-from fournos.systems.miniclusters import build, exit_code, names
+from fournos.systems.miniclusters import build, health, names
 from tests.unit.systems.miniclusters.objects import SETTINGS, made, minicluster
 from tests.unit.systems.miniclusters.table import TABLE
 
@@ -253,4 +253,4 @@ def of_lead(**state: Any) -> dict[str, Any]:
     ],
 )
 def test_the_result_is_the_leads_own(pod: dict[str, Any], code: int | None) -> None:
-    assert exit_code.exit_code(pod, "flux-sample") == code
+    assert health.exit_code(pod, "flux-sample") == code

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fournos.systems.miniclusters import broker, build
-from fournos.systems.miniclusters.cluster import cluster_of
-from fournos.systems.miniclusters.volumes import file_of
+from fournos.systems.miniclusters.containers import file_of
+from fournos.systems.miniclusters.spec import cluster_of
 from tests.unit.systems.miniclusters.objects import SETTINGS, cluster, scripts
 from tests.unit.systems.miniclusters.table import TABLE
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fournos.systems.miniclusters.shell import quote, unescaped, words
+from fournos.systems.miniclusters.spec import quote, unescaped, words
 
 
 def read(text: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.runtime.decision import Present, Unknown
-from fournos.systems.miniclusters import resize
+from fournos.systems.miniclusters import start
 from tests.unit.systems.miniclusters.actors import NS
 from tests.unit.systems.miniclusters.contexts import ctx, job, owner, runs
 
@@ -48,7 +48,7 @@ def test_which_size_it_may_have(
     one = job(size=now)
     one["metadata"] |= more
     inputs = QueueInputs(workloads=(_workload(quota),)) if quota else None
-    found = resize.allowed(
+    found = start.allowed(
         ctx(job=one, status={"maximumSize": 4, "size": now}, inputs=inputs, size=requested), one
     )
     assert found.size == size
@@ -78,4 +78,4 @@ def test_quota_is_given_back_once_pods_are_gone(size: int, cached: Any, live: An
     reported = {"maximumSize": 4, "size": 2}
     inputs = QueueInputs(workloads=(_workload(RESERVED),))
     one = ctx(*cached, job=job(size=size), status=reported, live=live, inputs=inputs)
-    assert resize.given_back(one) == given
+    assert start.given_back(one) == given

@@ -25,14 +25,13 @@ from fournos.engine.queueing.requests import RequestsError
 from fournos.engine.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL
 from fournos.engine.runtime.decision import Facts, LiveGet, LiveList, Present, Question, Unknown
 from fournos.engine.runtime.webhook.types import Request, Review, Webhook
-from fournos.systems.frameworks import names
-from fournos.systems.frameworks.flavors import PlacementPatch, flavor_questions, place
-from fournos.systems.frameworks.kind_spec import Framework
-from fournos.systems.frameworks.podsets import pod_sets, requests_of
+from fournos.systems.frameworks import kinds
+from fournos.systems.frameworks.build import PlacementPatch, flavor_questions, place, pod_sets, requests_of
+from fournos.systems.frameworks.kinds import Framework
 from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queued
 
 _QUEUE_AT: Final = f"metadata.labels[{QUEUE_NAME_LABEL}]"
-_HELD_AT: Final = f"metadata.annotations[{names.HELD_ANNOTATION}]"
+_HELD_AT: Final = f"metadata.annotations[{kinds.HELD_ANNOTATION}]"
 
 
 def webhooks(frameworks: tuple[Framework, ...]) -> tuple[Webhook, ...]:
@@ -81,7 +80,7 @@ def _watched(framework: Framework) -> tuple[tuple[str, str], ...]:
     """Returns the labels and annotations whose changes are reviewed."""
     return (
         ("labels", QUEUE_NAME_LABEL),
-        ("annotations", names.HELD_ANNOTATION),
+        ("annotations", kinds.HELD_ANNOTATION),
         ("annotations", framework.requests.annotation),
     )
 
@@ -161,7 +160,7 @@ def _hold(framework: Framework, new: Obj) -> dict[str, Any]:
     """
     hold = framework.hold
     value = read(new, hold.path)
-    held_by_queue = annotations_of(new).get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
+    held_by_queue = annotations_of(new).get(kinds.HELD_ANNOTATION) == kinds.HELD_BY_QUEUE
     if value == hold.held and (held_by_queue or hold.users_too):
         return {}
     if value not in (None, hold.released, hold.held):
@@ -170,7 +169,7 @@ def _hold(framework: Framework, new: Obj) -> dict[str, Any]:
 
 
 def _held(framework: Framework) -> dict[str, Any]:
-    annotations = {names.HELD_ANNOTATION: names.HELD_BY_QUEUE}
+    annotations = {kinds.HELD_ANNOTATION: kinds.HELD_BY_QUEUE}
     return joined(
         {"metadata": {"annotations": annotations}}, nested(framework.hold.path, framework.hold.held)
     )
@@ -195,9 +194,9 @@ def _changed(old: Obj, new: Obj, facts: Facts, framework: Framework) -> Review:
         return _refused("metadata.annotations", str(error), "requests")
     if not framework.hold.only_at_creation or not before.is_suspended():
         return Review()
-    held_by_queue = annotations_of(old).get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
+    held_by_queue = annotations_of(old).get(kinds.HELD_ANNOTATION) == kinds.HELD_BY_QUEUE
     if job.is_suspended():
-        if held_by_queue and annotations_of(new).get(names.HELD_ANNOTATION) != names.HELD_BY_QUEUE:
+        if held_by_queue and annotations_of(new).get(kinds.HELD_ANNOTATION) != kinds.HELD_BY_QUEUE:
             text = "it is the queue that holds it: leave the annotation, or cancel it"
             return _refused(_HELD_AT, text, "held-fixed")
         return Review()

@@ -1,33 +1,114 @@
-"""FournosJob as a GenericJob of the queueing framework.
-
-The job is suspended while no run of it is live.  `spec.suspend` is the user's hold, which the framework does
-not read.  The job starts by a claim in its status, on the verdict STARTING.  `interrupt` ends an interrupted
-run, because the framework has no time limits and messages for it.
-"""
+"""The job in Kueue's queue: the GPUs that it asks for, its Workload, and the quota that it holds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from decimal import Decimal
+from typing import ClassVar, Final
 
+from fournos.api.fournosjob_values import Gpus
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.api.conditions import is_true
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.api.values import parse_quantity
+from fournos.engine.kube.resource import Key, Obj, Resource, controls
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
 from fournos.engine.queueing.inputs import QueueInputs, QueueOutcome
 from fournos.engine.queueing.job import Ended, QueueOptions
-from fournos.engine.queueing.kinds import WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.managed import runs_elsewhere
+from fournos.engine.queueing.quotas import quotas_of, reserved
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.state import QueueState, view
 from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest
-from fournos.engine.runtime.decision import LiveGet, Present
+from fournos.engine.runtime.decision import Absent, LiveGet, Present
 from fournos.engine.runtime.steps import Create, Step
 from fournos.systems.jobs import build, names
-from fournos.systems.jobs.alternatives import gpus_to_ask_for
-from fournos.systems.jobs.context import Context
+from fournos.systems.jobs.build import slots_and_gpus
+from fournos.systems.jobs.status import Context, Flavors, FreeQuota
+
+CHOOSING_AT_MOST: Final = 50
+"""The maximum number of jobs, the oldest first, that a change of a ClusterQueue lets choose again."""
+
+
+def gpus_to_ask_for(ctx: Context) -> Gpus | None:
+    """Returns the first GPUs that are free while the job waits; if none are, those that it asks for now.
+
+    The job's LocalQueue is read live, and only if GPUs of the job are free in any ClusterQueue.
+    """
+    if len(ctx.choices) < 2 or not _may_choose(ctx):
+        return ctx.hardware
+    anywhere = _added(ctx.observed.free_quota)
+    if not any(_are_free(ctx, gpus, anywhere) for gpus in ctx.choices):
+        return ctx.hardware
+    free = free_to(_cluster_queue(ctx), ctx.observed.free_quota)
+    return next((gpus for gpus in ctx.choices if _are_free(ctx, gpus, free)), ctx.hardware)
+
+
+def _may_choose(ctx: Context) -> bool:
+    """Returns False where another request would cost the job its quota or its place in the queue."""
+    if ctx.workload is not None and is_true(ctx.workload, "QuotaReserved"):
+        return False  # also while admission checks last
+    if ctx.spec.priority and ctx.observed.priority_value is None:
+        return False  # a Workload cannot be rewritten without the value of its class
+    return not prebuilt_name(ctx.job)  # it ends with a job that asks for something else
+
+
+def _cluster_queue(ctx: Context) -> str:
+    queue = LiveGet(LOCAL_QUEUE, Key(ctx.namespace, ctx.settings.kueue_local_queue_name))
+    answer = ctx.facts.require(queue)
+    return str(answer.value["spec"].get("clusterQueue") or "") if isinstance(answer, Present) else ""
+
+
+def _are_free(ctx: Context, gpus: Gpus, free: Flavors) -> bool:
+    """Returns True if one flavor has room for all that the job asks for."""
+    requests = slots_and_gpus(ctx.spec, gpus, ctx.settings.gpu_resource_prefix)
+    return any(
+        all(quotas.get(resource, 0) >= parse_quantity(amount) for resource, amount in requests.items())
+        for flavor, quotas in free.items()
+        if ctx.spec.cluster in (None, "", flavor)
+    )
+
+
+def free_quota(cluster_queue: Obj) -> Flavors:
+    """Returns what a ClusterQueue has left; nothing of one that cannot be read."""
+    free: dict[str, dict[str, Decimal]] = {}
+    try:
+        used = reserved(cluster_queue)
+        for (flavor, resource), quota in quotas_of(cluster_queue):
+            unused = parse_quantity(quota["nominalQuota"]) - used.get((flavor, resource), Decimal(0))
+            free.setdefault(flavor, {})[resource] = unused
+    except (KeyError, ValueError):  # of a stranger: it must not stop the jobs of all queues
+        return {}
+    return free
+
+
+def free_to(cluster_queue: str, quotas: Iterable[FreeQuota]) -> Flavors:
+    """Returns what is free to a ClusterQueue: its own quota, and all that others of its cohort have left."""
+    quotas = tuple(quotas)
+    own = next((quota for quota in quotas if quota.cluster_queue == cluster_queue), None)
+    if own is None:
+        return {}
+    return _added(quota for quota in quotas if quota is own or (own.cohort and quota.cohort == own.cohort))
+
+
+def _added(quotas: Iterable[FreeQuota]) -> Flavors:
+    free: dict[str, dict[str, Decimal]] = {}
+    for quota in quotas:
+        for flavor, resources in quota.flavors.items():
+            together = free.setdefault(flavor, {})
+            for resource, amount in resources.items():
+                together[resource] = together.get(resource, Decimal(0)) + amount
+    return free
+
+
+# --- the job in its queue ------------------------------------------------------------------------------
+# FournosJob as a GenericJob of the queueing framework.
+#
+# The job is suspended while no run of it is live.  `spec.suspend` is the user's hold, which the framework
+# does not read.  The job starts by a claim in its status, on the verdict STARTING.  `interrupt` ends an
+# interrupted run, because the framework has no time limits and messages for it.
 
 
 def queue(ctx: Context) -> QueueOutcome:
@@ -179,3 +260,42 @@ def name_is_taken(ctx: Context) -> bool:
         and failure.step.body["metadata"]["name"] == names.attempt_name(ctx.name, ctx.draft.attempt + 1)
         and ctx.draft.attempt > 0
     )
+
+
+# --- the quota that it holds ---------------------------------------------------------------------------
+# The quota that a job holds.  Its cluster is read from a Workload's admission, never from the job's status.
+#
+# The cluster is the flavor of the slots in the admission of the job's own Workload.
+
+
+def own_cluster(workload: Obj) -> str | None:
+    """Returns the cluster to which the job's own Workload was admitted, or None."""
+    return view(workload).flavor(names.POD_SET, names.SLOT_RESOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The quota that a job with a started attempt holds.  All fields empty: not known in this pass."""
+
+    cluster: str | None = None
+    evicted: Obj | None = None
+    """The job's Workload, if Kueue has evicted it."""
+    lost: str = ""
+    """Why the job holds no quota."""
+
+
+def granted(ctx: Context) -> Granted:
+    """Returns the quota that the job holds in this pass, by its Workload."""
+    workload = ctx.workload
+    if workload is not None:
+        if view(workload).state is not QueueState.ADMITTED:
+            return Granted(evicted=workload)
+        return Granted(own_cluster(workload))
+    name = ctx.draft.last_attempt.workload or names.attempt_name(ctx.name, ctx.draft.attempt)
+    # A live read: losing quota ends the run, so a Workload that only the cache lacks must not count as lost.
+    answer = ctx.facts.require(LiveGet(WORKLOAD, Key(ctx.namespace, name)))
+    if isinstance(answer, Absent) and not answer.no_kind:
+        return Granted(lost="Its Workload was deleted, so its quota is gone")
+    if not isinstance(answer, Present) or controls(ctx.job, answer.value):
+        return Granted()  # the cache does not show it yet
+    return Granted(lost=f"Workload '{name}' is not its own")

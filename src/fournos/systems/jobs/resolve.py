@@ -23,12 +23,11 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.engine.runtime.steps import Create
 from fournos.systems.jobs import build, names
-from fournos.systems.jobs.allow import secret_consumer
-from fournos.systems.jobs.context import Context
 from fournos.systems.jobs.finish import fail
-from fournos.systems.jobs.params import params_problem
-from fournos.systems.jobs.pending import QUEUED, in_queue
-from fournos.systems.jobs.waiting import wait, wait_if_curable
+from fournos.systems.jobs.pending import QUEUED, in_queue, wait, wait_if_curable
+from fournos.systems.jobs.rules import params_problem
+from fournos.systems.jobs.settings import secret_consumer
+from fournos.systems.jobs.status import Context
 
 LOG_LINES = 20
 _RESOLVING = "Waiting for the resolve Job to complete"

@@ -1,19 +1,20 @@
-"""Determines the health of a component from the status of its own kind.
+"""The health of an AppWrapper's components: by their own kinds' status, by their pods and nodes.
 
-For example, a running Job is not done because two of its pods have succeeded, and a Deployment is ready by
-its replicas.
+A running Job is not done because two of its pods have succeeded, and a Deployment is ready by its replicas.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Obj, created_at, is_terminating
+from fournos.systems.appwrappers.names import COMPONENT_ANNOTATION
+from fournos.systems.appwrappers.settings import AppWrapperSettings, Tolerance
 
 _RANGE: Final = re.compile(r"\b([0-9]{1,9})(?:-([0-9]{1,9}))?\b", re.ASCII)
 
@@ -181,3 +182,160 @@ def end_conditions(obj: Obj) -> list[Mapping[str, Any]]:
     found = status.get("conditions") if isinstance(status, Mapping) else None
     listed = found if isinstance(found, list) else []
     return [one for one in listed if isinstance(one, Mapping) and one.get("type") in END_CONDITIONS]
+
+
+# --- pods ----------------------------------------------------------------------------------------------
+# Counts the pods of an AppWrapper, per component where the component is known.
+
+_INDEX: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Numbers of pods by state."""
+
+    pending: int = 0
+    running: int = 0
+    """Pods that are running and ready."""
+    succeeded: int = 0
+    failed: int = 0
+
+    @property
+    def there(self) -> int:
+        return self.pending + self.running + self.succeeded
+
+    def __str__(self) -> str:
+        return f"{self.pending} pods pending; {self.running} pods running; {self.succeeded} pods succeeded"
+
+
+def phase_of(pod: Obj) -> str:
+    """Returns the pod's phase; Pending if its status has none yet."""
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def count(pods: Iterable[Obj]) -> Count:
+    """Counts the pods by state. A pod that is being deleted is not counted unless it has ended."""
+    counts = {"pending": 0, "running": 0, "succeeded": 0, "failed": 0}
+    for pod in pods:
+        phase = phase_of(pod)
+        if phase in ("Succeeded", "Failed"):
+            counts[phase.lower()] += 1
+        elif not is_terminating(pod):
+            ready = phase == "Running" and is_true(pod, "Ready")
+            counts["running" if ready else "pending"] += 1
+    return Count(**counts)
+
+
+def alive(pods: Iterable[Obj]) -> list[Obj]:
+    """Returns the pods that have not ended."""
+    return [pod for pod in pods if phase_of(pod) not in ("Succeeded", "Failed")]
+
+
+def component_of(pod: Obj, components: int) -> int | None:
+    """Returns the index of the pod's component, which is below `components`.
+
+    None if the annotation has no such index: another version of the operator created the pod, or the
+    annotation was changed since.
+    """
+    text = (pod["metadata"].get("annotations") or {}).get(COMPONENT_ANNOTATION, "")
+    index = int(text) if _INDEX.fullmatch(text) else components
+    return index if index < components else None
+
+
+def gave_up(pods: Iterable[Obj], tolerance: Tolerance) -> bool:
+    """True if a failed pod's exit code rules out a retry."""
+    return any(_is_terminal(pod, tolerance) for pod in pods if phase_of(pod) == "Failed")
+
+
+def _is_terminal(pod: Obj, tolerance: Tolerance) -> bool:
+    for container in _containers(pod):
+        code = ((container.get("state") or {}).get("terminated") or {}).get("exitCode") or 0
+        retryable = tolerance.retryable_codes is None or code in tolerance.retryable_codes
+        if code and (code in tolerance.terminal_codes or not retryable):
+            return True
+    return False
+
+
+def unreplaced(pods: Iterable[Obj], tolerance: Tolerance, *, whole: bool) -> list[Obj]:
+    """Returns the failed pods of a component that its own controller has not replaced.
+
+    A controller keeps failed pods for their logs, so a failed pod alone is not a failure. It counts until the
+    component is `whole` again, or until a pod that was created after its end is ready or has succeeded. A pod
+    whose exit code rules out a retry always counts.
+    """
+    all_pods = list(pods)
+    well = [one for one in all_pods if phase_of(one) == "Succeeded" or is_true(one, "Ready")]
+    newest = max((created_at(one) for one in well), default="")
+    return [
+        pod
+        for pod in all_pods
+        if phase_of(pod) == "Failed" and (_is_terminal(pod, tolerance) or not (whole or newest > _ended(pod)))
+    ]
+
+
+def _containers(pod: Obj) -> Sequence[Obj]:
+    return (pod.get("status") or {}).get("containerStatuses") or ()
+
+
+def _ended(pod: Obj) -> str:
+    """Returns the time of the pod's end. For a pod that never ran this is its creation time."""
+    times = [((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in _containers(pod)]
+    return max((str(time) for time in times if time), default=created_at(pod))
+
+
+# --- nodes ---------------------------------------------------------------------------------------------
+# Autopilot node health: a node's label shows the state of its devices (the AppWrapper documentation).
+#
+# The values are WARN (prefer other nodes), TESTING (place no new pods) and EVICT (no pod may stay).
+
+LABEL: Final = "autopilot.ibm.com/gpuhealth"
+_WARN, _TESTING, _EVICT = "WARN", "TESTING", "EVICT"
+
+
+def evicting(node: Obj, settings: AppWrapperSettings) -> frozenset[str]:
+    """Returns the resources whose users must leave this node."""
+    labels = node["metadata"].get("labels") or {}
+    return frozenset(settings.autopilot_resources) if labels.get(LABEL) == _EVICT else frozenset()
+
+
+def uses(pod_spec: Obj, resources: frozenset[str], *, init: bool = False) -> bool:
+    """True if a container requests or limits one of the resources with an amount other than zero."""
+    sections = ("containers", "initContainers") if init else ("containers",)
+    containers = [one for section in sections for one in pod_spec.get(section) or ()]
+    return any(
+        str(amount) != "0"
+        for container in containers
+        for kind in ("requests", "limits")
+        for name, amount in ((container.get("resources") or {}).get(kind) or {}).items()
+        if name in resources
+    )
+
+
+def keep_away(template: Mapping[str, Any], settings: AppWrapperSettings) -> dict[str, Any]:
+    """Returns the pod template with node affinities against unhealthy nodes.
+
+    It is unchanged if the pod does not use a resource that Autopilot monitors.
+    """
+    spec = template["spec"]
+    if not uses(spec, frozenset(settings.autopilot_resources), init=True):
+        return dict(template)
+    affinity = dict(spec.get("affinity") or {})
+    nodes = dict(affinity.get("nodeAffinity") or {})
+    required = dict(nodes.get("requiredDuringSchedulingIgnoredDuringExecution") or {})
+    bad = {"key": LABEL, "operator": "NotIn", "values": [_TESTING, _EVICT]}
+    terms = required.get("nodeSelectorTerms") or [{}]
+    required["nodeSelectorTerms"] = [
+        {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), bad]} for term in terms
+    ]
+    warned = {"key": LABEL, "operator": "NotIn", "values": [_WARN]}
+    preferred = {
+        "weight": settings.prefer_no_schedule_weight,
+        "preference": {"matchExpressions": [warned]},
+    }
+    nodes["requiredDuringSchedulingIgnoredDuringExecution"] = required
+    nodes["preferredDuringSchedulingIgnoredDuringExecution"] = [
+        *(nodes.get("preferredDuringSchedulingIgnoredDuringExecution") or ()),
+        preferred,
+    ]
+    affinity["nodeAffinity"] = nodes
+    return {**template, "spec": {**spec, "affinity": affinity}}
