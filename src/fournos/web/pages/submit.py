@@ -25,7 +25,7 @@ from fournos.insight.snapshots import namespaces
 from fournos.insight.source import Source, or_error
 from fournos.insight.unknown_names import UNKNOWN, unknown_names
 from fournos.insight.values import count, name_of, spec_of
-from fournos.systems.jobs.params import declared
+from fournos.systems.jobs.rules import declared
 from fournos.web.errors import PageError
 from fournos.web.forms import (
     LABELS,
