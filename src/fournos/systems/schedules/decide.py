@@ -94,12 +94,12 @@ def _accept(ctx: Context) -> None:
     """Notes since when this generation of the spec counts.
 
     It counts from when it is seen, so that neither an edit nor the end of a suspension makes up for a
-    time.  A new schedule counts from its creation.
+    time.  A new schedule counts from its creation, unless it had to be corrected first.
     """
     if _accepted_before(ctx):
         return
     draft, generation = ctx.draft, ctx.obj["metadata"].get("generation")
-    new = draft.observed_generation is None
+    new = draft.observed_generation is None and not draft.is_false(names.ACCEPTED)
     draft.times(effectiveSince=creation_time(ctx.obj) if new else ctx.now)
     draft.put(observedGeneration=generation).condition(names.ACCEPTED, "True", "Valid")
     last = draft.last_schedule_time

@@ -150,6 +150,9 @@ def test_jobs_that_could_never_be_created_are_said_at_once_and_looked_at_once_a_
     (condition,) = wrote(found)["conditions"]
     assert condition["status"] == "False" and "spec.jobTemplate.spec.cluster" in condition["message"]
     assert "active" not in wrote(found) and found.steps == ()
+    refused = wrote(look({}, jobTemplate=no_cluster))
+    corrected = wrote(look(refused, generation=2))
+    assert corrected["effectiveSince"] == "2030-01-02T02:00:05Z" and "active" not in corrected
     accepted = look(SEEN, jobTemplate=no_cluster)
     assert wrote(accepted)["active"] == [CLAIM], "a generation that was accepted is not looked at again"
 
