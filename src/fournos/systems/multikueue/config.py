@@ -18,10 +18,9 @@ from fournos.api.phase import TERMINAL
 from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.errors import CredentialsError
 from fournos.engine.kube.formats import YamlError, load_all
-from fournos.engine.kube.resource import Obj, Resource, key_of, uid_of
+from fournos.engine.kube.resource import Obj, Resource, key_of
 from fournos.engine.queueing.kind_names import BadNameError, parse_name
 from fournos.engine.queueing.kinds import GROUP, VERSION
-from fournos.engine.runtime.projection import pick
 from fournos.systems.multikueue.names import KUBECONFIG, MULTIKUEUE
 
 # --- kinds -----------------------------------------------------------------------------------------------
@@ -208,20 +207,3 @@ def content_of(secret: Obj) -> bytes:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         raise CredentialsError(f"Secret {key_of(secret)}: {KUBECONFIG} is not base64") from None
-
-
-def version_of(secret: Obj) -> str:
-    """Returns the version of a Secret that `project_secret` has projected."""
-    return f"{uid_of(secret)}/{secret['version']}"
-
-
-def project_secret(secret: Obj) -> Obj:
-    """Projects a Secret to its metadata; its content is never cached."""
-    meta: dict[str, Any] = pick(
-        secret["metadata"], ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "labels")
-    )
-    return {
-        "metadata": meta,
-        "version": meta.get("resourceVersion"),
-        "hasKubeconfig": bool((secret.get("data") or {}).get(KUBECONFIG)),
-    }

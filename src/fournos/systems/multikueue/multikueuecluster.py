@@ -9,23 +9,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.resource import SECRET, Key, Obj, absent, is_terminating
+from fournos.engine.kube.resource import SECRET, Key, Obj, absent, is_terminating, uid_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK
 from fournos.engine.runtime.controller import Caches, Controller, Executor, Watch
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.engine.runtime.projection import own_key, pick, waking_all, waking_by
 from fournos.engine.runtime.steps import Custom
-from fournos.systems.multikueue.config import (
-    MULTIKUEUE_CLUSTER,
-    MULTIKUEUE_CONFIG,
-    content_of,
-    project_secret,
-    version_of,
-)
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, content_of
 from fournos.systems.multikueue.names import KUBECONFIG
-from fournos.systems.multikueue.observe import clusters_of, config_of, is_ours
+from fournos.systems.multikueue.observe import is_ours, listed_workers
 from fournos.systems.multikueue.remote_clients import RemoteClients
 from fournos.systems.multikueue.settings import MultiKueueSettings
 
@@ -60,19 +55,14 @@ def observe(
     observed = Observed(
         key.name,
         cluster,
-        is_listed=any(key.name in _clusters(caches, check) for check in caches[ADMISSION_CHECK]),
+        is_listed=any(
+            is_ours(check) and key.name in listed_workers(caches, check) for check in caches[ADMISSION_CHECK]
+        ),
         secret=caches[SECRET].get(Key(settings.kueue_namespace, location)) if location else None,
         connected=workers.version_of(key.name),
         refused=workers.refused(key.name),
     )
     return observed if cluster is not None or observed.has_connection_state else None
-
-
-def _clusters(caches: Caches, check: Obj) -> tuple[str, ...]:
-    if not is_ours(check):
-        return ()
-    config = next((caches[MULTIKUEUE_CONFIG].get(Key("", one)) for one in config_of(check)), None)
-    return clusters_of(config)
 
 
 def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
@@ -82,7 +72,7 @@ def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
             SECRET,
             namespace=settings.kueue_namespace,
             wakes=waking_by(MULTIKUEUE_CLUSTER, _SECRET),
-            project=project_secret,
+            project=_project_secret,
         ),
         Watch(ADMISSION_CHECK, wakes=waking_all(MULTIKUEUE_CLUSTER), project=_project_check),
         Watch(MULTIKUEUE_CONFIG, wakes=waking_all(MULTIKUEUE_CLUSTER)),
@@ -97,6 +87,23 @@ def _location(cluster: Obj) -> Iterable[str]:
 def _project_cluster(cluster: Obj) -> Obj:
     meta = pick(cluster["metadata"], ("name", "uid", "resourceVersion", "deletionTimestamp"))
     return {"metadata": meta, "spec": cluster["spec"]}
+
+
+def _project_secret(secret: Obj) -> Obj:
+    """Projects a Secret to its metadata; its content is never cached."""
+    meta: dict[str, Any] = pick(
+        secret["metadata"], ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "labels")
+    )
+    return {
+        "metadata": meta,
+        "version": meta.get("resourceVersion"),
+        "hasKubeconfig": bool((secret.get("data") or {}).get(KUBECONFIG)),
+    }
+
+
+def _version_of(secret: Obj) -> str:
+    """Returns the version of a Secret that `_project_secret` has projected."""
+    return f"{uid_of(secret)}/{secret['version']}"
 
 
 def _project_check(check: Obj) -> Obj:
@@ -182,8 +189,8 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
     if observed.secret is None:
         return _refused(observed, "missing", f"there is no Secret {key}")
     if not observed.secret["hasKubeconfig"]:
-        return _refused(observed, version_of(observed.secret), f"Secret {key} has no key {KUBECONFIG}")
-    version = version_of(observed.secret)
+        return _refused(observed, _version_of(observed.secret), f"Secret {key} has no key {KUBECONFIG}")
+    version = _version_of(observed.secret)
     if version in (observed.connected, observed.refused):
         return Decision()
     return Decision((Connect(observed.name, key, version),))

@@ -150,11 +150,11 @@ def observe(
     """Returns the Workload with its job, and their objects on each worker; None if there is nothing to do."""
     workload = caches[WORKLOAD].get(key)
     check = _check_of(caches, workload) if workload is not None else None
-    listed = _listed(caches, check)
+    in_config = listed_workers(caches, check)
     kind = _kind_of(workload, settings)
     remotes = tuple(
-        _remote(name, key, kind, check, settings=settings, workers=workers, listed=name in listed)
-        for name in dict.fromkeys((*listed, *workers.names()))
+        _remote(name, key, kind, check, settings=settings, workers=workers, listed=name in in_config)
+        for name in dict.fromkeys((*in_config, *workers.names()))
     )
     if check is None and not any(remote.workload or remote.jobs for remote in remotes):
         return None
@@ -238,7 +238,8 @@ def remote_keys(settings: MultiKueueSettings, workers: RemoteClients) -> Iterabl
     return tuple(keys)
 
 
-def _listed(caches: Caches, check: Obj | None) -> tuple[str, ...]:
+def listed_workers(caches: Caches, check: Obj | None) -> tuple[str, ...]:
+    """Returns the workers that the MultiKueueConfig of an AdmissionCheck lists."""
     if check is None:
         return ()
     config = next((caches[MULTIKUEUE_CONFIG].get(Key("", name)) for name in config_of(check)), None)
