@@ -15,7 +15,6 @@ from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
-from fournos.history.estimates.estimator import Estimator
 from fournos.history.store import HistoryStore
 from tests.unit.history.api.service import Reviews, Tokens
 
@@ -27,7 +26,6 @@ async def served(
     reviews: Reviews,
     limits: ArtifactLimits,
     *,
-    estimator: Estimator | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[TestClient[Any, Any]]:
     """A client of the API; the cluster of its runs is `here`."""
@@ -41,7 +39,6 @@ async def served(
         cluster="here",
         clock=clock or SystemClock(),
         limits=limits,
-        estimator=estimator,
     )
     api: Any = reviews
     server = HistoryServer(

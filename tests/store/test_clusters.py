@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,12 @@ from fournos.history.api.parameters import Scoped
 from fournos.history.api.routes import Route
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
-from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.review import Acknowledgement
 from fournos.history.results.read import read_file
 from fournos.history.store import HistoryStore
 from fournos.history.store.blob_rows import BlobRows
+from fournos.history.store.logs import LogRows
 from fournos.history.store.results import Results
 from fournos.history.store.retention import RetentionLimits, expire, largest
 from fournos.history.store.schema import metadata, runs
@@ -31,6 +32,7 @@ from fournos.history.store.verdicts import Verdicts
 from tests.history import a_run, at, ended
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews
+from tests.unit.history.logs.stage import container
 
 HERE, FAR = "here", "production"
 RUNS = 16
@@ -47,19 +49,11 @@ BODIES = {
     "acknowledge": '{"reason": "x"}',
     "wouldStart": '{"spec": {"priority": 1}}',
 }
+LOG = "log"
+"""The blob of all logs."""
 CONTENTS = {"putArtifact": "content", "putResults": RESULTS.format(100)}
 SHOWING = ("listRuns", "listNamespacedRuns", "getRun", "getDocument", "getTrends", "compareRuns", "getUsage")
 ORDER = ("POST", "PUT", "GET", "DELETE")
-
-
-class NothingWaits:
-    """An estimator of empty queues."""
-
-    async def waiting(self, _: str) -> list[Any]:
-        return []
-
-    async def one(self, _namespace: str, _asked: str) -> None:
-        return None
 
 
 def identity(cluster: str, number: int) -> Identity:
@@ -85,13 +79,14 @@ async def fill(store: HistoryStore, cluster: str) -> None:
         )
         documents = {Document.OBJECT: {"spec": {"env": {"A": mark}}}}
         await store.record(Record(ended(run), documents=documents))
+        log = replace(container("c", pod="p"), task=mark)
+        await LogRows(store).put(run.identity, log, LOG)
         value = (100 if number < RUNS - 4 else 50) + number % 3
         assert await Results(store).put(
             run.identity, read_file(RESULTS.format(value).encode()).tests, at(number)
         )
     verdicts, first = Verdicts(store), identity(cluster, 1)
     await verdicts.pin(first, by=mark, reason=mark, now=at(1))
-    await verdicts.predict(first, Estimate(Range(at(1), at(2)), Range(at(3), at(4)), mark, ""), at(0))
     (series,) = await Results(store).series("f00d", (uid,))
     drop = Acknowledgement(series.id, first.text, at(1), False, mark, mark, at(2))
     await verdicts.acknowledge(uid, drop)
@@ -106,7 +101,12 @@ class Stage:
 
     async def send(self, route: Route, subject: Identity, **query: str) -> tuple[int, str]:
         path = route.path.format(
-            namespace=subject.namespace, run=subject.uid, document="object", path="deep/a.log"
+            namespace=subject.namespace,
+            run=subject.uid,
+            document="object",
+            path="deep/a.log",
+            pod="p",
+            container="c",
         )
         given = CONTENTS.get(route.name) or BODIES.get(route.name)
         digest = hashlib.sha256(CONTENTS["putArtifact"].encode()).hexdigest()
@@ -144,11 +144,11 @@ async def stage(store: HistoryStore, tmp_path: Path) -> AsyncIterator[Stage]:
     for cluster in (HERE, FAR):
         await fill(store, cluster)
     reviews, blobs = Reviews(), DirectoryBlobs(tmp_path / "blobs")
+    await blobs.write(LOG, gzip.compress(b"a line\n"))
     for route in routes():
         for access in filter(None, (route.access, route.details)):
             reviews.may("ann", access.verb, namespace="", resource=access.resource)
-    estimator: Any = NothingWaits()
-    async with served(store, blobs, reviews, ArtifactLimits(), estimator=estimator) as client:
+    async with served(store, blobs, reviews, ArtifactLimits()) as client:
         yield Stage(store, blobs, client, reviews)
 
 

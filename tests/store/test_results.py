@@ -10,10 +10,8 @@ from sqlalchemy import func, select, text
 
 from fournos.history.compare.comparison import KpiVerdict, RowKey, compare
 from fournos.history.compare.differences import ComparedRun
-from fournos.history.estimates.accuracy import Prediction
-from fournos.history.estimates.simulate import Estimate, Range
 from fournos.history.fingerprint import Fingerprint
-from fournos.history.records import Ending, Record, Run
+from fournos.history.records import Record, Run
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.review import Acknowledgement, covering
 from fournos.history.regressions.series import Basis, Kind, SeriesState
@@ -85,7 +83,6 @@ async def test_pushing_again_changes_nothing(store: HistoryStore) -> None:
 async def test_a_run_that_is_not_there(store: HistoryStore) -> None:
     assert await Results(store).put(a_run(1).identity, [FULL], at(0)) is None
     assert not await Verdicts(store).pin(a_run(1).identity, by="me", reason="x", now=at(0))
-    assert not await Verdicts(store).predict(a_run(1).identity, estimate(), at(0))
 
 
 async def test_a_run_has_a_limit(store: HistoryStore) -> None:
@@ -165,9 +162,6 @@ async def test_other_namespaces_are_not_read(store: HistoryStore) -> None:
     assert {len(kpis) for kpis in (await results.earlier(PRINT, (NAMESPACE_UID,))).values()} == {1}
     await verdicts.pin(a_run(1).identity, by="me", reason="x", now=at(0))
     assert await verdicts.baseline(NAMESPACE_UID, PRINT) is None
-    await verdicts.predict(a_run(1).identity, estimate(), at(0))
-    assert await verdicts.predictions((NAMESPACE_UID,)) == []
-    assert len(await verdicts.predictions(None)) == 2
 
 
 async def test_from_the_store_to_a_verdict(store: HistoryStore) -> None:
@@ -242,30 +236,6 @@ async def test_acknowledgements_outlive_their_runs(store: HistoryStore) -> None:
     assert covering(later, again, known) == made
     assert await verdicts.acknowledged([again.id], ("other",)) == []
     assert await verdicts.acknowledged([], None) == []
-
-
-def estimate() -> Estimate:
-    times = Range(at(100), at(200))
-    return Estimate(times, replace(times, p90=at(300)), "5 runs")
-
-
-async def test_predictions_and_what_happened(store: HistoryStore) -> None:
-    run = a_run(0, started_at=at(120), ended_at=at(180), ending=Ending.OBSERVED)
-    waiting = a_run(1)
-    for each in (run, waiting):
-        await store.record(Record(each))
-        assert await Verdicts(store).predict(each.identity, estimate(), at(10))
-    assert await Verdicts(store).predict(run.identity, estimate(), at(10)), (
-        "the same time again is not an error"
-    )
-    assert not await Verdicts(store).predict(run.identity, Estimate(None, None), at(11))
-    found = await Verdicts(store).predictions(None)
-    assert sorted(found, key=lambda one: (one.event, one.happened_at is None)) == [
-        Prediction("end", at(10), at(100), at(300), at(180)),
-        Prediction("end", at(10), at(100), at(300), None),
-        Prediction("start", at(10), at(100), at(200), at(120)),
-        Prediction("start", at(10), at(100), at(200), None),
-    ]
 
 
 async def test_a_series_is_read_by_its_index(store: HistoryStore) -> None:

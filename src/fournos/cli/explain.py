@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from fournos.api.phase import Phase
+from fournos.api.phase import ACTIVE
 from fournos.cli.command import Cli
 from fournos.cli.details import section
 from fournos.cli.find import NameArgument, find_job
@@ -25,7 +25,7 @@ from fournos.insight.reasons import explain
 from fournos.insight.values import between, phase_of, spec_of, status_of
 
 if TYPE_CHECKING:
-    from fournos.history.estimates.models import JobEstimate
+    from fournos.history.estimates import Typical
 
 
 async def explain_job(cli: Cli, name: NameArgument) -> None:
@@ -40,9 +40,9 @@ async def explain_job(cli: Cli, name: NameArgument) -> None:
     """
     async with cli.session() as session:
         job = await find_job(cli, session, name)
-        waits = phase_of(job) == Phase.PENDING
+        going = phase_of(job) in ACTIVE
         # Beside the other reads, so that a history costs no time of its own.
-        estimate = asyncio.create_task(estimated(session, job)) if waits else None
+        estimate = asyncio.create_task(estimated(session, job)) if going else None
         try:
             facts = await gather(session.api, job, queue=cli.queue)
             predicted = await estimate if estimate is not None else None
@@ -52,10 +52,10 @@ async def explain_job(cli: Cli, name: NameArgument) -> None:
     explanation = explain(facts, cli.world.now())
     if cli.output.structured:
         data = as_data(job, explanation)
-        cli.output.data(data if predicted is None else data | {"estimate": api_data(predicted.estimate)})
+        cli.output.data(data if predicted is None else data | {"estimate": api_data(predicted)})
     else:
         lines = view(job, explanation, cli.world.now(), width=cli.output.width)
-        cli.output.lines(lines + _estimate(predicted, cli.world.now()))
+        cli.output.lines(lines + _estimate(predicted, cli.world.now(), facts.place))
 
 
 def view(job: Obj, explanation: Explanation, now: datetime, *, width: int | None) -> list[Text]:
@@ -83,12 +83,12 @@ def show_explanation(cli: Cli, obj: Obj, explanation: Explanation) -> None:
         cli.output.lines(view(obj, explanation, cli.world.now(), width=cli.output.width))
 
 
-def _estimate(estimate: JobEstimate | None, now: datetime) -> list[Text]:
-    if estimate is None:
+def _estimate(typical: Typical | None, now: datetime, place: int | None) -> list[Text]:
+    if typical is None:
         return []
-    from fournos.history.estimates.text import sentence
+    from fournos.history.estimates import sentence
 
-    return section("Estimate", [Text(sentence(estimate.estimate, now))])
+    return section("Estimate", [Text(sentence(typical, now, place))])
 
 
 def _holders(holders: Sequence[Obj], now: datetime) -> list[tuple[str | Text, ...]]:

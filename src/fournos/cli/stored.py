@@ -18,7 +18,7 @@ from fournos.insight.errors import FournosError
 from fournos.insight.values import between, one_line
 
 if TYPE_CHECKING:
-    from fournos.history.estimates.models import JobEstimate
+    from fournos.history.estimates import Typical
     from fournos.history.records import Interval
     from fournos.history.results.models import Test
 
@@ -54,8 +54,8 @@ async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list
     return [run.identity.uid for run in await history.select(*jobs, owner=cli.me)]
 
 
-async def estimated(session: CliSession, job: Obj) -> JobEstimate | None:
-    """Returns when a waiting job starts and ends; None if the history has no answer within a second."""
+async def estimated(session: CliSession, job: Obj) -> Typical | None:
+    """Returns how long runs of the kind of a job took; None if the history has no answer within a second."""
     try:
         async with asyncio.timeout(_ESTIMATE):
             return await history_of(session).estimate(uid_of(job), namespace=key_of(job).namespace)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,7 +24,6 @@ from fournos.client.history_requests import (
 from fournos.history.records import Document, Run
 from fournos.insight.errors import FournosError
 from fournos.insight.selection import wanted_labels
-from fournos.insight.source import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
     from fournos.client.frames import MeasuredResults
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
     from fournos.history.api.verdicts import Acknowledged
     from fournos.history.artifacts.rules import Artifact
     from fournos.history.compare.comparison import Comparison
-    from fournos.history.estimates.models import Estimates, JobEstimate
-    from fournos.history.estimates.simulate import WouldStart
+    from fournos.history.estimates import Typical
     from fournos.history.records import Detail
     from fournos.history.regressions.benchmark import Benchmark
     from fournos.history.regressions.review import Baseline
@@ -327,38 +325,21 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         return await self._get(f"{self._path(name, namespace)}/results/trends?{query}", Trends)
 
     @typed
-    async def estimates(self, *, namespace: str | None = None) -> Estimates:
-        """Returns when the waiting jobs of the namespace start and end, and how good such estimates were."""
-        from fournos.history.estimates.models import Estimates
+    async def estimates(self, *, namespace: str | None = None) -> list[Typical]:
+        """Returns the jobs of the namespace that wait or run, and how long runs of their kind took."""
+        from fournos.history.estimates import Typical
 
-        return await self._get(f"{self._where(namespace)}/estimates", Estimates)
-
-    @typed
-    async def estimate(self, name: str, *, namespace: str | None = None) -> JobEstimate:
-        """Returns when a queued object starts and ends, by its name or UID.
-
-        Raises MissingError if it is in no queue, such as a job that is not resolved or has ended.
-        """
-        from fournos.history.estimates.models import Estimates
-
-        path = f"{self._where(namespace)}/estimates/{quote(name, safe='')}"
-        estimates = await self._get(path, Estimates)
-        return estimates.jobs[0]
+        return await self._get(f"{self._where(namespace)}/estimates", list[Typical])
 
     @typed
-    async def would_start(
-        self, spec: Mapping[str, Any], *, queue: str = DEFAULT_QUEUE, namespace: str | None = None
-    ) -> WouldStart:
-        """Returns whether a FournosJob of this spec would start now, and when if not.  Submits nothing.
+    async def estimate(self, name: str, *, namespace: str | None = None) -> Typical:
+        """Returns the same of one job, by its name or UID.
 
-        `queue` is the LocalQueue.  Raises RefusedError for a spec that is not valid, or whose quota is not
-        known.
+        Raises MissingError if it neither waits nor runs.
         """
-        from fournos.history.estimates.simulate import WouldStart
+        from fournos.history.estimates import Typical
 
-        body = {"spec": dict(spec), "queue": queue}
-        answer = await self._send("POST", f"{self._where(namespace)}/estimates", body)
-        return parsed(WouldStart, answer)
+        return await self._get(f"{self._where(namespace)}/estimates/{quote(name, safe='')}", Typical)
 
     @typed
     async def usage(

@@ -33,7 +33,6 @@ from fournos.insight.values import name_of
 
 if TYPE_CHECKING:
     from fournos.client.submission import JobSpec
-    from fournos.history.estimates.simulate import WouldStart
 
 LAST: Final = "@last"
 _CONNECTIONS: Final = 32
@@ -63,18 +62,6 @@ class JobMethods(ClientConnection):
         if key is None:
             return AsyncJob(self, await self.api.create(FOURNOS_JOB, body))
         return AsyncJob(self, await self._create_once(body))
-
-    @typed
-    async def would_start(self, job: JobSpec) -> WouldStart:
-        """Returns whether a job would start now, and when it would start and end if not.  Submits nothing.
-
-        The manifest is validated as by `submit`.  Raises NoHistoryError if the cluster has no history.
-        """
-        from fournos.client.submission import manifest
-
-        body = self._placed(manifest(job, owner=self.owner, name=None, key=None))
-        namespace = body["metadata"]["namespace"]
-        return await self.history.would_start(body["spec"], queue=self.queue_name, namespace=namespace)
 
     async def _create_once(self, body: Obj) -> Obj:
         from fournos.client.submission import same_submission

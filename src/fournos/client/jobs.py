@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from fournos.client.frames import MeasuredResults
     from fournos.client.repeat import Repeat
     from fournos.client.watches import Watches
-    from fournos.history.estimates.models import JobEstimate
     from fournos.insight.explanation import Explanation
 
 
@@ -172,12 +171,18 @@ class AsyncJob(AsyncWork, JobView):
         return ""
 
     @typed
-    async def estimate(self) -> JobEstimate:
-        """Returns when the job starts and ends: median and p90, or the reason why that is not known.
+    async def estimate(self) -> str:
+        """Returns how long the job has run, or its place in the queue, and how long its kind takes.
 
-        Raises NoHistoryError if the cluster has no history, MissingError if the job is in no queue.
+        One sentence.  Raises NoHistoryError if the cluster has no history, MissingError if the job has ended.
         """
-        return await self._client.history.estimate(self.uid, namespace=self.namespace)
+        from fournos.history.estimates import sentence
+        from fournos.insight.facts import gather
+
+        await self.refresh()
+        typical = await self._client.history.estimate(self.uid, namespace=self.namespace)
+        facts = await gather(self._client.api, self._raw, queue=self._client.queue_name)
+        return sentence(typical, datetime.now(UTC), facts.place)
 
     @typed
     async def results(self) -> MeasuredResults:

@@ -37,7 +37,6 @@ class History:
     trends = blocking(AsyncHistory.trends)
     estimates = blocking(AsyncHistory.estimates)
     estimate = blocking(AsyncHistory.estimate)
-    would_start = blocking(AsyncHistory.would_start)
     usage = blocking(AsyncHistory.usage)
     artifacts = blocking(AsyncHistory.artifacts)
     artifact = iterating(AsyncHistory.artifact)

@@ -210,7 +210,6 @@ class Client:
     dispatch = one_of(AsyncClient.dispatch, Dispatch)
     objects = many_of(AsyncClient.objects, Object)
     object = one_of(AsyncClient.object, Object)
-    would_start = blocking(AsyncClient.would_start)
     submit_matrix = many_of(AsyncClient.submit_matrix, Job)
 
     def wait_all(

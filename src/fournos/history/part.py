@@ -12,7 +12,6 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.client import Client
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, Wake
@@ -37,7 +36,6 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     # Imported here, because only this part needs the packages of the extra `history`.
     from fournos.history.api.service import HistoryService
     from fournos.history.api.tasks import api_tasks
-    from fournos.history.estimates.predictor import live_estimator, predict_forever
     from fournos.history.recorder.database import DatabaseArchive
 
     archive = DatabaseArchive(settings.database_url)
@@ -45,11 +43,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     blobs = open_blobs(settings.blob_place)
     logs = _collector(settings, archive, blobs, wake)
 
-    live: list[Caches] = []
     objects = LiveObjects(settings.resources())
-    estimator = live_estimator(live, archive.reading, clock, gpu_prefix=settings.gpu_resource_prefix)
-    watched = [resource for resource, _ in journals.values()]
-    first = FOURNOS_JOB if FOURNOS_JOB in watched else watched[0]
     wrote = partial(recorder_metrics.count, metrics)
 
     def serve(api: Client) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -58,7 +52,6 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
             blobs,
             clock=clock,
             limits=settings.artifact_limits,
-            estimator=estimator,
         )
         changes = _changes(settings, archive, metrics, clock, api, objects)
         return {"history-changes": changes, **api_tasks(api, settings, service, clock)}
@@ -69,14 +62,9 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     background: dict[str, Callable[[], Awaitable[None]]] = {
         "history-database": archive.run,
         "history-retention": partial(_retention, settings, archive, blobs, metrics, clock, objects),
-        "history-predictions": partial(predict_forever, estimator, archive.recording, clock),
     }
     if logs is not None:
         background["history-logs"] = logs.run
-
-    def started(manager: Manager) -> None:
-        live.append(manager.caches(name_of(first)))
-        objects.started(manager)
 
     return Running(
         [
@@ -84,7 +72,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
             for resource, journal in journals.values()
         ],
         background=background,
-        started=started,
+        started=objects.started,
         serve=serve,
         problems=archive.problems,
         refresh=refresh,

@@ -38,10 +38,6 @@ class HistorySettings(StoreSettings):
         description="How soon a change of phase is written after the write before; other changes, such "
         "as of its tasks, after 15 times that, its end at once (seconds)",
     )
-    gpu_resource_prefix: str = Field(
-        "fournos/gpu-",
-        description="Resource name prefix for GPU types, as FOURNOS_GPU_RESOURCE_PREFIX of the operator",
-    )
     port: Annotated[int, Field(ge=0, le=65535)] = Field(
         0, description="Port that serves the API by https; 0: none"
     )

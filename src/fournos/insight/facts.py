@@ -101,6 +101,12 @@ class WaitFacts:
         """The keys of the Workloads before this one; None if it is not in the line or that is unordered."""
         return self.shared.ahead(self.line, key_of(workload)) if self.ordered else None
 
+    @property
+    def place(self) -> int | None:
+        """Its place in the queue, from 1; None if it is not in the line or that is unordered."""
+        before = self.ahead(self.workload) if self.workload is not None else None
+        return None if before is None else len(before) + 1
+
     def holders_on(self, clusters: tuple[str, ...]) -> tuple[Obj, ...]:
         """The holders on these clusters; all of them without any cluster."""
         return self.shared.holders_on(self.holders, clusters) if clusters else self.holders

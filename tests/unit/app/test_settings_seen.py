@@ -198,7 +198,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
             ("artifact_files", "artifact_mb", "namespace_share"),
             (API, "test_how_many_artifacts_a_run_may_have"),
         ),
-        "gpu_resource_prefix": (API, "test_the_prefix_of_gpus_in_estimates"),
         "log_mb": (LOGS, "test_the_collector_has_the_limit"),
         "log_deadline_sec": (LOGS, "test_the_hand_over_waits_for_logs_as_long_as_the_setting"),
         "webhook_url_file": (HISTORY, "test_confirmed_changes_go_to_the_webhook"),

@@ -1,76 +1,48 @@
-"""The routes of estimates: when waiting jobs start and end, and whether a job would start now."""
+"""The routes of estimates: how long jobs have run, and how long runs of their kind take."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
-
-from fournos.api.fournosjob import FournosJobSpec
-from fournos.history.api.errors import InvalidError, NotFoundError, UnavailableError
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.phase import ACTIVE
+from fournos.history.api.errors import NotFoundError
 from fournos.history.api.identity import Access
 from fournos.history.api.routes import ApiCall, Route
-from fournos.history.estimates.accuracy import Accuracy, accuracy
-from fournos.history.estimates.estimator import Estimator, NotReadyError
-from fournos.history.estimates.live import CannotEstimateError
-from fournos.history.estimates.models import Estimates, NewJob
-from fournos.history.estimates.simulate import WouldStart
+from fournos.history.api.runs import found
+from fournos.history.estimates import Typical
+from fournos.history.records import PAGE_MAX, Ending, Query
+from fournos.history.store.durations import typical
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
 
-EVENTS: Final = ("start", "end")
+
+async def list_estimates(service: HistoryService, call: ApiCall) -> list[Typical]:
+    """The newest jobs of the namespace that have not ended."""
+    store = await service.store()
+    query = Query(
+        namespaces=call.scope.namespaces,
+        in_cluster=call.scope.cluster,
+        namespace=call.namespace,
+        kinds=(FOURNOS_JOB.kind,),
+        phases=tuple(sorted(ACTIVE)),
+        limit=PAGE_MAX,
+    )
+    page = await store.find(query)
+    return await typical(store, [run for run in page.runs if run.ending is Ending.OPEN])
 
 
-async def list_estimates(service: HistoryService, call: ApiCall) -> Estimates:
-    try:
-        estimates = await _estimator(service).waiting(call.namespace)
-    except NotReadyError as error:
-        raise UnavailableError(str(error), retry_after=2) from error
-    return Estimates(tuple(estimates), await _accuracy(service, call))
-
-
-async def get_estimate(service: HistoryService, call: ApiCall) -> Estimates:
-    asked = call.path["run"]
-    try:
-        estimate = await _estimator(service).one(call.namespace, asked)
-    except NotReadyError as error:
-        raise UnavailableError(str(error), retry_after=2) from error
-    if estimate is None:
-        raise NotFoundError(f"{asked} is in no queue: it has no estimate", name=asked)
-    return Estimates((estimate,), await _accuracy(service, call))
-
-
-async def would_start(service: HistoryService, call: ApiCall) -> WouldStart:
-    job: NewJob = call.body
-    try:
-        spec = FournosJobSpec.model_validate(job.spec)
-        return await _estimator(service).would_start(call.namespace, spec, job.queue)
-    except ValidationError as error:
-        problems = (f"spec.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:20])
-        raise InvalidError("; ".join(problems)) from None
-    except CannotEstimateError as error:
-        raise InvalidError(str(error)) from error
-    except NotReadyError as error:
-        raise UnavailableError(str(error), retry_after=2) from error
-
-
-def _estimator(service: HistoryService) -> Estimator:
-    if service.estimator is None:
-        raise UnavailableError("this process does not read the queues", retry_after=5)
-    return service.estimator
-
-
-async def _accuracy(service: HistoryService, call: ApiCall) -> tuple[Accuracy, ...]:
-    verdicts = await service.verdicts()
-    made = await verdicts.predictions(call.scope.namespaces, cluster=call.scope.cluster)
-    return tuple(found for event in EVENTS if (found := accuracy(event, made)) is not None)
+async def get_estimate(service: HistoryService, call: ApiCall) -> Typical:
+    run = await found(service, call)
+    if run.kind != FOURNOS_JOB.kind or run.ending is not Ending.OPEN:
+        raise NotFoundError(f"{run.name} is no job that waits or runs", name=run.name)
+    return (await typical(await service.store(), [run]))[0]
 
 
 _ALL: Final = "/namespaces/{namespace}/estimates"
 
 ROUTES: Final = (
-    Route("GET", _ALL, "listEstimates", Access("list", "estimates"), list_estimates, Estimates),
-    Route("GET", _ALL + "/{run}", "getEstimate", Access("get", "estimates"), get_estimate, Estimates),
-    Route("POST", _ALL, "wouldStart", Access("create", "estimates"), would_start, WouldStart, body=NewJob),
+    Route("GET", _ALL, "listEstimates", Access("list", "estimates"), list_estimates, list[Typical]),
+    Route("GET", _ALL + "/{run}", "getEstimate", Access("get", "estimates"), get_estimate, Typical),
 )

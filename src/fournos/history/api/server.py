@@ -62,7 +62,7 @@ _STORE_AWAY: Final = (
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache"}
 _OFFERED: Final = {
     ("runs", "run", "Run"): ("get",),
-    ("estimates", "estimate", "Estimate"): ("get", "create"),
+    ("estimates", "estimate", "Estimate"): ("get",),
     ("usage", "usage", "Usage"): (),
 }
 """Plural, singular and kind of each resource, and the verbs in discovery.

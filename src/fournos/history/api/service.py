@@ -11,7 +11,6 @@ from fournos.history.api.identity import Scope
 from fournos.history.artifacts.archive import Artifacts
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs
-from fournos.history.estimates.estimator import Estimator
 from fournos.history.records import Identity, Run
 from fournos.history.regressions.judge import JUDGED
 from fournos.history.regressions.review import SeriesReview
@@ -35,11 +34,10 @@ class HistoryService:
         clock: Clock,
         limits: ArtifactLimits,
         cluster: str = "",
-        estimator: Estimator | None = None,
     ) -> None:
         """`store()` returns the open store, or raises StoreUnavailableError.
 
-        `limits`: of the artifacts of one run.  `estimator`: None where no caches are.
+        `limits`: of the artifacts of one run.
 
         `cluster`: the identity of the API server in the history; set before the first request.
         """
@@ -48,7 +46,6 @@ class HistoryService:
         self.reading = asyncio.Lock()
         """Held while a file of results is read."""
         self.cluster = cluster
-        self.estimator = estimator
         self.blobs = blobs
         self._clock = clock
 

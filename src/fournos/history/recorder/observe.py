@@ -15,7 +15,6 @@ from fournos.engine.queueing.kinds import (
     LOCAL_QUEUE,
     RESOURCE_FLAVOR,
     WORKLOAD,
-    WORKLOAD_PRIORITY_CLASS,
 )
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Watch
@@ -110,8 +109,6 @@ def watches(
         *shared,
         *labelled,
         Watch(FOURNOS_CLUSTER, wakes=no_keys, indexes={NAME: own_name}, required=False),
-        # For estimates: the place of a job that is not submitted yet.
-        Watch(WORKLOAD_PRIORITY_CLASS, wakes=no_keys, required=False),
     )
 
 

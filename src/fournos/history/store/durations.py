@@ -1,65 +1,89 @@
-"""Reads how long earlier runs took, for estimates."""
+"""Reads how long runs like a job took."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterator
+from statistics import median
 
-from sqlalchemy import ColumnElement, Select, select
+from sqlalchemy import BigInteger, ColumnElement, func, select, type_coerce
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fournos.history.estimates.durations import MAX_RUNS, MIN_RUNS, Past, WorkProfile, past_of
-from fournos.history.records import Ending
-from fournos.history.store import rows
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.phase import RUNS
+from fournos.history.estimates import MAX_RUNS, MIN_RUNS, Typical
+from fournos.history.records import Ending, Run
 from fournos.history.store.schema import runs
 from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 
-NEWEST: Final = 2_000
-"""The newest ended runs of all namespaces that are read at once."""
-MOST_WORKS: Final = 100
-"""Kinds of work without enough runs among the newest that are looked for on their own."""
-_KIND: Final = "FournosJob"
+_SECOND = 1_000_000
+"""Microseconds."""
 
 
-async def past_runs(store: HistoryStore, works: Iterable[tuple[str, WorkProfile]]) -> dict[str, list[Past]]:
-    """Returns the runs by the UID of their namespace, the newest first.
+async def typical(store: HistoryStore, jobs: list[Run]) -> list[Typical]:
+    """Returns how long runs of the kind of each job took: the closest kind of which there are enough.
 
-    `works` are the namespaces and the work of live jobs: runs of the same fingerprint are found also if they
-    are not among the newest.
+    A job is compared with runs of its own namespace alone: an estimate shows nothing of others.
     """
-    dialect = store.database.dialect
+    found: dict[tuple[object, ...], tuple[float, ...]] = {}
     async with store.reading() as connection:
-        newest = (
-            await connection.execute(_ended(dialect).order_by(runs.c.ended_at.desc()).limit(NEWEST))
-        ).all()
-        by_namespace = _by_namespace(newest)
-        fingerprints = {uid: [run.work.fingerprint for run in past] for uid, past in by_namespace.items()}
-        short = {
-            (uid, work.fingerprint): None
-            for uid, work in works
-            if work.fingerprint and fingerprints.get(uid, []).count(work.fingerprint) < MIN_RUNS
-        }
-        for uid, fingerprint in list(short)[:MOST_WORKS]:
-            where = (runs.c.fingerprint == indexed(fingerprint), runs.c.namespace_uid == indexed(uid))
-            statement = _ended(dialect, *where).order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
-            same = (await connection.execute(statement.limit(MAX_RUNS))).all()
-            rest = [run for run in by_namespace.get(uid, []) if run.work.fingerprint != fingerprint]
-            by_namespace[uid] = _by_namespace(same).get(uid, []) + rest
-    return by_namespace
+        for job in jobs:
+            if (key := _kind(job)) not in found:
+                found[key] = await _durations(connection, job)
+    return [_typical(job, found[_kind(job)]) for job in jobs]
 
 
-def _ended(dialect: str, *where: ColumnElement[bool]) -> Select[Any]:
-    # The end of a run whose object was deleted unseen is the time of that finding.
-    observed = runs.c.ending == Ending.OBSERVED.value
-    return select(*rows.columns(dialect)).where(
-        runs.c.kind == _KIND, runs.c.ended_at.is_not(None), observed, *where
+def _typical(job: Run, seconds: tuple[float, ...]) -> Typical:
+    since = job.ran_from if job.phase in RUNS else None
+    who = (job.name, job.identity.namespace, job.identity.uid, since)
+    return Typical(*who, median(seconds), len(seconds)) if seconds else Typical(*who)
+
+
+def _kind(job: Run) -> tuple[object, ...]:
+    return (
+        job.namespace_uid,
+        job.fingerprint,
+        job.pipeline,
+        job.project,
+        job.gpu_type,
+        job.gpu_count,
     )
 
 
-def _by_namespace(found: Iterable[Any]) -> dict[str, list[Past]]:
-    result: dict[str, list[Past]] = {}
-    for row in found:
-        run = rows.run_of(row)
-        if (past := past_of(run)) is not None:
-            result.setdefault(run.namespace_uid, []).append(past)
-    return result
+async def _durations(connection: AsyncConnection, job: Run) -> tuple[float, ...]:
+    # Failed runs count: they occupy a cluster, too.  Clocks differ, so that a duration can be negative.
+    begun = type_coerce(func.coalesce(runs.c.running_at, runs.c.started_at, runs.c.admitted_at), BigInteger)
+    length = type_coerce(runs.c.ended_at, BigInteger) - begun
+    for kind in _kinds(job):
+        statement = select(length).where(
+            *kind,
+            runs.c.namespace_uid == indexed(job.namespace_uid),
+            runs.c.kind == FOURNOS_JOB.kind,
+            # The end of a run whose object was deleted unseen is the time of that finding.
+            runs.c.ending == Ending.OBSERVED.value,
+            length >= 0,
+        )
+        newest = statement.order_by(runs.c.submitted_at.desc(), runs.c.id.desc()).limit(MAX_RUNS)
+        seconds = tuple(float(one) / _SECOND for one in await connection.scalars(newest))
+        if len(seconds) >= MIN_RUNS:
+            return seconds
+    return ()
+
+
+def _kinds(job: Run) -> Iterator[tuple[ColumnElement[bool], ...]]:
+    """Yields the conditions of comparable runs, the closest first.
+
+    A waiting job has no cluster yet, and the class of the cluster is a part of the fingerprint.
+    """
+    if job.fingerprint:
+        yield (runs.c.fingerprint == indexed(job.fingerprint),)
+    of_pipeline = runs.c.pipeline == indexed(job.pipeline)
+    if job.pipeline and job.project:
+        yield (
+            of_pipeline,
+            runs.c.project == indexed(job.project),
+            runs.c.gpu_type == indexed(job.gpu_type),
+            runs.c.gpu_count == job.gpu_count,
+        )
+    if job.pipeline:
+        yield (of_pipeline,)

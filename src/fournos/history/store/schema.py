@@ -316,18 +316,6 @@ acknowledgements: Final = Table(
     Index("acknowledgements_series", "series"),
 )
 
-predictions: Final = Table(
-    "predictions",
-    metadata,
-    of_run(primary_key=True),
-    Column("event", Text, primary_key=True),
-    Column("made_at", Time, primary_key=True, autoincrement=False),
-    Column("median_at", Time, nullable=False),
-    Column("p90_at", Time, nullable=False),
-    Column("basis", Text, nullable=False),
-    Index("predictions_time", "made_at"),
-)
-
 announcements: Final = Table(
     "announcements",
     metadata,

@@ -1,31 +1,26 @@
-"""Stores what people decided on results, and what was predicted: baselines, acknowledgements, predictions."""
+"""Stores what people decided on results: baselines and acknowledgements."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, insert, select
+from sqlalchemy import ColumnElement, delete, insert, select
 
-from fournos.history.estimates.accuracy import Prediction
-from fournos.history.estimates.simulate import Estimate
 from fournos.history.records import Identity
 from fournos.history.regressions.review import Acknowledgement, Baseline, baseline_values
 from fournos.history.store.database import INSERT
 from fournos.history.store.results import Results
 from fournos.history.store.rows import columns, run_of
-from fournos.history.store.schema import acknowledgements, baselines, keeps, predictions, runs
+from fournos.history.store.schema import acknowledgements, baselines, keeps, runs
 from fournos.history.store.schema import series as series_table
 from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed, message
 
-MAX_PREDICTIONS: Final = 1_000
-"""The newest predictions that an accuracy is computed from."""
-
 
 class Verdicts:
-    """Baselines, acknowledgements and predictions in a store.
+    """Baselines and acknowledgements in a store.
 
     `namespaces` are the UIDs of the namespaces that the caller may read, None for all; `cluster` is the one
     whose runs count, "" for all.
@@ -159,55 +154,6 @@ class Verdicts:
             rows = (await connection.execute(statement)).all()
         return [
             Acknowledgement(row.series, row.run, row.at, row.rises, row.reason, row.by, row.made_at)
-            for row in rows
-        ]
-
-    async def predict(self, identity: Identity, estimate: Estimate, now: datetime) -> bool:
-        """Stores what an estimate predicts of a run.  False: nothing, or there is no such run."""
-        ranges = (("start", estimate.start), ("end", estimate.end))
-        rows = [
-            {
-                "event": event,
-                "made_at": now,
-                "median_at": times.median,
-                "p90_at": times.p90,
-                "basis": message(estimate.basis),
-            }
-            for event, times in ranges
-            if times
-        ]
-        async with self._store.writing() as connection:
-            number = await connection.scalar(select(number_of(identity)))
-            if number is None or not rows:
-                return False
-            where = (predictions.c.run_id == number, predictions.c.made_at == now)
-            await connection.execute(delete(predictions).where(*where))
-            await connection.execute(insert(predictions), [{"run_id": number, **row} for row in rows])
-        return True
-
-    async def predictions(self, namespaces: tuple[str, ...] | None, *, cluster: str = "") -> list[Prediction]:
-        """Returns the newest predictions, and what happened."""
-        started = func.coalesce(runs.c.started_at, runs.c.admitted_at)
-        statement = (
-            select(predictions, started.label("started"), runs.c.ended_at)
-            .join(runs, runs.c.id == predictions.c.run_id)
-            .order_by(predictions.c.made_at.desc())
-            .limit(MAX_PREDICTIONS)
-        )
-        if namespaces is not None:
-            statement = statement.where(runs.c.namespace_uid.in_(namespaces))
-        if cluster:
-            statement = statement.where(runs.c.cluster == indexed(cluster))
-        async with self._store.reading() as connection:
-            rows = (await connection.execute(statement)).all()
-        return [
-            Prediction(
-                row.event,
-                row.made_at,
-                row.median_at,
-                row.p90_at,
-                row.started if row.event == "start" else row.ended_at,
-            )
             for row in rows
         ]
 

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
@@ -15,6 +16,7 @@ from fournos.client.jobs import AsyncJob
 from fournos.engine.kube.formats import dump
 from fournos.engine.kube.resource import Obj, is_terminating
 from fournos.history.artifacts.rules import ArtifactError, checked_path
+from fournos.history.estimates import Typical, sentence
 from fournos.insight.differences import leaves
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
@@ -37,7 +39,6 @@ from fournos.insight.values import (
 )
 from fournos.web.errors import PageError
 from fournos.web.rights import RUNS
-from fournos.web.runs.estimates import of_job
 from fournos.web.runs.reading import Parts, error_line, failed, parts
 from fournos.web.runs.results import courses, shown_results
 from fournos.web.runs.subject import JobSubject, address, part, subject, text
@@ -265,6 +266,10 @@ DOWNLOADS: Final = (
 
 _LONGEST_YAML: Final = 2**17
 """Bytes of a job as JSON; a longer one is shown as JSON, which takes a hundredth of the time."""
+_ESTIMATE: Final = 1.0
+"""Seconds that the page waits for an estimate."""
+_FRESH: Final = 30.0
+"""Seconds for which a page shows the same median."""
 _RIGHTS: Final = {
     "stop": ("patch", FOURNOS_JOB, ""),
     "hold": ("patch", FOURNOS_JOB, ""),
@@ -280,8 +285,8 @@ _RIGHTS: Final = {
 
 async def gather(call: Call) -> Mapping[str, Any]:
     about = await subject(call)
-    parts_read, allowed, estimate = await asyncio.gather(
-        parts(call, about), rights(call, about), of_job(call, about)
+    parts_read, allowed, typical = await asyncio.gather(
+        parts(call, about), rights(call, about), _typical(call, about)
     )
     job, recorded = about.raw, parts_read.recorded.value
     first = failed(job, parts_read)
@@ -310,7 +315,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "waits": waits(ledger),
         "explained": explained,
         "explanation": explanation,
-        "estimate": estimate,
+        "estimate": _estimate(typical, explanation, call.now),
         "quota": quota_rows(explanation.quota) if explanation and explanation.quota else (),
         "failed": first,
         "error_line": line,
@@ -324,6 +329,25 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "provenance": parts_read.provenance.map(provenance),
         "yaml": await asyncio.to_thread(as_yaml, job),
     }
+
+
+async def _typical(call: Call, about: JobSubject) -> Typical | None:
+    """How long the kind of the job takes; None if it has ended, or without an answer of a history."""
+    if not about.live or is_terminal(about.raw):
+        return None
+
+    async def read() -> Typical | None:
+        asked = call.viewer.client.history.estimate(about.uid, namespace=about.namespace)
+        return (await part(asked, patience=_ESTIMATE)).value
+
+    return await call.site.memo.get(("estimate", call.viewer.key, about.uid), _FRESH, read)
+
+
+def _estimate(typical: Typical | None, explanation: Explanation | None, now: datetime) -> str:
+    if typical is None:
+        return ""
+    ahead = explanation.ahead if explanation else None
+    return sentence(typical, now, None if ahead is None else len(ahead) + 1)
 
 
 def header(job: Obj) -> list[tuple[str, str]]:

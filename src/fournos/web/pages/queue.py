@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -11,8 +11,10 @@ from typing import Any, Final
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError
 from fournos.engine.kube.resource import Resource
-from fournos.history.estimates.text import when
+from fournos.history.estimates import Typical
 from fournos.insight import queue_board
+from fournos.insight.queues import QueueEntry
+from fournos.insight.values import short
 from fournos.web.errors import PageError
 from fournos.web.site import Call, Page
 
@@ -43,14 +45,26 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "board": board,
         "first": first,
         "rows": ROWS,
-        "estimates": await _estimates(call, {one.namespace for one in entries}) if entries else {},
+        "estimates": _starts(entries, await _typical(call, {one.namespace for one in entries})),
         "job_kind": FOURNOS_JOB.kind,
     }
 
 
-async def _estimates(call: Call, namespaces: Set[str]) -> dict[tuple[str, str, str], str]:
+def _starts(
+    entries: Iterable[QueueEntry], jobs: Mapping[tuple[str, str], Typical]
+) -> dict[tuple[str, str, str], str]:
     """Returns (namespace, kind, name) → when it starts, of those for which the history knows enough."""
     texts: dict[tuple[str, str, str], str] = {}
+    for entry in entries:
+        job = jobs.get((entry.namespace, entry.name)) if entry.kind == FOURNOS_JOB.kind else None
+        if job and entry.place and (wait := job.starts_in(entry.place)) is not None:
+            texts[entry.namespace, entry.kind, entry.name] = f"in about {short(wait)}"
+    return texts
+
+
+async def _typical(call: Call, namespaces: Set[str]) -> dict[tuple[str, str], Typical]:
+    """Returns namespace and name → how long the kind of the job takes."""
+    jobs: dict[tuple[str, str], Typical] = {}
     rights = await call.viewer.rights.permission_class()
     for namespace in sorted(namespaces)[:_NAMESPACES]:
         # Asked here, so that only persons with this right share what is kept.
@@ -60,10 +74,8 @@ async def _estimates(call: Call, namespaces: Set[str]) -> dict[tuple[str, str, s
         with suppress(FournosError, TimeoutError):
             async with asyncio.timeout(_PATIENCE):
                 estimates = await call.site.memo.get(("estimates", rights, namespace), _FRESH, ask)
-            for one in estimates.jobs:
-                if one.estimate.start is not None:
-                    texts[namespace, one.kind, one.name] = when(one.estimate.start, call.now)
-    return texts
+            jobs |= {(one.namespace, one.name): one for one in estimates}
+    return jobs
 
 
 def _number(text: str) -> int:

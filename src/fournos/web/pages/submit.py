@@ -44,7 +44,6 @@ from fournos.web.forms import (
     wanted,
 )
 from fournos.web.pages.jobs import newest
-from fournos.web.runs.estimates import of_spec
 from fournos.web.runs.filters import Filters
 from fournos.web.runs.subject import address, subject, text
 from fournos.web.site import Action, Call, Done, Page, ShownPage, Written
@@ -166,7 +165,6 @@ async def _data(
     origin: Origin | None,
     choices: FormChoices,
     asked: AskedJobs | None = None,
-    start: str = "",
 ) -> Mapping[str, Any]:
     wrong: dict[str, list[str]] = {}
     violations = asked.wrong if asked else ()
@@ -196,7 +194,6 @@ async def _data(
         "namespace": namespace,
         "may": await call.viewer.rights.may("create", FOURNOS_JOB, namespace),
         "preview": await asyncio.to_thread(_preview, asked, origin) if asked and not asked.wrong else None,
-        "start": start,
     }
 
 
@@ -265,7 +262,7 @@ async def act(call: Call, form: Mapping[str, str]) -> Done | ShownPage:
     if asked.wrong:
         return ShownPage(PAGE, await _data(call, form, origin, choices, asked), status=422)
     if form.get("do") not in ("submit", _ALL_THE_SAME):
-        return ShownPage(PAGE, await _data(call, form, origin, choices, asked, await _start(call, asked)))
+        return ShownPage(PAGE, await _data(call, form, origin, choices, asked))
     client = _client(call, str(asked.manifest["metadata"]["namespace"]))
     if form.get("do") != _ALL_THE_SAME and (unknown := await unknown_names(client.api, asked.jobs[0])):
         asked = replace(asked, wrong=tuple(unknown))
@@ -297,13 +294,6 @@ def _refusal(error: RefusedError | ConflictError) -> Violation:
         return Violation("metadata.name", f"{error.message}: choose another name", _SERVER)
     field = _FIELD.search(error.message)
     return Violation(field[0] if field else "", error.message, _SERVER)
-
-
-async def _start(call: Call, asked: AskedJobs) -> str:
-    """Whether the first job would start now; "" without an answer of a history."""
-    job = asked.jobs[0]
-    found = await of_spec(call, job["spec"], str(job["metadata"]["namespace"]))
-    return f"The first one: {found}" if found and asked.axes else found
 
 
 PAGE: Final = Page(

@@ -7,11 +7,8 @@ import asyncio
 import pytest
 
 from fournos.engine.kube.resource import SECRET, Key
-from fournos.engine.runtime.clock import SystemClock
-from fournos.engine.runtime.metrics import Metrics
 from fournos.history.api.tasks import api_tasks
 from fournos.history.artifacts.rules import Artifact, ArtifactError, ArtifactLimits
-from fournos.history.part import PART
 from fournos.history.settings import HistorySettings
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.history.api.service import BEGAN
@@ -62,17 +59,3 @@ def test_how_many_artifacts_a_run_may_have(monkeypatch: pytest.MonkeyPatch) -> N
         settings.artifact_limits.check(present, "b", 1)
     with pytest.raises(ArtifactError):
         settings.artifact_limits.check(present, "a", 3_000_001)
-
-
-async def test_the_prefix_of_gpus_in_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
-    prefixes = list[str]()
-
-    def live(*_: object, gpu_prefix: str) -> None:
-        prefixes.append(gpu_prefix)
-
-    monkeypatch.setattr("fournos.history.estimates.predictor.live_estimator", live)
-    for prefix in ("", "example.com/gpu-"):
-        if prefix:
-            monkeypatch.setenv("FOURNOS_HISTORY_GPU_RESOURCE_PREFIX", prefix)
-        PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
-    assert prefixes == ["fournos/gpu-", "example.com/gpu-"]

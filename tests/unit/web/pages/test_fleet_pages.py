@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Resource
 from fournos.history.api.wire import body
-from fournos.history.estimates.models import Estimates, JobEstimate
-from fournos.history.estimates.simulate import Estimate, Range
+from fournos.history.estimates import Typical
 from fournos.history.regressions.benchmark import Benchmark
 from fournos.insight.errors import FournosError
 from fournos.web.errors import PageError
@@ -19,7 +17,7 @@ from fournos.web.pages import cluster, fleet, queue
 from fournos.web.pages.benchmarks import RESOURCE
 from fournos.web.site import Action, Done
 from tests.unit.cli.api import Api
-from tests.unit.cli.objects import NOW, NS, ago, job
+from tests.unit.cli.objects import NS, ago, job
 from tests.unit.cli.test_benchmarks import SILENT, WORST
 from tests.unit.cli.test_explain import world
 from tests.unit.insight.test_overview import cluster as cluster_object
@@ -168,15 +166,14 @@ async def test_the_queue_shows_places_reasons_and_quota() -> None:
 
 async def test_the_queue_has_a_column_of_starts_when_one_is_known() -> None:
     def estimated(known: bool) -> Api:
-        start = Range(NOW + timedelta(hours=1), NOW + timedelta(hours=1)) if known else None
-        one = JobEstimate("FournosJob", "a", "bench", "uid-a", 1, Estimate(start, None, reason="no history"))
+        one = Typical("b", "bench", "uid-b", None, 1800.0 if known else None, 4)
         api = waiting("a", "b")
-        api.stored[f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates"] = body(
-            Estimates((one,)), Estimates
-        )
+        api.stored[f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates"] = body([one], list[Typical])
         return api
 
-    assert "Starts" in (known := text(await shown(queue.PAGE, call(estimated(True))))) and "in 1h" in known
+    assert (
+        "Starts" in (known := text(await shown(queue.PAGE, call(estimated(True))))) and "in about 1h" in known
+    )
     assert "Starts" not in text(await shown(queue.PAGE, call(estimated(False))))
 
 

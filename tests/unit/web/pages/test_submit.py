@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -82,17 +81,6 @@ async def test_the_preview_has_the_yaml_and_the_command() -> None:
     above, form = html.split('<form id="new-job"')
     assert 'form="new-job" name="do" value="submit"' in above and "Submit 1 job" in above, "no need to scroll"
     assert 'value="submit"' in form
-
-
-async def test_the_preview_has_the_estimate_of_the_history() -> None:
-    api = Api()
-    start = {"median": "2030-01-01T13:00:00Z", "p90": "2030-01-01T13:00:00Z"}
-    estimate = {"start": start, "end": None, "basis": "", "reason": "no run of it is known"}
-    answer = {"now": False, "flavor": "", "estimate": estimate}
-    path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates"
-    api.stored[path] = json.dumps(answer).encode()
-    _, html = await preview(api, {**FORM, "do": "preview"})
-    assert "It would wait. Starts in 1h" in text(html)
 
 
 async def test_a_job_is_submitted_and_shown() -> None:

@@ -1,1 +1,0 @@
-"""Estimates: when a waiting job will start and end, and how good such estimates have been."""
