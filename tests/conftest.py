@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from hypothesis import HealthCheck, settings
 
-from fournos.engine.runtime.memory import collect_seldom
+from fournos.engine.runtime.process import collect_seldom
 
 # A busy machine is not a fault, and a test says the same every time: take `derandomize` out to look for more.
 settings.register_profile(

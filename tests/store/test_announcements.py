@@ -11,8 +11,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import EVENT
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import RUNTIME
+from fournos.engine.runtime.metrics import RUNTIME, Metrics
 from fournos.history import metrics as table
 from fournos.history.alerts.announce import KEPT, Announcer, Events, NotSentError, Webhook, announced
 from fournos.history.alerts.news import News, NewsContext, body

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import RUNTIME
+from fournos.engine.runtime.metrics import RUNTIME, Metrics
 from fournos.history import metrics as table
 from fournos.history.records import Document, Record
 from fournos.history.regressions.review import CONFIRMING, Acknowledgement

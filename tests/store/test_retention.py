@@ -14,8 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import func, select
 
 from fournos.engine.runtime.clock import SystemClock
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import RUNTIME
+from fournos.engine.runtime.metrics import RUNTIME, Metrics
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.metrics import METRICS
 from fournos.history.records import Document, KeepMark, Record, Run

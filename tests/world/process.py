@@ -12,8 +12,7 @@ from typing import Any
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store, same_but_version
 from fournos.engine.runtime.act import StepExecutor
-from fournos.engine.runtime.controller import Caches, Controller, Watch
-from fournos.engine.runtime.dynamic_watches import Followed
+from fournos.engine.runtime.controller import Caches, Controller, Followed, Watch
 from fournos.engine.runtime.manager import schedule
 from fournos.engine.runtime.queue import Queue
 from fournos.engine.runtime.reconcile import PassOutcome, Result, reconcile

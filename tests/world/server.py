@@ -29,7 +29,7 @@ from fournos.engine.kube.errors import (
     NotFoundError,
 )
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of, owner_uids
-from fournos.engine.runtime.selector import matcher
+from fournos.engine.runtime.controller import matcher
 
 BOOKMARK_INTERVAL = 60.0
 """Seconds, as real API servers."""

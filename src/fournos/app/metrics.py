@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.engine.runtime.metrics_table import RUNTIME, Metric
+from fournos.engine.runtime.metrics import RUNTIME, Metric
 from fournos.history.metrics import METRICS as HISTORY
 from fournos.history.recorder.metrics import METRICS as RECORDER
 from fournos.systems.appwrappers.metrics import METRICS as APPWRAPPERS

@@ -29,12 +29,11 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime import logs, process
 from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.engine.runtime.events import Recorder
-from fournos.engine.runtime.health import Health
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.part import Part, Running
-from fournos.engine.runtime.preflight import UnsupportedError, preflight
+from fournos.engine.runtime.part import Part, Running, UnsupportedError, preflight
+from fournos.engine.runtime.process import Health
 from fournos.engine.runtime.webhook.registration import WebhookSettings
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook.registration import Registrar, WebhookSettings
+from fournos.engine.runtime.webhook.review import Webhook
 from fournos.engine.runtime.webhook.server import WebhookServer
-from fournos.engine.runtime.webhook.types import Webhook
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import Counter, Gauge, Metric
+from fournos.engine.runtime.metrics import Counter, Gauge, Metric, Metrics
 from fournos.history.blobs.blobs import Room
 from fournos.history.regressions.review import Standing, counts, silent_by_schedule
 from fournos.history.regressions.series import Kind

@@ -14,8 +14,7 @@ from fournos.engine.kube.client import Client
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.part import Part, Running, Wake
-from fournos.engine.runtime.preflight import FOURNOS, UnsupportedError
+from fournos.engine.runtime.part import FOURNOS, Part, Running, UnsupportedError, Wake
 from fournos.extras import remedy
 from fournos.history.blobs import Blobs, BlobsUsageError, check_blobs, open_blobs
 from fournos.history.metrics import MESSAGES

@@ -14,7 +14,7 @@ from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResource
 from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
-from fournos.engine.runtime.selector import matcher
+from fournos.engine.runtime.controller import matcher
 from fournos.insight.access import may
 from fournos.insight.snapshots import CARRIED, ObjectSnapshot, namespaces, valued
 from fournos.insight.views import Lines, itself

@@ -30,7 +30,7 @@ from fournos.engine.kube.resource import (
     key_of,
 )
 from fournos.engine.queueing.kinds import KUEUE
-from fournos.engine.runtime.preflight import (
+from fournos.engine.runtime.part import (
     APPWRAPPER,
     FOURNOS,
     MIN_KUBERNETES,

@@ -23,8 +23,8 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import Resource
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.listening import listening
-from fournos.engine.runtime.memory import collect_seldom, keep_objects
-from fournos.engine.runtime.ttl_cache import TtlCache
+from fournos.engine.runtime.process import collect_seldom, keep_objects
+from fournos.engine.runtime.reviews import TtlCache
 from fournos.insight.access import may
 from fournos.insight.caches import ObjectCaches, scopes
 from fournos.insight.overview import KINDS as JOB_KINDS

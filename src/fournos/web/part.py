@@ -8,8 +8,7 @@ from importlib.util import find_spec
 from fournos.engine.kube.client import Client
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.part import Part, Running, Wake
-from fournos.engine.runtime.preflight import UnsupportedError
+from fournos.engine.runtime.part import Part, Running, UnsupportedError, Wake
 from fournos.extras import remedy
 from fournos.web.settings import WebSettings
 

@@ -26,9 +26,7 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import SELF_SUBJECT_RULES_REVIEW, Resource
 from fournos.engine.runtime.decision import User
-from fournos.engine.runtime.reviewer import BusyError, Reviewer
-from fournos.engine.runtime.reviews import names_allowed, rules_review
-from fournos.engine.runtime.ttl_cache import TtlCache
+from fournos.engine.runtime.reviews import BusyError, Reviewer, TtlCache, names_allowed, rules_review
 from fournos.insight.access import may
 from fournos.insight.source import Source
 from fournos.web.errors import LoginNeededError, PageError

@@ -14,8 +14,7 @@ from aiohttp import web
 
 from fournos.client.errors import FournosError
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.runtime.client_limits import RateLimit
-from fournos.engine.runtime.listening import cut
+from fournos.engine.runtime.listening import RateLimit, cut
 from fournos.web.errors import PageError
 from fournos.web.site import Content
 

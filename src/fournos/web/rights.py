@@ -16,7 +16,7 @@ from fournos.engine.kube.errors import ForbiddenError, KubeError
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.engine.runtime.decision import User
-from fournos.engine.runtime.reviewer import Reviewer
+from fournos.engine.runtime.reviews import Reviewer
 from fournos.insight.facts import everywhere
 from fournos.insight.snapshots import namespaces, within
 from fournos.insight.source import Source, or_error

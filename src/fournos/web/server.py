@@ -16,7 +16,7 @@ from aiohttp import web
 
 from fournos.client.errors import FournosError
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.runtime.client_limits import RateLimit
+from fournos.engine.runtime.listening import RateLimit
 from fournos.web.errors import LoginNeededError, PageError, page_error
 from fournos.web.people import People
 from fournos.web.render import PREFIX, Frame, Link

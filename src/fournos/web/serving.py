@@ -16,7 +16,7 @@ from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.runtime.certificates import CertRotator, ServingCertificate
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.listening import listening
-from fournos.engine.runtime.memory import keep_objects
+from fournos.engine.runtime.process import keep_objects
 from fournos.insight.caches import ObjectCaches
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.people import Members, TrustedProxy

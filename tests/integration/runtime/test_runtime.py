@@ -28,13 +28,20 @@ from fournos.engine.kube.store import Store
 from fournos.engine.runtime.act import NameWait, StepExecutor
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.controller import Caches, Controller, Watch
-from fournos.engine.runtime.decision import Decision, EventRecord, StepFailure
+from fournos.engine.runtime.decision import (
+    CopySecret,
+    Create,
+    Decision,
+    Delete,
+    EventRecord,
+    Patch,
+    StepFailure,
+)
 from fournos.engine.runtime.events import Recorder
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.process import run
-from fournos.engine.runtime.steps import CopySecret, Create, Delete, Patch
 from tests.integration.conftest import Server, install
 from tests.waiting import LIMIT, until
 

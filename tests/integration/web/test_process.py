@@ -23,7 +23,7 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.listening import room
-from fournos.engine.runtime.reviewer import Reviewer
+from fournos.engine.runtime.reviews import Reviewer
 from tests.integration.conftest import Server
 from tests.integration.jobs.operator import Operator
 from tests.integration.test_rbac import PLURALS

@@ -20,8 +20,8 @@ from fournos.engine.runtime.certificates import TERMS, Terms
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook.registration import LABEL, Address, Registrar
+from fournos.engine.runtime.webhook.review import Webhook
 from fournos.engine.runtime.webhook.server import WebhookServer
-from fournos.engine.runtime.webhook.types import Webhook
 from tests.waiting import LIMIT, free_port
 
 

@@ -24,7 +24,7 @@ from fournos.engine.kube.resource import (
 from fournos.engine.runtime.certificates import Terms
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, UserAccess
 from fournos.engine.runtime.webhook.registration import configurations
-from fournos.engine.runtime.webhook.types import Request, Review, Webhook
+from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, handshake
 from tests.waiting import LIMIT, until

@@ -10,7 +10,7 @@ import pytest
 from fournos.app.parts import PARTS
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.runtime.preflight import UnsupportedError, preflight
+from fournos.engine.runtime.part import UnsupportedError, preflight
 
 SERVED = {"fournos.dev": ["v1"], "kueue.x-k8s.io": ["v1beta1", "v1beta2"], "tekton.dev": ["v1", "v1beta1"]}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.runtime.preflight import UnsupportedError
+from fournos.engine.runtime.part import UnsupportedError
 from fournos.history.blobs import BlobsUsageError, S3Location, check_blobs, open_blobs
 from fournos.history.blobs.location import parse_url
 from fournos.history.blobs.s3_errors import FIXES, NO_KEY, code_of, explained

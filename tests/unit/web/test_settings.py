@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.resource import SECRET, Key
-from fournos.engine.runtime.preflight import UnsupportedError
+from fournos.engine.runtime.part import UnsupportedError
 from fournos.web.part import verify
 from fournos.web.people import TrustedProxy
 from fournos.web.serving import tasks, trusted_proxy, watched

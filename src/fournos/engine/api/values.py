@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
 
 # --- times ------------------------------------------------------------------------------------------
 
@@ -196,3 +198,20 @@ def escaped_json(document: str) -> str:
 def _visible(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+# --- types of settings ------------------------------------------------------------------------------
+# Types and checks of settings that several parts have.
+
+LogLevel = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], Field(description="Logging level")
+]
+Seconds = Annotated[float, Field(gt=0)]
+"""A duration, more than 0."""
+
+
+def with_placeholder(pattern: str, name: str, *, example: str = "prefix") -> str:
+    """Returns the pattern of a name unchanged.  Raises ValueError if it does not contain `{name}` once."""
+    if pattern.count(f"{{{name}}}") != 1:
+        raise ValueError(f"must contain {{{name}}} exactly once, like '{example}-{{{name}}}'")
+    return pattern

@@ -31,7 +31,7 @@ from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.queueing.priority import UnusableClass, priority_of, workload_class_of
 from fournos.engine.queueing.report import finalizer_patch, finish_patch
 from fournos.engine.queueing.workload import IN_USE, JOB_UID_LABEL, Priority, WorkloadRequest, build
-from fournos.engine.runtime.steps import Delete, Patch, Step
+from fournos.engine.runtime.decision import Delete, Patch, Step
 
 PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
 MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from fournos.engine.kube.resource import Key, Obj
-from fournos.engine.runtime.decision import EventRecord
-from fournos.engine.runtime.steps import Step
+from fournos.engine.runtime.decision import EventRecord, Step
 
 
 @dataclass(frozen=True, slots=True)

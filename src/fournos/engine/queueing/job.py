@@ -14,7 +14,7 @@ from typing import Protocol
 from fournos.engine.kube.resource import Obj, Resource, uid_of
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest, generic_name
-from fournos.engine.runtime.steps import Step
+from fournos.engine.runtime.decision import Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fournos.engine.kube.resource import Resource
-from fournos.engine.runtime.preflight import RequiredApi
+from fournos.engine.runtime.part import RequiredApi
 
 GROUP = "kueue.x-k8s.io"
 VERSION = "v1beta2"

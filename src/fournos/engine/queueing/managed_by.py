@@ -11,8 +11,7 @@ from fournos.engine.queueing.ancestors import live_ancestor
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.managed import MULTIKUEUE
 from fournos.engine.queueing.queues import leads_elsewhere
-from fournos.engine.runtime.decision import Decision, EventRecord, Facts, Unknown
-from fournos.engine.runtime.steps import Patch
+from fournos.engine.runtime.decision import Decision, EventRecord, Facts, Patch, Unknown
 
 _NEW = "!has(oldSelf.spec.managedBy) && (!has(oldSelf.status) || !has(oldSelf.status.phase))"
 

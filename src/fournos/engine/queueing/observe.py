@@ -10,8 +10,7 @@ from fournos.engine.queueing.ancestors import ancestor_among
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import controller_uid, no_keys
+from fournos.engine.runtime.controller import Caches, Watch, controller_uid, no_keys
 
 CONTROLLER: Final = "controller"
 """Index: the UID of the object's controller."""

@@ -39,8 +39,7 @@ from fournos.engine.queueing.release import release_quota
 from fournos.engine.queueing.report import finalizer_patch, finish_patch, pods_ready_patch, reclaim_patch
 from fournos.engine.queueing.state import QueueState, view
 from fournos.engine.queueing.workload import HELD_BACK, build
-from fournos.engine.runtime.decision import EventRecord, Facts, LiveGet, Present, Unknown
-from fournos.engine.runtime.steps import Create, Patch, Step
+from fournos.engine.runtime.decision import Create, EventRecord, Facts, LiveGet, Patch, Present, Step, Unknown
 
 _DEFAULTS = QueueOptions()
 

@@ -12,7 +12,7 @@ from fournos.engine.api.conditions import Condition, condition, is_true, upsert
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.runtime.steps import Patch
+from fournos.engine.runtime.decision import Patch
 
 _REQUEUED_AT_ONCE = frozenset({"Preempted", "NodeFailures"})
 

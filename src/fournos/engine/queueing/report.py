@@ -10,8 +10,8 @@ from fournos.engine.api.conditions import Condition, condition, is_true, upsert
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import IN_USE
-from fournos.engine.runtime.finalizer import holds, switched
-from fournos.engine.runtime.steps import Patch
+from fournos.engine.runtime.context import holds, switched
+from fournos.engine.runtime.decision import Patch
 
 _RECOVERING = frozenset({"WaitForRecovery", "Recovered"})
 

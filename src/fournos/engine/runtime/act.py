@@ -35,9 +35,17 @@ from fournos.engine.kube.resource import (
     uid_of,
 )
 from fournos.engine.runtime.controller import Caches, Executor
-from fournos.engine.runtime.decision import StepFailure
+from fournos.engine.runtime.decision import (
+    CopySecret,
+    Create,
+    Custom,
+    Delete,
+    NameTaken,
+    Patch,
+    Step,
+    StepFailure,
+)
 from fournos.engine.runtime.fetch_facts import public_annotations
-from fournos.engine.runtime.steps import CopySecret, Create, Custom, Delete, NameTaken, Patch, Step
 
 log = logging.getLogger(__name__)
 

@@ -2,16 +2,58 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, key_of
+from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of
 from fournos.engine.kube.store import Store
-from fournos.engine.runtime.decision import Decide
-from fournos.engine.runtime.selector import matcher
-from fournos.engine.runtime.steps import Custom
+from fournos.engine.runtime.decision import Custom, Decide
+
+# --- label selectors --------------------------------------------------------------------------------
+# Label selectors in the syntax of the API server: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+
+_TERM = re.compile(
+    r"\s*+(?:(?P<absent>!)\s*+)?(?P<key>[^\s=!,()]++)\s*+"
+    r"(?:(?P<op>==|=|!=)\s*+(?P<value>[^\s,()]*+)|(?P<set>in|notin)\s*+\((?P<values>[^)]*+)\))?\s*+(?:,|$)"
+)
+
+Matcher = Callable[[Mapping[str, str]], bool]
+
+
+@lru_cache(maxsize=256)
+def matcher(selector: str) -> Matcher:
+    """Returns a test of labels; the empty selector matches all.  ValueError: the selector is invalid."""
+    terms: list[Matcher] = []
+    position = 0
+    while position < len(selector):
+        match = _TERM.match(selector, position)
+        if match is None:
+            raise ValueError(f"not a label selector: {selector!r}")
+        terms.append(_term(match))
+        position = match.end()
+    return lambda labels: all(term(labels) for term in terms)
+
+
+def _term(match: re.Match[str]) -> Matcher:
+    key, value = match["key"], match["value"]
+    values = frozenset(part.strip() for part in (match["values"] or "").split(","))
+    if match["absent"]:
+        return lambda labels: key not in labels
+    if match["op"] == "!=":
+        return lambda labels: labels.get(key) != value
+    if match["op"]:
+        return lambda labels: labels.get(key) == value
+    if match["set"] == "in":
+        return lambda labels: labels.get(key) in values
+    if match["set"] == "notin":
+        return lambda labels: labels.get(key) not in values
+    return lambda labels: key in labels
+
 
 IndexFunction = Callable[[Obj], Iterable[str]]
 Executor = Callable[[Any, Api], Awaitable[None]]
@@ -162,3 +204,142 @@ class Controller(Generic[Observed]):
     @property
     def resource(self) -> Resource:
         return self.watches[0].resource
+
+
+# --- projections ------------------------------------------------------------------------------------
+# Projections, indexes and key functions for watches that several operators share.
+
+METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "labels",
+    "ownerReferences",
+)
+
+
+def pick(obj: Mapping[str, Any] | None, fields: Iterable[str]) -> dict[str, Any]:
+    """Returns these fields as far as they are present."""
+    found = obj or {}
+    return {name: found[name] for name in fields if name in found}
+
+
+def metadata(obj: Obj, *more: str) -> dict[str, Any]:
+    """Returns the metadata that every projection keeps, and the fields `more`."""
+    return pick(obj["metadata"], (*METADATA, *more))
+
+
+def project_metadata(obj: Obj) -> Obj:
+    """A projection that keeps only metadata."""
+    return {"metadata": metadata(obj)}
+
+
+def controller_uid(obj: Obj) -> Iterable[str]:
+    """An index function: the UID of the object's controller."""
+    owner = controller_of(obj)
+    return (str(owner["uid"]),) if owner else ()
+
+
+def own_key(obj: Obj, caches: Caches) -> Iterable[Key]:
+    """Returns the object's own key; for the watch of the primary kind."""
+    return (key_of(obj),)
+
+
+def of_label(obj: Obj, label: str) -> tuple[Key, ...]:
+    """Returns the key of the object that this label names, in the same namespace."""
+    name = (obj["metadata"].get("labels") or {}).get(label)
+    return (Key(obj["metadata"]["namespace"], name),) if name else ()
+
+
+def of_owners(obj: Obj, resource: Resource) -> tuple[Key, ...]:
+    """Returns the keys of the object's owners of this type, by name, even if an owner is gone."""
+    return tuple(
+        Key(obj["metadata"]["namespace"], one["name"])
+        for one in obj["metadata"].get("ownerReferences") or ()
+        if one["kind"] == resource.kind and one["apiVersion"] == resource.api_version
+    )
+
+
+def indexed(keys: Callable[[Obj], Iterable[Key]]) -> IndexFunction:
+    """Returns an index function over the keys that an object leads to."""
+    return lambda obj: tuple(str(key) for key in keys(obj))
+
+
+def waking(keys: Callable[[Obj], Iterable[Key]]) -> Callable[[Obj, Caches], Iterable[Key]]:
+    """Returns a `wakes` function that enqueues the keys that an object leads to."""
+    return lambda obj, caches: keys(obj)
+
+
+def waking_all(resource: Resource) -> Callable[[Obj, Caches], Iterable[Key]]:
+    """Returns a `wakes` function that enqueues every cached object of this type."""
+    return lambda obj, caches: tuple(map(key_of, caches[resource]))
+
+
+def waking_by(resource: Resource, index: str) -> Callable[[Obj, Caches], Iterable[Key]]:
+    """Returns a `wakes` function that enqueues the objects of this type that an index finds by name."""
+    return lambda obj, caches: tuple(map(key_of, caches[resource].by(index, obj["metadata"]["name"])))
+
+
+def no_keys(obj: Obj, caches: Caches) -> Iterable[Key]:
+    """Returns no key; for objects that are only looked up."""
+    return ()
+
+
+# --- watches that come and go -----------------------------------------------------------------------
+# Dynamic watches: of resource types that only objects name, open as long as an object needs them.
+
+log = logging.getLogger(__name__)
+
+
+class Followed:
+    """The dynamic watches of one controller, counted by the primary objects that need them."""
+
+    def __init__(
+        self, controller: Controller[Any], open_: Callable[[Watch], None], close: Callable[[Resource], None]
+    ) -> None:
+        self._controller = controller
+        self._own = frozenset(watch.resource for watch in controller.watches)
+        self._open = open_
+        self._close = close
+        self._needed: dict[Resource, dict[Key, None]] = {}
+
+    def changed(self, new: Obj | None, old: Obj | None = None) -> None:
+        """Opens and closes watches for a primary object; `new` None: it is gone, and was `old`."""
+        if self._controller.follow is None:
+            return
+        obj = new if new is not None else old
+        if obj is None:
+            return
+        key = key_of(obj)
+        watches = self._wanted(new) if new is not None else {}
+        for resource in [one for one, keys in self._needed.items() if key in keys and one not in watches]:
+            del self._needed[resource][key]
+            if not self._needed[resource]:
+                del self._needed[resource]
+                self._close(resource)
+        for resource, watch in watches.items():
+            first = resource not in self._needed
+            self._needed.setdefault(resource, {})[key] = None
+            if first:
+                self._open(watch)
+
+    def keys(self, resource: Resource) -> tuple[Key, ...]:
+        """Returns the primary objects that need the watch of this resource type."""
+        return tuple(self._needed.get(resource, ()))
+
+    def _wanted(self, obj: Obj) -> dict[Resource, Watch]:
+        assert self._controller.follow is not None
+        try:
+            watches = tuple(self._controller.follow(obj))
+        except Exception:  # a malformed object must not end the watch that delivers it
+            log.exception(
+                "%s: what it needs to have watched is unknown",
+                self._controller.name,
+                extra={"key": key_of(obj)},
+            )
+            return {}
+        return {watch.resource: watch for watch in watches if watch.resource not in self._own}

@@ -46,7 +46,7 @@ from fournos.engine.runtime.decision import (
     UserAccess,
     attempt,
 )
-from fournos.engine.runtime.redact import BEYOND, redact
+from fournos.engine.runtime.logs import BEYOND, redact
 from fournos.engine.runtime.reviews import access_review, allowed
 
 T = TypeVar("T")

@@ -5,26 +5,153 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import NotLeaderError
 from fournos.engine.kube.reflector import INACTIVITY, Reflector
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store, same_but_version
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.controller import Caches, Controller, IndexFunction, Watch
-from fournos.engine.runtime.dynamic_watches import Followed
-from fournos.engine.runtime.manager_metrics import ControllerMetrics
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import CACHE_OBJECTS, WATCH_AGE_SECONDS
+from fournos.engine.runtime.controller import Caches, Controller, Followed, IndexFunction, Watch
+from fournos.engine.runtime.metrics import (
+    CACHE_OBJECTS,
+    CONTROLLER_RUNTIME_ACTIVE_WORKERS,
+    CONTROLLER_RUNTIME_MAX_CONCURRENT_RECONCILES,
+    CONTROLLER_RUNTIME_RECONCILE,
+    CONTROLLER_RUNTIME_RECONCILE_ERRORS,
+    CONTROLLER_RUNTIME_RECONCILE_PANICS,
+    CONTROLLER_RUNTIME_RECONCILE_TIME_SECONDS,
+    TASK_RESTARTS,
+    WATCH_AGE_SECONDS,
+    WORKQUEUE_ADDS,
+    WORKQUEUE_DEPTH,
+    WORKQUEUE_LONGEST_RUNNING_PROCESSOR_SECONDS,
+    WORKQUEUE_QUEUE_DURATION_SECONDS,
+    WORKQUEUE_RETRIES,
+    WORKQUEUE_UNFINISHED_WORK_SECONDS,
+    WORKQUEUE_WORK_DURATION_SECONDS,
+    Metrics,
+)
 from fournos.engine.runtime.queue import Queue
-from fournos.engine.runtime.supervise import supervise
+from fournos.engine.runtime.reconcile import PassOutcome, Result
+
+# --- tasks that are restarted -----------------------------------------------------------------------
+# Supervision of background tasks that must not end: restarted with backoff, then the process gives up.
 
 log = logging.getLogger(__name__)
+
+RESTARTS = 5
+"""Ends in a row after which the process gives up, because a restart of the process is more likely to help."""
+HEALTHY = 300.0
+"""Seconds of running after which earlier ends are no longer counted."""
+
+
+class TaskFailedError(Exception):
+    """Raised when a background task has ended RESTARTS times in a row."""
+
+
+async def supervise(name: str, run: Callable[[], Awaitable[None]], *, clock: Clock, metrics: Metrics) -> None:
+    """Runs the task and restarts it with backoff, until cancelled.
+
+    Raises TaskFailedError when it has ended RESTARTS times in a row, and NotLeaderError at once.
+    """
+    ends = 0
+    while True:
+        started = clock.monotonic()
+        try:
+            await run()
+            log.error("task %s ended", name)
+        except NotLeaderError:
+            raise
+        except Exception:
+            log.exception("task %s failed", name)
+        if clock.monotonic() - started > HEALTHY:
+            ends = 0
+        ends += 1
+        if ends >= RESTARTS:
+            raise TaskFailedError(f"task {name} ended {ends} times in a row")
+        metrics.add(TASK_RESTARTS, name)
+        await asyncio.sleep(min(2.0**ends, 30.0))
+
+
+# --- gauges of a manager ----------------------------------------------------------------------------
+# The metrics of controller-runtime for one controller of ours.
+
+RESULTS: Final = ("success", "error", "requeue", "requeue_after")
+
+
+def result_of(outcome: PassOutcome) -> str:
+    """Returns controller-runtime's result of a pass; if several apply, the first in the order of the code."""
+    if outcome.result in (Result.FAILED, Result.CONFLICT, Result.BUG):
+        return "error"
+    if outcome.retry or outcome.again:
+        return "requeue"
+    return "requeue_after" if outcome.wake_at is not None else "success"
+
+
+class ControllerMetrics:
+    """The metrics of one controller.  Its queue calls `added`, `taken` and `finished`; its manager the
+    others."""
+
+    def __init__(self, metrics: Metrics, controller: str, clock: Clock, *, workers: int) -> None:
+        self._metrics = metrics
+        self._controller = controller
+        self._clock = clock
+        self._since: dict[Key, float] = {}
+        """The keys under way, each with the time of its start."""
+        self._added = metrics.counter(WORKQUEUE_ADDS, controller, controller)
+        self._waited = metrics.histogram(WORKQUEUE_QUEUE_DURATION_SECONDS, controller, controller)
+        self._worked = metrics.histogram(WORKQUEUE_WORK_DURATION_SECONDS, controller, controller)
+        self._seconds = metrics.histogram(CONTROLLER_RUNTIME_RECONCILE_TIME_SECONDS, controller)
+        self._results = {
+            result: metrics.counter(CONTROLLER_RUNTIME_RECONCILE, controller, result) for result in RESULTS
+        }
+        # Created at start with value 0: an alert on a rate needs the series before the first error.
+        self._errors = metrics.counter(CONTROLLER_RUNTIME_RECONCILE_ERRORS, controller)
+        self._panics = metrics.counter(CONTROLLER_RUNTIME_RECONCILE_PANICS, controller)
+        self._retries = metrics.counter(WORKQUEUE_RETRIES, controller, controller)
+        metrics.set(CONTROLLER_RUNTIME_MAX_CONCURRENT_RECONCILES, workers, controller)
+        self.refresh(0)
+
+    def added(self) -> None:
+        self._added.inc()
+
+    def taken(self, key: Key, waited: float) -> None:
+        """Records that a worker has taken the key, after `waited` seconds in the queue."""
+        self._waited.observe(waited)
+        self._since[key] = self._clock.monotonic()
+
+    def finished(self, key: Key) -> None:
+        since = self._since.pop(key, None)
+        if since is not None:
+            self._worked.observe(self._clock.monotonic() - since)
+
+    def passed(self, outcome: PassOutcome, seconds: float) -> None:
+        result = result_of(outcome)
+        self._results[result].inc()
+        self._seconds.observe(seconds)
+        if result == "error":
+            self._errors.inc()
+        if outcome.result is Result.BUG:
+            self._panics.inc()
+        if outcome.retry:
+            self._retries.inc()
+
+    def refresh(self, depth: int) -> None:
+        """Sets the gauges.  Call it before metrics are read."""
+        now, name = self._clock.monotonic(), self._controller
+        under_way = [now - since for since in self._since.values()]
+        self._metrics.set(CONTROLLER_RUNTIME_ACTIVE_WORKERS, len(under_way), name)
+        self._metrics.set(WORKQUEUE_DEPTH, depth, name, name)
+        self._metrics.set(WORKQUEUE_UNFINISHED_WORK_SECONDS, sum(under_way), name, name)
+        longest = max(under_way, default=0.0)
+        self._metrics.set(WORKQUEUE_LONGEST_RUNNING_PROCESSOR_SECONDS, longest, name, name)
+
 
 SYNC_POLL = 0.05
 SYNC_REPORT_INTERVAL = 10.0

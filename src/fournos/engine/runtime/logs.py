@@ -4,13 +4,139 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from fournos.engine.api.values import escaped, escaped_json
-from fournos.engine.runtime.redact import redact, redact_beginning
+
+# --- secrets ----------------------------------------------------------------------------------------
+# Hides secrets in text that is logged or shown.
+
+HIDDEN = "<hidden>"
+BEYOND = 8192
+"""Characters after the shown ones that are searched: more than a token has."""
+
+# A search may start anywhere in a long text and must stay linear: no prefix before the words, and after a
+# beginning that may be repeated nothing of any length.
+_WORDS = (
+    r"(?:passw(?:or)?d|passphrase|token|credentials?|secret[-_]?(?:key|id|access[-_]?key)"
+    r"|(?:api|access|private)[-_]?key|(?:client-key|client-certificate|certificate-authority)-data)"
+)
+
+_LABEL = "[A-Z0-9 ]{0,64}"
+PEM_BEGIN = re.compile(rf"-----BEGIN (?={_LABEL}?(?:PRIVATE KEY|CERTIFICATE)){_LABEL}+-----")
+PEM_END = re.compile(rf"-----END {_LABEL}+-----")
+
+_PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
+    # PEM blocks, whole or cut off at either end
+    (
+        ("-----begin",),
+        re.compile(rf"{PEM_BEGIN.pattern}.*?(?:{PEM_END.pattern}|\Z)", re.S),
+        HIDDEN,
+    ),
+    (("-----end",), re.compile(rf"\A(?:[A-Za-z0-9+/=]{{1,100}}+\r?\n)++{PEM_END.pattern}"), HIDDEN),
+    # Tokens with a recognizable prefix: GitHub, GitLab, Vault, AWS, Slack, OpenShift, Hugging Face, OpenAI
+    (
+        (
+            "gh",
+            "github_pat_",
+            "glpat-",
+            "hvs.",
+            "hvb.",
+            "hvr.",
+            "akia",
+            "asia",
+            "xox",
+            "sha256~",
+            "hf_",
+            "sk-",
+        ),
+        re.compile(
+            r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hv[sbr]\.[\w-]{8,}"
+            r"|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeprs]-[\w-]{10,}|sha256~[\w-]{20,}|hf_[A-Za-z0-9]{20,}"
+            r"|sk-[\w-]{20,})"
+        ),
+        HIDDEN,
+    ),
+    # JSON Web Tokens, such as service account tokens: the point is looked for once a word, not once an "eyJ"
+    (
+        ("eyj",),
+        re.compile(r"(?<![\w-])(?=[\w-]*+\.[\w-]{8})([\w-]*?)\beyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)?"),
+        rf"\1{HIDDEN}",
+    ),
+    # Authorization: Bearer xyz, Basic xyz
+    (("bearer", "basic"), re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{6,}", re.I), rf"\1 {HIDDEN}"),
+    # --password x, --vault-token x
+    (
+        ("--",),
+        re.compile(rf"(?i)(?<![\w-])(--[\w-]{{0,40}}{_WORDS}\s+)(?!-)(\"(?:[^\"\\]++|\\.)*+\"|'[^']*'|\S+)"),
+        rf"\1{HIDDEN}",
+    ),
+    # curl -u user:password
+    (
+        ("-u",),
+        re.compile(r"(?<!\S)(-u\s{0,4}|--(?:proxy-)?user[=\s]\s{0,4})([^\s:]{1,200}):\S+"),
+        rf"\1\2:{HIDDEN}",
+    ),
+    # the password is x
+    (
+        ("passw", "passphrase"),
+        re.compile(
+            r"(?i)\b(passw(?:or)?d|passphrase)(\s{1,4}(?:is|was)\s{1,4})"
+            r"(?!(?:not|missing|required|wrong|invalid|incorrect|empty|set|unset|expired|too)\b)\S+"
+        ),
+        rf"\1\2{HIDDEN}",
+    ),
+    # "auth": "x", as in a registry's configuration
+    (('"auth"',), re.compile(r"(\"auth\"\s{0,4}:\s{0,4})\"[^\"]{6,}\""), rf'\1"{HIDDEN}"'),
+    # https://user:password@host
+    (("://",), re.compile(r"(://[^\s/:@]+:)[^\s/@]+@"), rf"\1{HIDDEN}@"),
+    # password: x, "token": "x", --api-key=x
+    (
+        ("passw", "passphrase", "token", "credential", "secret", "key", "-data"),
+        re.compile(rf"(?i)({_WORDS}[\"']?\s*[:=]\s*)(\"(?:[^\"\\]++|\\.)*+\"|'[^']*'|[^\s,;&\"'}}]+)"),
+        rf"\1{HIDDEN}",
+    ),
+    # a Secret's or kubeconfig's inlined bytes: data: {...}, kubeconfig: ...
+    (("data",), re.compile(r"(?i)(\b(?:string)?data[\"']?\s*[:=]\s*)\{[^{}]*\}"), rf"\1{HIDDEN}"),
+    (
+        ("kubeconfig",),
+        re.compile(
+            r"(?i)(\bkubeconfig[\"']?\s*[:=]\s*)(\"(?:[^\"\\]|\\.){40,}\"|'[^']{40,}'|[A-Za-z0-9+/=]{40,})"
+        ),
+        rf"\1{HIDDEN}",
+    ),
+)
+"""Of each kind of secret: texts in lower case, one of which is in every match; what matches; its replacement.
+
+Most texts have none of them, and looking for them takes a fraction of the time of the patterns.
+"""
+
+
+def redact(text: str) -> str:
+    """Returns the text without values that look like secrets.
+
+    This is the last line of defence: secrets should not be in the text at all.  Pass the whole text, not
+    single lines, because a private key has many lines.
+    """
+    # Beyond ASCII a pattern without case matches letters that no lower case makes equal.
+    lower = text.lower() if text.isascii() else None
+    for hints, pattern, replacement in _PATTERNS:
+        if lower is None or any(hint in lower for hint in hints):
+            text = pattern.sub(replacement, text)
+    return text
+
+
+def redact_beginning(text: str, longest: int) -> str:
+    """Returns the beginning of the text, at most `longest` characters, without values that look like secrets.
+
+    The text is cut before it is searched; a secret that the end cuts through is recognized by what follows.
+    """
+    return redact(text[: longest + BEYOND])[:longest]
+
 
 _FIELDS = ("system", "cluster", "kind", "namespace", "name", "uid")
 _LONGEST = 2**15

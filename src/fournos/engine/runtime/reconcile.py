@@ -26,14 +26,15 @@ from fournos.engine.runtime.decision import (
     EventRecord,
     Facts,
     NeededFacts,
+    Patch,
     Question,
+    Step,
     StepFailure,
     attempt,
 )
-from fournos.engine.runtime.failures import REFUSED, recovered, retried, with_refusal
+from fournos.engine.runtime.events import REFUSED, recovered, retried, with_refusal
 from fournos.engine.runtime.fetch_facts import answer
 from fournos.engine.runtime.logs import bind
-from fournos.engine.runtime.steps import Patch, Step
 
 log = logging.getLogger(__name__)
 

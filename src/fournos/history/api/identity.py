@@ -24,8 +24,7 @@ from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.resource import NAMESPACE, Key, Obj, Resource, key_of, uid_of
 from fournos.engine.runtime.decision import Facts, Unknown, User
 from fournos.engine.runtime.fetch_facts import answered
-from fournos.engine.runtime.reviewer import Reviewer
-from fournos.engine.runtime.ttl_cache import TtlCache
+from fournos.engine.runtime.reviews import Reviewer, TtlCache
 from fournos.history.api.errors import ForbiddenError, UnauthorizedError, UnavailableError
 from fournos.history.records import Run
 from fournos.systems.jobs.own_job import job_of_pod

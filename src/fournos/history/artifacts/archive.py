@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from fournos.engine.runtime.ttl_cache import TtlCache
+from fournos.engine.runtime.reviews import TtlCache
 from fournos.history.artifacts.rules import (
     Artifact,
     ArtifactError,

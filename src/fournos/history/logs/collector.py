@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.kube.transport import Backoff
-from fournos.engine.runtime.redact import redact
+from fournos.engine.runtime.logs import redact
 from fournos.history.blobs import Blobs
 from fournos.history.logs.stored import ContainerLog, failing_line, pod_key, readable_ids
 from fournos.history.records import Identity

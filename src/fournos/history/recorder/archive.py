@@ -11,7 +11,7 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Executor
-from fournos.engine.runtime.steps import Custom
+from fournos.engine.runtime.decision import Custom
 from fournos.history.logs.stored import ContainerLog
 from fournos.history.recorder.journal import Journal, StoredRun
 from fournos.history.records import Document, Ending, Identity, Interval, Record

@@ -14,9 +14,8 @@ from fournos.api.phase import RUNS
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import key_of, uid_of
-from fournos.engine.runtime import finalizer
-from fournos.engine.runtime.decision import Decision, Facts
-from fournos.engine.runtime.steps import Patch, Step
+from fournos.engine.runtime.context import holds
+from fournos.engine.runtime.decision import Decision, Facts, Patch, Step
 from fournos.history.fingerprint import fingerprint_of
 from fournos.history.recorder import archive
 from fournos.history.recorder.context import Gap, GoneObject, NotReady, Observed, ObservedObject, Sweep
@@ -199,7 +198,7 @@ def _archived(observed: ObservedObject, now: datetime, settings: HistorySettings
     if observed.resource != FOURNOS_JOB or status_of(obj).get("archivedAt") or observed.deleting:
         return ()
     # The operator takes it off right after the end: one of the two writes would meet a conflict.
-    if finalizer.holds(obj, FINALIZER) or _hand_over_at(observed, now, settings) is not None:
+    if holds(obj, FINALIZER) or _hand_over_at(observed, now, settings) is not None:
         return ()
     meta = {"uid": uid_of(obj), "resourceVersion": obj["metadata"]["resourceVersion"]}
     status = {"archivedAt": format_time(now)}

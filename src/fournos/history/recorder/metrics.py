@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import Counter, Gauge, Metric
+from fournos.engine.runtime.metrics import Counter, Gauge, Metric, Metrics
 from fournos.history.recorder.journal import Journal
 from fournos.history.records import Record
 

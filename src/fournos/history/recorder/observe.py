@@ -17,8 +17,7 @@ from fournos.engine.queueing.kinds import (
     WORKLOAD,
 )
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import no_keys, own_key, project_metadata
+from fournos.engine.runtime.controller import Caches, Watch, no_keys, own_key, project_metadata
 from fournos.history.logs.stored import StartedContainer, started_containers
 from fournos.history.recorder.context import SWEEP, Gap, GoneObject, NotReady, Observed, ObservedObject, Sweep
 from fournos.history.recorder.journal import Journal, StoredRun

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from fournos.engine.kube.resource import Obj, owner_uids
-from fournos.engine.runtime.projection import pick
+from fournos.engine.runtime.controller import pick
 
 _RAW: Final = "raw"
 _OWNERS: Final = "owners"

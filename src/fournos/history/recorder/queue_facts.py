@@ -15,7 +15,7 @@ from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.runtime.controller import Caches
-from fournos.engine.runtime.ttl_cache import TtlCache
+from fournos.engine.runtime.reviews import TtlCache
 from fournos.insight.children import Children
 from fournos.insight.cohorts import members, usage_orders
 from fournos.insight.facts import SharedFacts, WaitFacts, Waiting, holders_among, in_line, without

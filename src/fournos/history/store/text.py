@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from fournos.engine.runtime.redact import redact, redact_beginning
+from fournos.engine.runtime.logs import redact, redact_beginning
 
 _REFUSED: Final = re.compile("[\x00\ud800-\udfff]")
 """PostgreSQL stores no NUL, and no encoding has lone surrogates."""

@@ -19,6 +19,7 @@ from fournos.engine.queueing.ensure import MAX_EXECUTION_LABEL, max_execution_se
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.engine.runtime.decision import (
     Absent,
+    Create,
     Facts,
     LiveGet,
     Present,
@@ -27,8 +28,7 @@ from fournos.engine.runtime.decision import (
     UnknownFields,
     UserAccess,
 )
-from fournos.engine.runtime.steps import Create
-from fournos.engine.runtime.webhook.types import Request, Review
+from fournos.engine.runtime.webhook.review import Request, Review
 from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.build import PathError, declared, pod_sets_of, template_of
 from fournos.systems.appwrappers.kinds import (

@@ -21,9 +21,8 @@ from fournos.engine.queueing.job import Ended, QueueOptions
 from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.workload import PodSet
-from fournos.engine.runtime.decision import Decision, Facts
-from fournos.engine.runtime.failures import retried
-from fournos.engine.runtime.steps import Create
+from fournos.engine.runtime.decision import Create, Decision, Facts
+from fournos.engine.runtime.events import retried
 from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.admission import problems
 from fournos.systems.appwrappers.build import all_pod_sets, pod_sets_of, stored_info

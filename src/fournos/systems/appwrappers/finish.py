@@ -8,8 +8,7 @@ from datetime import datetime
 from fournos.engine.api.conditions import Condition
 from fournos.engine.api.values import format_duration
 from fournos.engine.kube.resource import POD, Obj, is_terminating, key_of, uid_of
-from fournos.engine.runtime.decision import Decision, LiveGet, Present, Unknown
-from fournos.engine.runtime.steps import Delete, Step
+from fournos.engine.runtime.decision import Decision, Delete, LiveGet, Present, Step, Unknown
 from fournos.systems.appwrappers.names import ANNOTATION
 from fournos.systems.appwrappers.status import CREATED, Context
 

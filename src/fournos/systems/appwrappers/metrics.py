@@ -8,18 +8,18 @@ from typing import Final
 from fournos.api.kinds import APPWRAPPER
 from fournos.api.phase import NEW, OF_APPWRAPPERS
 from fournos.engine.kube.resource import Obj, key_of
-from fournos.engine.runtime import metrics_table
+from fournos.engine.runtime import metrics as table
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.systems.appwrappers.status import phase_of
 
-BY_PHASE: Final = metrics_table.Gauge("fournos_appwrappers", "AppWrappers by status.phase.", ("phase",))
-PHASES_ENTERED: Final = metrics_table.Counter(
+BY_PHASE: Final = table.Gauge("fournos_appwrappers", "AppWrappers by status.phase.", ("phase",))
+PHASES_ENTERED: Final = table.Counter(
     "appwrapper_phase_total",
     "Phases that AppWrappers have entered, under the published operator's name.",
     ("namespace", "phase"),
 )
-METRICS: Final[tuple[metrics_table.Metric, ...]] = (BY_PHASE, PHASES_ENTERED)
+METRICS: Final[tuple[table.Metric, ...]] = (BY_PHASE, PHASES_ENTERED)
 
 
 def report(caches: Caches, metrics: Metrics) -> None:

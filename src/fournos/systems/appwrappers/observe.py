@@ -11,8 +11,9 @@ from fournos.engine.kube.resource import NODE, POD, Key, Obj, controls, key_of
 from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import queue_inputs, queue_watches
-from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import (
+from fournos.engine.runtime.controller import (
+    Caches,
+    Watch,
     indexed,
     metadata,
     of_label,

@@ -19,10 +19,10 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown
 from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.part import APPWRAPPER as APPWRAPPER_API
 from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
-from fournos.engine.runtime.preflight import APPWRAPPER as APPWRAPPER_API
 from fournos.engine.runtime.webhook.registration import Service
-from fournos.engine.runtime.webhook.types import Request, Review, Webhook
+from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.admission import inferred_pod_sets, review, section
 from fournos.systems.appwrappers.decide import decide

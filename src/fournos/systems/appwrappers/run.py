@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 from fournos.engine.api.conditions import Condition
 from fournos.engine.kube.resource import Obj, is_terminating, uid_of
 from fournos.engine.queueing.podsets import PodSetInfoError
-from fournos.engine.runtime.decision import Decision, LiveGet, Present, StepFailure, Unknown
-from fournos.engine.runtime.steps import Create, Delete, Step
+from fournos.engine.runtime.decision import (
+    Create,
+    Decision,
+    Delete,
+    LiveGet,
+    Present,
+    Step,
+    StepFailure,
+    Unknown,
+)
 from fournos.systems.appwrappers import build
 from fournos.systems.appwrappers.admission import not_created
 from fournos.systems.appwrappers.build import PathError

@@ -13,9 +13,8 @@ from fournos.engine.api.conditions import Condition, upsert
 from fournos.engine.api.crd import StatusCondition
 from fournos.engine.kube.resource import POD, Key, Obj
 from fournos.engine.queueing.inputs import QueueInputs
-from fournos.engine.runtime.context import PassContext
+from fournos.engine.runtime.context import Draft, PassContext, read
 from fournos.engine.runtime.decision import Absent, Facts, LiveGet, LiveList, Present, Question
-from fournos.engine.runtime.status_draft import Draft, read
 from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.health import component_of
 from fournos.systems.appwrappers.kinds import PodSetSpec, resource_of, wrapped_kind

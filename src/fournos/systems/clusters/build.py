@@ -19,7 +19,7 @@ from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.priority import LOCK_HELD, LOCK_HELD_CLASS
 from fournos.engine.runtime.controller import Executor
-from fournos.engine.runtime.steps import Custom
+from fournos.engine.runtime.decision import Custom
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "hearth"

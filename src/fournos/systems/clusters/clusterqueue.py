@@ -16,10 +16,18 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.engine.kube.resource import Key, Obj, absent, key_of, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
-from fournos.engine.runtime.controller import Caches, Controller, Watch
-from fournos.engine.runtime.decision import Absent, Decision, EventRecord, Facts, LiveGet
-from fournos.engine.runtime.projection import pick
-from fournos.engine.runtime.steps import Create, Delete, Patch, Step
+from fournos.engine.runtime.controller import Caches, Controller, Watch, pick
+from fournos.engine.runtime.decision import (
+    Absent,
+    Create,
+    Decision,
+    Delete,
+    EventRecord,
+    Facts,
+    LiveGet,
+    Patch,
+    Step,
+)
 from fournos.systems.clusters import build
 from fournos.systems.clusters.observe import project_flavor, project_queue, queue_of
 from fournos.systems.clusters.quotas import (

@@ -11,10 +11,21 @@ from fournos.engine.api.values import format_time
 from fournos.engine.kube.probe import Probe
 from fournos.engine.kube.resource import CONFIG_MAP, Key, Obj, key_of, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet, LiveList, Present, SecretShape
-from fournos.engine.runtime.failures import describe, lasts
-from fournos.engine.runtime.finalizer import switched
-from fournos.engine.runtime.steps import Create, Delete, Patch, Step
+from fournos.engine.runtime.context import switched
+from fournos.engine.runtime.decision import (
+    Absent,
+    Create,
+    Decision,
+    Delete,
+    Facts,
+    LiveGet,
+    LiveList,
+    Patch,
+    Present,
+    SecretShape,
+    Step,
+)
+from fournos.engine.runtime.events import describe, lasts
 from fournos.systems.clusters import build
 from fournos.systems.clusters.build import DRAINING, REMOVING, Connect, Disconnect
 from fournos.systems.clusters.gpus import inventory

@@ -8,8 +8,7 @@ from typing import Final
 from fournos.api.fournoscluster import KubeconfigStatus, LockState
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.runtime.controller import Caches
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import Gauge, Metric
+from fournos.engine.runtime.metrics import Gauge, Metric, Metrics
 from fournos.systems.clusters.gpus import read
 
 BY_STATE: Final = Gauge("fournos_clusters", "FournosClusters by status.kubeconfigStatus.", ("state",))

@@ -11,9 +11,10 @@ from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.engine.kube.resource import NODE, SECRET, Key, Obj, controller_of, key_of, newest, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import (
+from fournos.engine.runtime.controller import (
     METADATA,
+    Caches,
+    Watch,
     controller_uid,
     metadata,
     no_keys,

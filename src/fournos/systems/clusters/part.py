@@ -14,8 +14,9 @@ from fournos.engine.kube.fleet import Fleet, FleetWatch
 from fournos.engine.kube.resource import CONFIG_MAP, NODE, SECRET, Key, Obj, is_terminating, key_of
 from fournos.engine.queueing.kinds import KUEUE
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.controller import Caches, Controller, Watch
+from fournos.engine.runtime.controller import Caches, Controller, Watch, own_key, project_metadata
 from fournos.engine.runtime.decision import (
+    Create,
     Decision,
     EventRecord,
     Facts,
@@ -25,10 +26,7 @@ from fournos.engine.runtime.decision import (
     Unknown,
 )
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.part import Part, Running, Wake
-from fournos.engine.runtime.preflight import FOURNOS
-from fournos.engine.runtime.projection import own_key, project_metadata
-from fournos.engine.runtime.steps import Create
+from fournos.engine.runtime.part import FOURNOS, Part, Running, Wake
 from fournos.systems.clusters import build
 from fournos.systems.clusters.build import Targets, executors
 from fournos.systems.clusters.clusterqueue import queue_controller

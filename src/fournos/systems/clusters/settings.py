@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fournos.engine.runtime.settings_types import LogLevel, Seconds, with_placeholder
+from fournos.engine.api.values import LogLevel, Seconds, with_placeholder
 
 
 class ClusterSettings(BaseSettings):

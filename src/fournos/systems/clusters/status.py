@@ -17,10 +17,8 @@ from fournos.api.fournoscluster import (
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.probe import Probe
 from fournos.engine.kube.resource import Key, Obj, Resource, absent
-from fournos.engine.runtime.context import PassContext
-from fournos.engine.runtime.decision import Decision, Facts
-from fournos.engine.runtime.status_draft import Draft, read
-from fournos.engine.runtime.steps import Patch, Step
+from fournos.engine.runtime.context import Draft, PassContext, read
+from fournos.engine.runtime.decision import Decision, Facts, Patch, Step
 from fournos.systems.clusters import build
 from fournos.systems.clusters.settings import ClusterSettings
 

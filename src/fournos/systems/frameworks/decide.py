@@ -27,16 +27,18 @@ from fournos.engine.queueing.workload import JOB_UID_LABEL
 from fournos.engine.runtime.decision import (
     Absent,
     Decision,
+    Delete,
     EventRecord,
     Facts,
     LiveGet,
     LiveList,
+    Patch,
     Present,
     Question,
+    Step,
     Unknown,
 )
-from fournos.engine.runtime.failures import retried
-from fournos.engine.runtime.steps import Delete, Patch, Step
+from fournos.engine.runtime.events import retried
 from fournos.systems.frameworks import kinds
 from fournos.systems.frameworks.kinds import Framework
 from fournos.systems.frameworks.observe import Context, Observed

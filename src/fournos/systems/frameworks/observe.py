@@ -15,10 +15,8 @@ from fournos.engine.queueing.job import QueueOptions
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import CONTROLLER, OWNERS, queue_inputs, queue_watches
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
-from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.decision import Facts
-from fournos.engine.runtime.projection import controller_uid, metadata, of_owners, own_key
-from fournos.engine.runtime.steps import Patch
+from fournos.engine.runtime.controller import Caches, Watch, controller_uid, metadata, of_owners, own_key
+from fournos.engine.runtime.decision import Facts, Patch
 from fournos.systems.frameworks import kinds
 from fournos.systems.frameworks.kinds import Framework
 from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queued

@@ -13,7 +13,7 @@ from fournos.engine.queueing.job import Ended
 from fournos.engine.queueing.managed import MULTIKUEUE
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.engine.queueing.workload import PodSet
-from fournos.engine.runtime.steps import Patch, Step
+from fournos.engine.runtime.decision import Patch, Step
 from fournos.systems.frameworks import kinds
 from fournos.systems.frameworks.build import known_pod_sets, placement, pod_sets, restored
 from fournos.systems.frameworks.kinds import FinishRule, Framework

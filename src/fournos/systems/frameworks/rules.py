@@ -24,7 +24,7 @@ from fournos.engine.queueing.queues import check_questions, cluster_queue_of, di
 from fournos.engine.queueing.requests import RequestsError
 from fournos.engine.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL
 from fournos.engine.runtime.decision import Facts, LiveGet, LiveList, Present, Question, Unknown
-from fournos.engine.runtime.webhook.types import Request, Review, Webhook
+from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from fournos.systems.frameworks import kinds
 from fournos.systems.frameworks.build import PlacementPatch, flavor_questions, place, pod_sets, requests_of
 from fournos.systems.frameworks.kinds import Framework
@@ -86,7 +86,7 @@ def _watched(framework: Framework) -> tuple[tuple[str, str], ...]:
 
 
 def review(request: Request, facts: Facts, *, framework: Framework) -> Review:
-    """Reviews a creation or an update; see `fournos.engine.runtime.webhook.types`."""
+    """Reviews a creation or an update; see `fournos.engine.runtime.webhook.review`."""
     if request.old is None:
         return _created(request.new, facts, framework)
     return _changed(request.old, request.new, facts, framework)

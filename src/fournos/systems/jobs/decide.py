@@ -23,7 +23,7 @@ from fournos.engine.queueing.priority import NOT_FOUND
 from fournos.engine.queueing.release import release_quota
 from fournos.engine.queueing.state import QueueState, view
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
-from fournos.engine.runtime.failures import describe, lasts
+from fournos.engine.runtime.events import describe, lasts
 from fournos.systems.jobs.finish import after_end, derive_archived, derive_suspected, finish, release
 from fournos.systems.jobs.pending import adopt, pending, wait
 from fournos.systems.jobs.queue import class_question, granted, queue

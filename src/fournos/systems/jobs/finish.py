@@ -19,8 +19,17 @@ from fournos.engine.api.values import format_time, parse_duration, parse_time, p
 from fournos.engine.kube.resource import JOB, SECRET, Key, Obj, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.runtime.decision import Answer, Decision, LiveGet, Present, SecretShape, Unknown
-from fournos.engine.runtime.steps import Create, Delete, Step
+from fournos.engine.runtime.decision import (
+    Answer,
+    Create,
+    Decision,
+    Delete,
+    LiveGet,
+    Present,
+    SecretShape,
+    Step,
+    Unknown,
+)
 from fournos.systems.jobs import names
 from fournos.systems.jobs.names import ARCHIVED, RESULT_NAME
 from fournos.systems.jobs.own_job import believed, children

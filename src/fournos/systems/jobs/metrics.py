@@ -17,11 +17,10 @@ from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Phase, run_times
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import creation_time, parse_time
 from fournos.engine.kube.resource import Key, Obj, uid_of
-from fournos.engine.runtime import metrics_table
+from fournos.engine.runtime import metrics as table
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import Metric
+from fournos.engine.runtime.metrics import Metric, Metrics
 from fournos.systems.jobs.pending import CAUSE_OF_REASON, LOCK, QUOTA
 
 PIPELINES_MAX: Final = 30
@@ -29,32 +28,32 @@ PIPELINES_MAX: Final = 30
 OTHER, LOCK_ONLY = "other", "lock"
 _MINUTES: Final = tuple(60.0 * minutes for minutes in (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 240, 480, 1440))
 
-BY_PHASE: Final = metrics_table.Gauge("fournos_jobs", "FournosJobs by status.phase.", ("phase",))
-WAITING: Final = metrics_table.Gauge(
+BY_PHASE: Final = table.Gauge("fournos_jobs", "FournosJobs by status.phase.", ("phase",))
+WAITING: Final = table.Gauge(
     "fournos_jobs_waiting", "FournosJobs that wait, by what they wait for.", ("cause",)
 )
-LONGEST: Final = metrics_table.Gauge(
+LONGEST: Final = table.Gauge(
     "fournos_jobs_longest_wait_seconds",
     "How long the oldest of these has been in its phase.",
     ("cause",),
 )
-FAILURES: Final = metrics_table.Gauge(
+FAILURES: Final = table.Gauge(
     "fournos_jobs_failed_in_a_row",
     "FournosJobs of a Pipeline that have failed since one succeeded, of those that exist.",
     ("pipeline",),
 )
-WAITED: Final = metrics_table.Histogram(
+WAITED: Final = table.Histogram(
     "fournos_job_waiting_seconds",
     "How long a FournosJob was in a phase in which it waits, by what it waited for last there.",
     ("cause",),
     _MINUTES,
 )
-ENDED: Final = metrics_table.Counter(
+ENDED: Final = table.Counter(
     "fournos_jobs_ended_total",
     "FournosJobs that have ended, by Pipeline (at most 30, the rest is other) and phase.",
     ("pipeline", "phase"),
 )
-DURATION: Final = metrics_table.Histogram(
+DURATION: Final = table.Histogram(
     "fournos_job_run_seconds",
     "From Running to the end of a FournosJob, of those that ran.",
     ("pipeline", "phase"),

@@ -15,8 +15,7 @@ from fournos.engine.kube.resource import JOB, Key, Obj, Resource, controller_of,
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.quotas import covered
-from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import controller_uid, no_keys, pick, waking_by
+from fournos.engine.runtime.controller import Caches, Watch, controller_uid, no_keys, pick, waking_by
 from fournos.systems.jobs import names
 from fournos.systems.jobs.pending import NAMING_AT_MOST, waits_for
 from fournos.systems.jobs.queue import CHOOSING_AT_MOST, free_quota

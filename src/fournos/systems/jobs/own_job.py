@@ -18,7 +18,7 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import JOB, POD, Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown, User
-from fournos.engine.runtime.webhook.types import Request, Review, Webhook
+from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from fournos.systems.jobs.rules import params_webhook
 from fournos.systems.jobs.settings import JobSettings
 

@@ -16,13 +16,10 @@ from fournos.engine.kube.resource import JOB, Key, Obj, Resource, absent, contro
 from fournos.engine.queueing.kinds import KUEUE, WORKLOAD
 from fournos.engine.queueing.managed import managed_elsewhere
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.controller import Caches, Controller
-from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet
+from fournos.engine.runtime.controller import Caches, Controller, no_keys
+from fournos.engine.runtime.decision import Absent, Decision, Delete, Facts, LiveGet
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
-from fournos.engine.runtime.preflight import FOURNOS, TEKTON
-from fournos.engine.runtime.projection import no_keys
-from fournos.engine.runtime.steps import Delete
+from fournos.engine.runtime.part import FOURNOS, TEKTON, Part, Running, Wake, WebhookManifest
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.systems.jobs import names
 from fournos.systems.jobs.decide import decide

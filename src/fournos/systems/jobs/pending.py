@@ -17,8 +17,7 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.priority import NOT_FOUND, RESERVED
 from fournos.engine.queueing.state import QueueState, WorkloadView, view
 from fournos.engine.queueing.waiting import named_reason
-from fournos.engine.runtime.decision import Absent, Decision, LiveGet, Present, StepFailure, Unknown
-from fournos.engine.runtime.steps import Create
+from fournos.engine.runtime.decision import Absent, Create, Decision, LiveGet, Present, StepFailure, Unknown
 from fournos.systems.jobs import names
 from fournos.systems.jobs.finish import fail, release
 from fournos.systems.jobs.names import SLOT_RESOURCE

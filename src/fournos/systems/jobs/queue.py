@@ -22,8 +22,7 @@ from fournos.engine.queueing.quotas import quotas_of, reserved
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.state import QueueState, view
 from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest
-from fournos.engine.runtime.decision import Absent, LiveGet, Present
-from fournos.engine.runtime.steps import Create, Step
+from fournos.engine.runtime.decision import Absent, Create, LiveGet, Present, Step
 from fournos.systems.jobs import build, names
 from fournos.systems.jobs.build import slots_and_gpus
 from fournos.systems.jobs.status import Context, Flavors, FreeQuota

@@ -13,6 +13,7 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.queueing.quotas import covered
 from fournos.engine.runtime.decision import (
     Absent,
+    Create,
     Decision,
     LiveGet,
     LiveList,
@@ -21,7 +22,6 @@ from fournos.engine.runtime.decision import (
     SecretShape,
     Unknown,
 )
-from fournos.engine.runtime.steps import Create
 from fournos.systems.jobs import build, names
 from fournos.systems.jobs.finish import fail
 from fournos.systems.jobs.pending import QUEUED, in_queue, wait, wait_if_curable

@@ -18,7 +18,7 @@ from fournos.engine.api.schema_readers import schema_violations
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.managed_by import fixed_rule
 from fournos.engine.runtime.decision import Facts, LiveGet, Present
-from fournos.engine.runtime.webhook.types import Request, Review, Webhook
+from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from fournos.systems.jobs import names
 from fournos.systems.jobs.names import OWN_PARAMS
 from fournos.systems.jobs.rules_fields import FIELDS, GPU_TYPE, MAX_GPU_TYPE

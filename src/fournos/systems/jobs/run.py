@@ -9,18 +9,22 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.values import creation_time, parse_time
 from fournos.engine.kube.resource import POD, Key, Obj, key_of, uid_of
 from fournos.engine.queueing.report import pods_ready_patch
+from fournos.engine.runtime.context import switched
 from fournos.engine.runtime.decision import (
     Absent,
+    CopySecret,
+    Create,
     Decision,
+    Delete,
     LiveGet,
     LiveList,
+    Patch,
     Present,
     SecretShape,
+    Step,
     StepFailure,
     Unknown,
 )
-from fournos.engine.runtime.finalizer import switched
-from fournos.engine.runtime.steps import CopySecret, Create, Delete, Patch, Step
 from fournos.systems.jobs import build, names
 from fournos.systems.jobs.finish import fail, fail_attempt, finish
 from fournos.systems.jobs.pending import wait, wait_if_curable

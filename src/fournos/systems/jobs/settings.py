@@ -14,10 +14,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 import fournos
 from fournos.api.fournosjob_values import MAX_REPEATS
 from fournos.api.pod_rights import operator_account
-from fournos.engine.api.values import parse_duration
+from fournos.engine.api.values import Seconds, parse_duration, with_placeholder
 from fournos.engine.kube.resource import Obj
-from fournos.engine.runtime.selector import matcher
-from fournos.engine.runtime.settings_types import Seconds, with_placeholder
+from fournos.engine.runtime.controller import matcher
 
 SecretPolicy = Literal["open", "listed"]
 

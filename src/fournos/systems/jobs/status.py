@@ -23,9 +23,8 @@ from fournos.api.phase import PHASE_TIME
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Key, Obj, is_terminating, newest, uid_of
-from fournos.engine.runtime.context import PassContext
+from fournos.engine.runtime.context import Draft, PassContext, read
 from fournos.engine.runtime.decision import Facts
-from fournos.engine.runtime.status_draft import Draft, read
 from fournos.systems.jobs import names
 from fournos.systems.jobs.build import gpu_resource, requests_of, slots_and_gpus
 from fournos.systems.jobs.names import display_name

@@ -25,9 +25,18 @@ from fournos.engine.queueing.managed_by import send_elsewhere
 from fournos.engine.queueing.podsets import PodSetInfo, queue_name
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.workload import PodSet
-from fournos.engine.runtime.decision import Decision, Facts, LiveGet, Present, StepFailure, Unknown
-from fournos.engine.runtime.failures import lasts, retried
-from fournos.engine.runtime.steps import Create, Patch, Step
+from fournos.engine.runtime.decision import (
+    Create,
+    Decision,
+    Facts,
+    LiveGet,
+    Patch,
+    Present,
+    Step,
+    StepFailure,
+    Unknown,
+)
+from fournos.engine.runtime.events import lasts, retried
 from fournos.systems.miniclusters import names, start
 from fournos.systems.miniclusters.build import index_label, pod_sets
 from fournos.systems.miniclusters.finish import (

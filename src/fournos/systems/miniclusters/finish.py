@@ -13,8 +13,7 @@ from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import parse_count, parse_time
 from fournos.engine.kube.resource import JOB, POD, Obj, is_terminating, key_of, uid_of
-from fournos.engine.runtime.decision import Decision
-from fournos.engine.runtime.steps import Delete, Step
+from fournos.engine.runtime.decision import Decision, Delete, Step
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.health import ended_well, exit_code, flux_error, last_end, lead_of, runner
 from fournos.systems.miniclusters.status import (

@@ -8,8 +8,7 @@ from typing import Final
 from fournos.api.kinds import MINICLUSTER
 from fournos.api.phase import OF_MINICLUSTERS
 from fournos.engine.runtime.controller import Caches
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import Gauge, Metric
+from fournos.engine.runtime.metrics import Gauge, Metric, Metrics
 from fournos.systems.miniclusters.status import summary_of
 
 BY_PHASE: Final = Gauge("fournos_miniclusters", "MiniClusters by status.phase.", ("phase",))

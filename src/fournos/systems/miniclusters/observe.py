@@ -11,8 +11,9 @@ from fournos.api.kinds import MINICLUSTER
 from fournos.api.minicluster import DEFAULT_HEADLESS_NAME
 from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, SECRET, SERVICE, Key, Obj, Resource, key_of
 from fournos.engine.queueing.observe import queue_inputs, queue_watches
-from fournos.engine.runtime.controller import Caches, Watch
-from fournos.engine.runtime.projection import (
+from fournos.engine.runtime.controller import (
+    Caches,
+    Watch,
     indexed,
     metadata,
     of_label,

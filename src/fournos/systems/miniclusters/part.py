@@ -10,8 +10,8 @@ from fournos.engine.queueing.managed import managed_elsewhere
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.part import MINICLUSTER as MINICLUSTER_API
 from fournos.engine.runtime.part import Part, Running, Wake
-from fournos.engine.runtime.preflight import MINICLUSTER as MINICLUSTER_API
 from fournos.systems.miniclusters.decide import decide
 from fournos.systems.miniclusters.metrics import report
 from fournos.systems.miniclusters.observe import observe, watches

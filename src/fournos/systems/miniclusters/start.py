@@ -30,8 +30,17 @@ from fournos.engine.kube.resource import (
 )
 from fournos.engine.queueing.podsets import MissingFlavorError, PodSetInfo, PodSetInfoError, infos_of
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
-from fournos.engine.runtime.decision import Absent, Decision, Present, SecretShape, Unknown
-from fournos.engine.runtime.steps import Create, Custom, Patch, Step
+from fournos.engine.runtime.decision import (
+    Absent,
+    Create,
+    Custom,
+    Decision,
+    Patch,
+    Present,
+    SecretShape,
+    Step,
+    Unknown,
+)
 from fournos.systems.miniclusters import build, names
 from fournos.systems.miniclusters.broker import KEY_BYTES, certificate
 from fournos.systems.miniclusters.build import certificate_secret

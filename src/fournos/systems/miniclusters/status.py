@@ -13,9 +13,8 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import format_time, parse_count
 from fournos.engine.kube.resource import JOB, POD, Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.engine.queueing.inputs import QueueInputs
-from fournos.engine.runtime.context import PassContext
+from fournos.engine.runtime.context import Draft, PassContext, read
 from fournos.engine.runtime.decision import Absent, Facts, LiveGet, LiveList, Present
-from fournos.engine.runtime.status_draft import Draft, read
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 

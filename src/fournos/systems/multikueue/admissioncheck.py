@@ -17,9 +17,8 @@ from fournos.engine.api.conditions import Condition, condition, upsert
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.kind_names import name_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK
-from fournos.engine.runtime.controller import Caches, Controller, Watch
+from fournos.engine.runtime.controller import Caches, Controller, Watch, own_key, pick, waking_all, waking_by
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
-from fournos.engine.runtime.projection import own_key, pick, waking_all, waking_by
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.observe import CONFIG, clusters_of, config_of, is_ours

@@ -14,8 +14,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Obj, controller_of, is_terminating, key_of, uid_of
-from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet, StepFailure
-from fournos.engine.runtime.steps import Patch
+from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet, Patch, StepFailure
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirror
 from fournos.systems.multikueue.config import has_ended

@@ -14,10 +14,17 @@ from typing import Any
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import SECRET, Key, Obj, absent, is_terminating, uid_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK
-from fournos.engine.runtime.controller import Caches, Controller, Executor, Watch
-from fournos.engine.runtime.decision import Decision, EventRecord, Facts
-from fournos.engine.runtime.projection import own_key, pick, waking_all, waking_by
-from fournos.engine.runtime.steps import Custom
+from fournos.engine.runtime.controller import (
+    Caches,
+    Controller,
+    Executor,
+    Watch,
+    own_key,
+    pick,
+    waking_all,
+    waking_by,
+)
+from fournos.engine.runtime.decision import Custom, Decision, EventRecord, Facts
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, content_of
 from fournos.systems.multikueue.names import KUBECONFIG
 from fournos.systems.multikueue.observe import is_ours, listed_workers

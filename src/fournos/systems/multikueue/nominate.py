@@ -12,8 +12,7 @@ from hashlib import sha256
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.runtime.decision import Decision
-from fournos.engine.runtime.steps import Patch
+from fournos.engine.runtime.decision import Decision, Patch
 from fournos.systems.multikueue.build import remote_workload
 from fournos.systems.multikueue.observe import Remote
 from fournos.systems.multikueue.remote import create

@@ -12,8 +12,7 @@ from fournos.engine.queueing.kinds import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.part import Part, Running, Wake
-from fournos.engine.runtime.preflight import verify_kinds
+from fournos.engine.runtime.part import Part, Running, Wake, verify_kinds
 from fournos.systems.multikueue.admissioncheck import ADMISSION_CHECKS, admission_checks
 from fournos.systems.multikueue.decide import decide
 from fournos.systems.multikueue.multikueuecluster import multikueueclusters

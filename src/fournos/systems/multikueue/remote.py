@@ -27,10 +27,9 @@ from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, key
 from fournos.engine.runtime.act import Acted, NameWait, StepExecutor
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Executor
-from fournos.engine.runtime.decision import StepFailure
-from fournos.engine.runtime.failures import REPORTED_AFTER
+from fournos.engine.runtime.decision import Create, Custom, Delete, NameTaken, Patch, Step, StepFailure
+from fournos.engine.runtime.events import REPORTED_AFTER
 from fournos.engine.runtime.queue import Queue, QueueClosedError
-from fournos.engine.runtime.steps import Create, Custom, Delete, NameTaken, Patch, Step
 from fournos.systems.multikueue import names
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,8 @@ from typing import Any
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Obj, key_of, merge_patch, uid_of
-from fournos.engine.runtime.context import PassContext
-from fournos.engine.runtime.decision import Decision, Facts
-from fournos.engine.runtime.status_draft import Draft
-from fournos.engine.runtime.steps import Patch, Step
+from fournos.engine.runtime.context import Draft, PassContext
+from fournos.engine.runtime.decision import Decision, Facts, Patch, Step
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirrored_status
 from fournos.systems.multikueue.observe import Observed, Remote

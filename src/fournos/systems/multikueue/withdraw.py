@@ -17,8 +17,7 @@ from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import finalizer_patch
-from fournos.engine.runtime.decision import Absent, Decision, LiveGet, Present
-from fournos.engine.runtime.steps import Delete, Patch
+from fournos.engine.runtime.decision import Absent, Decision, Delete, LiveGet, Patch, Present
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.observe import Observed, Remote
 from fournos.systems.multikueue.status import Context, holds_quota, since

@@ -16,7 +16,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.rules import Violation
 from fournos.engine.api.values import format_duration, format_time
 from fournos.engine.kube.resource import Obj, key_of, uid_of
-from fournos.engine.runtime.steps import Create, NameTaken
+from fournos.engine.runtime.decision import Create, NameTaken
 from fournos.systems.jobs.rules import check_manifest
 from fournos.systems.schedules import names
 from fournos.systems.schedules.times import plan_of

@@ -25,8 +25,7 @@ from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.api.phase import Phase
 from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import Obj, key_of, uid_of
-from fournos.engine.runtime.decision import Decision, Facts, StepFailure
-from fournos.engine.runtime.steps import Create, Delete, Patch, Step
+from fournos.engine.runtime.decision import Create, Decision, Delete, Facts, Patch, Step, StepFailure
 from fournos.systems.schedules import names
 from fournos.systems.schedules.build import Fire, children, count, creation, problem, template_violations
 from fournos.systems.schedules.observe import Context, Observed, phase, running, time_of

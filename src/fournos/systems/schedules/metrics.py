@@ -10,8 +10,7 @@ from fournos.api.fournosschedule import FournosScheduleSpec, FournosScheduleStat
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.runtime.controller import Caches
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import Counter, Gauge, Metric
+from fournos.engine.runtime.metrics import Counter, Gauge, Metric, Metrics
 from fournos.systems.schedules.times import plan_of
 
 MISSED: Final = Counter(

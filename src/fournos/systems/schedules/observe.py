@@ -21,11 +21,9 @@ from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.api.phase import TERMINAL
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Key, Obj, Resource, uid_of
-from fournos.engine.runtime.context import PassContext
-from fournos.engine.runtime.controller import Caches, Watch
+from fournos.engine.runtime.context import Draft, PassContext, read
+from fournos.engine.runtime.controller import Caches, Watch, metadata, of_label, own_key, pick, waking
 from fournos.engine.runtime.decision import Facts, LiveList, Present
-from fournos.engine.runtime.projection import metadata, of_label, own_key, pick, waking
-from fournos.engine.runtime.status_draft import Draft, read
 from fournos.systems.schedules import names
 from fournos.systems.schedules.settings import ScheduleSettings
 

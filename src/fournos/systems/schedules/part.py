@@ -10,8 +10,7 @@ from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.part import Part, Running, Wake
-from fournos.engine.runtime.preflight import FOURNOS
+from fournos.engine.runtime.part import FOURNOS, Part, Running, Wake
 from fournos.systems.schedules.decide import decide
 from fournos.systems.schedules.metrics import count_written, report
 from fournos.systems.schedules.names import LEASE, SCHEDULES

@@ -24,13 +24,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from fournos.engine.api.values import escaped
+from fournos.engine.api.values import escaped, with_placeholder
 from fournos.engine.kube import errors
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.resource import SECRET, Key, merge_patch
-from fournos.engine.runtime.settings_types import with_placeholder
 
 DONE, FAILED, USAGE = 0, 1, 2
 """Exit codes: success; something was not synced; wrong arguments or settings, and nothing was attempted."""

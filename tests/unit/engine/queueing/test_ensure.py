@@ -13,7 +13,7 @@ from fournos.engine.queueing.inputs import QueueInputs
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import finish_patch
 from fournos.engine.queueing.workload import IN_USE
-from fournos.engine.runtime.steps import Create, Delete, Patch
+from fournos.engine.runtime.decision import Create, Delete, Patch
 from tests.unit.engine.queueing.test_reconcile import NOW, QUOTA, Toy, go, made
 
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -12,8 +12,16 @@ from fournos.engine.queueing.inputs import QueueInputs, QueueOutcome, Verdict
 from fournos.engine.queueing.job import Ended
 from fournos.engine.queueing.managed import managed_elsewhere
 from fournos.engine.queueing.reconcile import reconcile
-from fournos.engine.runtime.decision import Answer, Facts, LiveList, NeededFacts, Present, Unknown, attempt
-from fournos.engine.runtime.steps import Create
+from fournos.engine.runtime.decision import (
+    Answer,
+    Create,
+    Facts,
+    LiveList,
+    NeededFacts,
+    Present,
+    Unknown,
+    attempt,
+)
 from tests.unit.engine.queueing.test_reconcile import (
     ADMITTED,
     EVICTED,

@@ -17,8 +17,16 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError, infos_of, placed
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.workload import IN_USE, PodSet, generic_name
-from fournos.engine.runtime.decision import Facts, LiveGet, NeededFacts, Present, attempt
-from fournos.engine.runtime.steps import Create, Delete, Patch
+from fournos.engine.runtime.decision import (
+    Create,
+    Delete,
+    Facts,
+    LiveGet,
+    NeededFacts,
+    Patch,
+    Present,
+    attempt,
+)
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TOY = Resource("example.com", "v1", "Toy", "toys")

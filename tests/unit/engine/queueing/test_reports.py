@@ -10,7 +10,7 @@ from fournos.engine.queueing.inputs import QueueOutcome, Verdict
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import pods_ready_patch, reclaim_patch
 from fournos.engine.queueing.workload import IN_USE
-from fournos.engine.runtime.steps import Patch
+from fournos.engine.runtime.decision import Patch
 from tests.unit.engine.queueing.test_reconcile import (
     ADMITTED,
     NOW,

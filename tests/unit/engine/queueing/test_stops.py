@@ -19,9 +19,9 @@ from fournos.engine.runtime.decision import (
     Answer,
     Facts,
     LiveGet,
+    Patch,
     Present,
 )
-from fournos.engine.runtime.steps import Patch
 from tests.unit.engine.queueing.test_reconcile import (
     ADMITTED,
     EVICTED,

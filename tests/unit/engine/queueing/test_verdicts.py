@@ -20,6 +20,7 @@ from fournos.engine.queueing.report import finish_patch
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,
+    Create,
     Facts,
     LiveGet,
     LiveList,
@@ -28,7 +29,6 @@ from fournos.engine.runtime.decision import (
     Unknown,
     attempt,
 )
-from fournos.engine.runtime.steps import Create
 from tests.unit.engine.queueing.test_reconcile import (
     ADMITTED,
     FLAVOR,

@@ -12,9 +12,12 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.managed import MULTIKUEUE
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.engine.runtime.decision import (
+    Create,
+    Delete,
     EventRecord,
+    Patch,
+    Step,
 )
-from fournos.engine.runtime.steps import Create, Delete, Patch, Step
 from tests.unit.engine.queueing.test_reconcile import (
     TOY,
     Toy,

@@ -11,9 +11,8 @@ from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.act import StepExecutor
 from fournos.engine.runtime.controller import Caches, Controller, Watch
-from fournos.engine.runtime.decision import Decision, EventRecord, Facts
+from fournos.engine.runtime.decision import Decision, EventRecord, Facts, Step
 from fournos.engine.runtime.reconcile import PassOutcome, reconcile
-from fournos.engine.runtime.steps import Step
 from tests.unit.engine.runtime.toy import THING, TOY, TOY_KEY, make_toy
 from tests.world.connection import Connection
 from tests.world.server import Server

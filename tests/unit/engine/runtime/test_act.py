@@ -19,8 +19,7 @@ from fournos.engine.kube.resource import CONFIG_MAP, SECRET, Key, Obj, Resource,
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.act import Acted, CacheChange, NameWait, StepExecutor
 from fournos.engine.runtime.controller import Caches
-from fournos.engine.runtime.decision import StepFailure
-from fournos.engine.runtime.steps import CopySecret, Create, Delete, NameTaken, Patch, Step
+from fournos.engine.runtime.decision import CopySecret, Create, Delete, NameTaken, Patch, Step, StepFailure
 from tests.unit.engine.runtime.toy import THING, TOY, TOY_KEY, make_toy, thing_of
 from tests.world.connection import Connection
 from tests.world.server import Server

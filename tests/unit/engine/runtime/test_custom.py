@@ -11,8 +11,7 @@ from fournos.engine.kube.resource import CONFIG_MAP, Key
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.act import Acted, CacheChange, StepExecutor
 from fournos.engine.runtime.controller import Caches
-from fournos.engine.runtime.decision import StepFailure
-from fournos.engine.runtime.steps import Create, Custom, Patch
+from fournos.engine.runtime.decision import Create, Custom, Patch, StepFailure
 from tests.world.connection import Connection
 from tests.world.server import Server
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fournos.engine.runtime.decision import Decision, EventRecord, StepFailure
-from fournos.engine.runtime.failures import lasts, retried
-from fournos.engine.runtime.steps import Delete
+from fournos.engine.runtime.decision import Decision, Delete, EventRecord, StepFailure
+from fournos.engine.runtime.events import lasts, retried
 from tests.unit.engine.runtime.toy import TOY, TOY_KEY
 
 NOTE = EventRecord("Warning", "ServerError", "Delete failed 3 times in a row, retrying: no quorum")

@@ -9,9 +9,8 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.engine.runtime.clock import SystemClock
-from fournos.engine.runtime.health import Health
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import QUEUE_READY
+from fournos.engine.runtime.metrics import QUEUE_READY, Metrics
+from fournos.engine.runtime.process import Health
 
 ROOT = Path(__file__).parents[4]
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from fournos.engine.kube.resource import Key
-from fournos.engine.runtime.logs import bind, configure
-from fournos.engine.runtime.redact import _PATTERNS, HIDDEN, redact
+from fournos.engine.runtime.logs import _PATTERNS, HIDDEN, bind, configure, redact
 
 log = logging.getLogger("fournos.test")
 

@@ -17,9 +17,8 @@ from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.resource import Key, Obj, key_of, owner_uids
 from fournos.engine.runtime import informers
 from fournos.engine.runtime.controller import Caches, Controller, Watch
-from fournos.engine.runtime.decision import Decision, EventRecord, Facts
+from fournos.engine.runtime.decision import Create, Custom, Decision, EventRecord, Facts
 from fournos.engine.runtime.manager import RECOVERY
-from fournos.engine.runtime.steps import Create, Custom
 from tests.unit.engine.runtime.controlled import Bench, Counting, play, toys, until, watching
 from tests.unit.engine.runtime.toy import (
     THING,

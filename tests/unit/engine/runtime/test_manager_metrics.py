@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fournos.engine.kube.resource import Key
-from fournos.engine.runtime.manager_metrics import ControllerMetrics, result_of
+from fournos.engine.runtime.informers import ControllerMetrics, result_of
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.queue import Queue
 from fournos.engine.runtime.reconcile import PassOutcome, Result

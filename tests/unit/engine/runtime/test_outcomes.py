@@ -14,10 +14,9 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import InvalidError, KubeError, ServerError
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.runtime.act import NameWait
-from fournos.engine.runtime.decision import Decision, Facts, LiveGet, StepFailure
+from fournos.engine.runtime.decision import Create, Custom, Decision, Facts, LiveGet, Patch, Step, StepFailure
 from fournos.engine.runtime.logs import JsonFormatter
 from fournos.engine.runtime.reconcile import PassOutcome, Result
-from fournos.engine.runtime.steps import Create, Custom, Patch, Step
 from tests.unit.engine.runtime.passes import NOTE, NOW, Bench, always, with_failure
 from tests.unit.engine.runtime.toy import THING, TOY, TOY_KEY, thing_of
 

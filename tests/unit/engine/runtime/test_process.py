@@ -15,11 +15,11 @@ from fournos.engine.kube.resource import EVENT, LEASE, Key, Obj
 from fournos.engine.runtime.controller import Watch
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.engine.runtime.events import Recorder
+from fournos.engine.runtime.informers import HEALTHY, TaskFailedError, supervise
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.process import run
-from fournos.engine.runtime.supervise import HEALTHY, TaskFailedError, supervise
 from tests.unit.engine.runtime.controlled import Bench, Counting, toys, until, watching
 from tests.unit.engine.runtime.toy import THING, TOY
 from tests.world.connection import Connection

@@ -8,9 +8,18 @@ import pytest
 
 from fournos.engine.kube.errors import ConflictError, InvalidError, KubeError, NotLeaderError, ServerError
 from fournos.engine.kube.resource import Key, Obj, key_of
-from fournos.engine.runtime.decision import Absent, Decision, EventRecord, Facts, LiveGet
+from fournos.engine.runtime.decision import (
+    Absent,
+    Create,
+    Decision,
+    Delete,
+    EventRecord,
+    Facts,
+    LiveGet,
+    Patch,
+    Step,
+)
 from fournos.engine.runtime.reconcile import Result
-from fournos.engine.runtime.steps import Create, Delete, Patch, Step
 from tests.unit.engine.runtime.passes import NOTE, Bench, always, with_failure
 from tests.unit.engine.runtime.toy import THING, TOY, TOY_KEY, thing_of
 from tests.world.connection import Connection

@@ -8,8 +8,7 @@ import pytest
 
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, InvalidError, KubeError
-from fournos.engine.runtime.decision import Decision
-from fournos.engine.runtime.steps import Create, Patch
+from fournos.engine.runtime.decision import Create, Decision, Patch
 from tests.unit.engine.runtime.passes import Bench, always
 from tests.unit.engine.runtime.toy import THING, TOY, TOY_KEY, thing_of
 

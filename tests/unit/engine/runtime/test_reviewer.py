@@ -9,8 +9,7 @@ import pytest
 
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.runtime.decision import User
-from fournos.engine.runtime.reviewer import AT_ONCE, Reviewer
-from fournos.engine.runtime.reviews import Rules
+from fournos.engine.runtime.reviews import AT_ONCE, Reviewer, Rules
 from tests.waiting import until
 
 JOBS = {"verbs": ["get", "list"], "apiGroups": ["fournos.dev"], "resources": ["fournosjobs"]}

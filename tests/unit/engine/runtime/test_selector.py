@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fournos.engine.runtime.selector import matcher
+from fournos.engine.runtime.controller import matcher
 
 LABELS = {"a": "1", "b.io/c": "x", "empty": ""}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fournos.engine.runtime.ttl_cache import SWEPT, TtlCache
+from fournos.engine.runtime.reviews import SWEPT, TtlCache
 
 
 def test_what_has_ended_is_not_kept_until_the_cache_is_full() -> None:

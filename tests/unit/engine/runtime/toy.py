@@ -22,8 +22,7 @@ from fournos.engine.kube.resource import (
     uid_of,
 )
 from fournos.engine.runtime.controller import Caches, Controller, Watch
-from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet, Present
-from fournos.engine.runtime.steps import Create, Delete, Patch
+from fournos.engine.runtime.decision import Absent, Create, Decision, Delete, Facts, LiveGet, Patch, Present
 from tests.world.harness import Scenario
 from tests.world.server import Server
 

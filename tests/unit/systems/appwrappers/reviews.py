@@ -18,7 +18,7 @@ from fournos.engine.runtime.decision import (
     User,
     attempt,
 )
-from fournos.engine.runtime.webhook.types import Request, Review
+from fournos.engine.runtime.webhook.review import Request, Review
 from fournos.systems.appwrappers.admission import review
 from fournos.systems.appwrappers.part import default
 from fournos.systems.appwrappers.settings import AppWrapperSettings

@@ -22,7 +22,7 @@ from fournos.engine.runtime.decision import (
     UserAccess,
     attempt,
 )
-from fournos.engine.runtime.webhook.types import Review
+from fournos.engine.runtime.webhook.review import Review
 from fournos.systems.appwrappers.admission import review
 from fournos.systems.appwrappers.build import pod_sets_of
 from fournos.systems.appwrappers.kinds import GROUP_COUNT, WRAPPED, WrappedKind

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.kube.resource import JOB, Key
-from fournos.engine.runtime.webhook.types import Review
+from fournos.engine.runtime.webhook.review import Review
 from fournos.systems.appwrappers.names import ANNOTATION
 from fournos.systems.appwrappers.settings import READERS, AppWrapperSettings, Tolerance, tolerance, unusable
 from tests.unit.systems.appwrappers.actors import (

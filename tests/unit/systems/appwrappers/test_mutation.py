@@ -15,7 +15,7 @@ from fournos.engine.runtime.decision import (
     Unknown,
     attempt,
 )
-from fournos.engine.runtime.webhook.types import Review
+from fournos.engine.runtime.webhook.review import Review
 from fournos.systems.appwrappers.names import MANAGER
 from fournos.systems.appwrappers.part import appwrapper_webhooks, default, label_value
 from fournos.systems.appwrappers.settings import AppWrapperSettings

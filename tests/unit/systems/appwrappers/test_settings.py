@@ -9,7 +9,7 @@ import pytest
 
 from fournos.engine.kube.resource import NODE, POD, Key
 from fournos.engine.runtime.decision import Facts, NeededFacts, User, UserAccess, attempt
-from fournos.engine.runtime.webhook.types import Request
+from fournos.engine.runtime.webhook.review import Request
 from fournos.systems.appwrappers.admission import review
 from fournos.systems.appwrappers.build import component
 from fournos.systems.appwrappers.health import LABEL, evicting

@@ -13,8 +13,7 @@ from fournos.engine.api.conditions import Condition, upsert
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError
-from fournos.engine.runtime.decision import Facts, Present
-from fournos.engine.runtime.steps import Delete
+from fournos.engine.runtime.decision import Delete, Facts, Present
 from fournos.systems.appwrappers import kinds
 from fournos.systems.appwrappers.admission import problems
 from fournos.systems.appwrappers.build import PathError, template_of

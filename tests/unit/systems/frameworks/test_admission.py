@@ -28,7 +28,7 @@ from fournos.engine.runtime.decision import (
     User,
     attempt,
 )
-from fournos.engine.runtime.webhook.types import Request, Review
+from fournos.engine.runtime.webhook.review import Request, Review
 from fournos.systems.frameworks.kinds import PIPELINE_RUN, Framework
 from fournos.systems.frameworks.rules import review, webhooks
 from tests.unit.systems.frameworks.actors import FOO_KIND, NS, foo, pipeline_run

@@ -17,14 +17,16 @@ from fournos.engine.runtime.decision import (
     Absent,
     Answer,
     Decision,
+    Delete,
     Facts,
     LiveGet,
     NeededFacts,
+    Patch,
     Present,
+    Step,
     Unknown,
     attempt,
 )
-from fournos.engine.runtime.steps import Delete, Patch, Step
 from fournos.systems.frameworks.decide import left_behind
 from fournos.systems.frameworks.kinds import PIPELINE_RUN, Framework
 from fournos.systems.frameworks.observe import Observed

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.api.kinds import PIPELINE_RUN
-from fournos.engine.runtime.decision import Decision
-from fournos.engine.runtime.steps import Patch
+from fournos.engine.runtime.decision import Decision, Patch
 from tests.unit.systems.jobs.passes import KEY, READY, a_workload, ago, true, written
 
 EVICTED = a_workload(

@@ -14,13 +14,13 @@ from fournos.engine.runtime.decision import (
     Absent,
     Answer,
     Decision,
+    Delete,
     Facts,
     LiveGet,
     LiveList,
     Question,
     StepFailure,
 )
-from fournos.engine.runtime.steps import Delete
 from fournos.systems.jobs import names
 from fournos.systems.jobs.decide import decide
 from fournos.systems.jobs.settings import JobSettings

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.engine.kube.resource import Obj
-from fournos.engine.runtime.decision import Decision
-from fournos.engine.runtime.steps import Create
+from fournos.engine.runtime.decision import Create, Decision
 from fournos.systems.jobs import names
 from tests.unit.systems.jobs.passes import a_job, ago, decided, true
 

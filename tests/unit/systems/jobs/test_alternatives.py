@@ -9,8 +9,7 @@ import pytest
 
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE
-from fournos.engine.runtime.decision import Absent, Answer, Decision, LiveGet, Present, Unknown
-from fournos.engine.runtime.steps import Create, Patch
+from fournos.engine.runtime.decision import Absent, Answer, Create, Decision, LiveGet, Patch, Present, Unknown
 from fournos.systems.jobs.build import requests_of
 from fournos.systems.jobs.observe import Observer, project_queue, watches
 from fournos.systems.jobs.queue import CHOOSING_AT_MOST, free_quota, free_to

@@ -13,15 +13,17 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,
+    Delete,
     EventRecord,
     LiveGet,
+    Patch,
     Present,
     Question,
     SecretFacts,
     SecretShape,
+    Step,
     Unknown,
 )
-from fournos.engine.runtime.steps import Delete, Patch, Step
 from fournos.systems.jobs import names
 from tests.unit.systems.jobs.actors import NS, SETTINGS
 from tests.unit.systems.jobs.passes import (

@@ -9,8 +9,7 @@ import pytest
 
 from fournos.api.kinds import PIPELINE_RUN
 from fournos.engine.kube.resource import Obj
-from fournos.engine.runtime.decision import Absent, Decision, EventRecord, Present, Unknown
-from fournos.engine.runtime.steps import Delete
+from fournos.engine.runtime.decision import Absent, Decision, Delete, EventRecord, Present, Unknown
 from tests.unit.systems.jobs.actors import SETTINGS
 from tests.unit.systems.jobs.interruptions import ASKED, EVICTED, cancelled, stopped
 from tests.unit.systems.jobs.passes import (

@@ -9,8 +9,7 @@ import pytest
 
 from fournos.engine.kube.resource import POD, Key, Obj
 from fournos.engine.queueing.release import release_quota
-from fournos.engine.runtime.decision import Decision, Present, Unknown
-from fournos.engine.runtime.steps import Delete, Patch
+from fournos.engine.runtime.decision import Decision, Delete, Patch, Present, Unknown
 from tests.unit.systems.jobs.actors import NS, SETTINGS
 from tests.unit.systems.jobs.interruptions import ASKED, EVICTED, stopped
 from tests.unit.systems.jobs.passes import (

@@ -13,14 +13,18 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,
+    CopySecret,
+    Create,
     Decision,
+    Delete,
+    Patch,
     Present,
     SecretFacts,
     SecretShape,
+    Step,
     StepFailure,
     Unknown,
 )
-from fournos.engine.runtime.steps import CopySecret, Create, Delete, Patch, Step
 from fournos.systems.jobs import names
 from tests.unit.systems.jobs.actors import NS, SETTINGS
 from tests.unit.systems.jobs.passes import (

@@ -21,7 +21,7 @@ from fournos.engine.runtime.decision import (
     attempt,
 )
 from fournos.engine.runtime.webhook.registration import Service, configurations
-from fournos.engine.runtime.webhook.types import Request, Review
+from fournos.engine.runtime.webhook.review import Request, Review
 from fournos.systems.jobs.own_job import POD_NAME, POD_UID, job_of_pod, job_webhooks, review
 from fournos.systems.jobs.settings import JobSettings
 

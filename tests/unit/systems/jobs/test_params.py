@@ -9,9 +9,8 @@ import pytest
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import PIPELINE
 from fournos.engine.kube.resource import Key
-from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveGet, Present, Unknown, User
-from fournos.engine.runtime.steps import Create
-from fournos.engine.runtime.webhook.types import Request
+from fournos.engine.runtime.decision import Absent, Answer, Create, Facts, LiveGet, Present, Unknown, User
+from fournos.engine.runtime.webhook.review import Request
 from fournos.systems.jobs.observe import project_pipeline
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.rules import declared, problem, review

@@ -13,14 +13,15 @@ from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,
+    Create,
     Decision,
     EventRecord,
     LiveGet,
+    Patch,
     Present,
     StepFailure,
     Unknown,
 )
-from fournos.engine.runtime.steps import Create, Patch
 from fournos.systems.jobs import names
 from tests.unit.systems.jobs.actors import NS
 from tests.unit.systems.jobs.passes import GONE, KEY, NOW, a_job, ago, condition_of, true, written

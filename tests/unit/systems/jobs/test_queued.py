@@ -15,8 +15,17 @@ from fournos.engine.queueing.inputs import Verdict
 from fournos.engine.queueing.job import Ended
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import build
-from fournos.engine.runtime.decision import Facts, LiveGet, NeededFacts, Present, StepFailure, attempt
-from fournos.engine.runtime.steps import Create, Delete, Patch
+from fournos.engine.runtime.decision import (
+    Create,
+    Delete,
+    Facts,
+    LiveGet,
+    NeededFacts,
+    Patch,
+    Present,
+    StepFailure,
+    attempt,
+)
 from fournos.systems.jobs.queue import QueuedFournosJob, queue
 from fournos.systems.jobs.status import Context, Observed
 from tests.unit.systems.jobs.actors import NS, SETTINGS, TEMPLATE

@@ -14,6 +14,7 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLO
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,
+    Create,
     Decision,
     LiveGet,
     LiveList,
@@ -24,7 +25,6 @@ from fournos.engine.runtime.decision import (
     StepFailure,
     Unknown,
 )
-from fournos.engine.runtime.steps import Create
 from fournos.systems.jobs.resolve import LOG_LINES
 from tests.unit.systems.jobs.actors import NS, SETTINGS
 from tests.unit.systems.jobs.passes import NOW, a_job, ago, condition_of, decided, written

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.resource import Obj, Resource
-from fournos.engine.runtime.decision import EventRecord, Facts
-from fournos.engine.runtime.steps import NameTaken
+from fournos.engine.runtime.decision import EventRecord, Facts, NameTaken
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirror, remote_workload
 from fournos.systems.multikueue.observe import Remote

@@ -13,7 +13,9 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,
+    Create,
     Decision,
+    Delete,
     Facts,
     LiveGet,
     NeededFacts,
@@ -21,7 +23,6 @@ from fournos.engine.runtime.decision import (
     Unknown,
     attempt,
 )
-from fournos.engine.runtime.steps import Create, Delete
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirrored_status
 from fournos.systems.multikueue.decide import decide

@@ -15,13 +15,14 @@ from fournos.engine.runtime.decision import (
     Absent,
     Answer,
     Decision,
+    Delete,
     Facts,
     LiveGet,
+    Patch,
     Present,
     StepFailure,
     Unknown,
 )
-from fournos.engine.runtime.steps import Delete, Patch
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirror
 from fournos.systems.multikueue.decide import decide

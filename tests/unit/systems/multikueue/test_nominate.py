@@ -11,8 +11,7 @@ import pytest
 
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.runtime.decision import Decision, Facts
-from fournos.engine.runtime.steps import Create, Delete, Patch
+from fournos.engine.runtime.decision import Create, Decision, Delete, Facts, Patch
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import remote_workload
 from fournos.systems.multikueue.nominate import leftover, nominate, runs

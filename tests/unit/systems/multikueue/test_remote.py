@@ -16,7 +16,7 @@ from fournos.engine.kube.errors import (
 )
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.runtime.steps import Delete, Patch
+from fournos.engine.runtime.decision import Delete, Patch
 from fournos.systems.multikueue.remote import Read, RemoteStep
 from fournos.systems.multikueue.remote import create as creation
 from tests.fakes.clusters import kubeconfig

@@ -12,8 +12,7 @@ from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import IN_USE
-from fournos.engine.runtime.decision import Decision, Facts, Present
-from fournos.engine.runtime.steps import Delete, Patch
+from fournos.engine.runtime.decision import Decision, Delete, Facts, Patch, Present
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.observe import Remote
 from fournos.systems.multikueue.remote import RemoteFailure, Send

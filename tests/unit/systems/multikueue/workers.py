@@ -16,8 +16,7 @@ from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.runtime.act import NameWait, StepExecutor
 from fournos.engine.runtime.controller import Caches, Controller, Watch
-from fournos.engine.runtime.decision import StepFailure
-from fournos.engine.runtime.steps import Create, Delete
+from fournos.engine.runtime.decision import Create, Delete, StepFailure
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.admissioncheck import admission_checks
 from fournos.systems.multikueue.observe import fleet_watches, workload_of

@@ -12,7 +12,9 @@ from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import (
     Answer,
+    Create,
     Decision,
+    Delete,
     Facts,
     LiveGet,
     LiveList,
@@ -21,7 +23,6 @@ from fournos.engine.runtime.decision import (
     StepFailure,
     Unknown,
 )
-from fournos.engine.runtime.steps import Create, Delete
 from fournos.systems.schedules.decide import decide
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL
 from fournos.systems.schedules.observe import Observed

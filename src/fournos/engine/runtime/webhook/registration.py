@@ -24,9 +24,8 @@ from fournos.engine.kube.resource import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS,
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.certificates import TERMS, CertRotator, Pair, Terms, trusts
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import WEBHOOK_CERTIFICATE_END_SECONDS
-from fournos.engine.runtime.webhook.types import Webhook
+from fournos.engine.runtime.metrics import WEBHOOK_CERTIFICATE_END_SECONDS, Metrics
+from fournos.engine.runtime.webhook.review import Webhook
 
 LABEL: Final = "fournos.dev/webhooks-of"
 """Label on each configuration of ours; its value is the namespace of the operator that owns it."""

@@ -16,10 +16,8 @@ from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.api import Api
 from fournos.engine.runtime.certificates import Pair, ServingCertificate
 from fournos.engine.runtime.listening import listening
-from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.metrics_table import WEBHOOK_REVIEW_SECONDS, WEBHOOK_REVIEWS
-from fournos.engine.runtime.webhook.review import GarbledError, decide, parse, respond, verdict
-from fournos.engine.runtime.webhook.types import Webhook
+from fournos.engine.runtime.metrics import WEBHOOK_REVIEW_SECONDS, WEBHOOK_REVIEWS, Metrics
+from fournos.engine.runtime.webhook.review import GarbledError, Webhook, decide, parse, respond, verdict
 
 log = logging.getLogger(__name__)
 

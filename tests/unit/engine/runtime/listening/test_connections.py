@@ -20,12 +20,10 @@ from aiohttp import web
 from fournos.engine.kube.auth import server_context
 from fournos.engine.runtime import listening as served_by
 from fournos.engine.runtime.certificates import Pair, make_authority, make_certificate
-from fournos.engine.runtime.client_limits import network
 from fournos.engine.runtime.clock import SystemClock
-from fournos.engine.runtime.connections import FIRST, IDLE, Connections
-from fournos.engine.runtime.health import Health
-from fournos.engine.runtime.listening import listening, room
+from fournos.engine.runtime.listening import FIRST, IDLE, Connections, listening, network, room
 from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.process import Health
 from fournos.engine.runtime.webhook.server import WebhookServer
 from fournos.history.api.identity import FrontProxy, HistoryAuthorizer
 from fournos.history.api.server import HistoryServer

@@ -14,9 +14,8 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.runtime.decision import Answer, Facts, LiveGet, Present, Unknown, User, UserAccess
 from fournos.engine.runtime.metrics import Metrics
-from fournos.engine.runtime.webhook.review import GarbledError, decide, parse, respond
+from fournos.engine.runtime.webhook.review import GarbledError, Request, Review, decide, parse, respond
 from fournos.engine.runtime.webhook.server import WebhookServer
-from fournos.engine.runtime.webhook.types import Request, Review
 from tests.unit.engine.runtime.toy import TOY, make_toy
 from tests.unit.engine.runtime.webhook.toy import webhook
 from tests.world.connection import Connection

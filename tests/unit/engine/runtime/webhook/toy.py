@@ -9,7 +9,7 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Facts, LiveGet, Present
 from fournos.engine.runtime.webhook.registration import Address, Service
-from fournos.engine.runtime.webhook.types import Request, Review, Webhook
+from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from tests.unit.engine.runtime.toy import TOY
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
