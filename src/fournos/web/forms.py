@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from math import prod
 from typing import Any, Final
 
 from fournos.api.fournosjob import FournosJobSpec
-from fournos.client.submission import axes_of, combinations, varied
 from fournos.engine.api.crd import schema
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.formats import dump, load_all
 from fournos.engine.kube.resource import Obj
 from fournos.insight.differences import SpecDifference, differences
-from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import assign, check, field_path, place, rename, skeleton
-from fournos.insight.submit_command import matrix_command, resubmit_command, submit_command
-from fournos.insight.values import name_of, spec_of
+from fournos.insight.values import spec_of
 from fournos.web.runs.subject import JobSubject
 
 LARGEST: Final = 2**16
@@ -192,8 +188,6 @@ def _mapping(text: str) -> dict[str, Any]:
 # --- The form of a new job: its inputs, the jobs it makes, and how these differ from an earlier -----------
 
 
-MOST: Final = 100
-"""Jobs of one matrix."""
 _LEFT_OUT: Final = ("apiVersion", "kind", "metadata", "shutdown")
 _FIRST: Final = (
     "owner",
@@ -218,14 +212,6 @@ _CHANGED: Final = (
 )
 """The fields that are changed from one run to the next; those of an earlier job that stay are folded away."""
 LABELS: Final = Field("labels", "Labels of the job, to find it by.", InputKind.PAIRS)
-PARAMS: Final = "params."
-"""The inputs of single parameters: this and the name."""
-PRESETS: Final = (
-    ("Any cluster with GPUs", "exclusive=false&hardware.gpuCount=1"),
-    ("Hold a cluster", "lockOnly=true"),
-    ("Without a cluster", "exclusive=false&clusterless=true"),
-)
-"""Title and query of forms that are filled in already."""
 
 
 @cache
@@ -234,88 +220,49 @@ def inputs() -> tuple[Field, ...]:
     return tuple(fields(schema(FournosJobSpec), skip=_LEFT_OUT))
 
 
-@cache
-def _by_path() -> Mapping[str, Field]:
-    return {one.path: one for one in inputs()}
-
-
 def groups(*, again: bool) -> tuple[list[Field], list[Field]]:
     """The inputs that are shown at once, and those that are folded away; `again`: to repeat a job."""
     first = _CHANGED if again else _FIRST
-    return [_by_path()[path] for path in first], [one for one in inputs() if one.path not in first]
+    by_path = {one.path: one for one in inputs()}
+    return [by_path[path] for path in first], [one for one in inputs() if one.path not in first]
 
 
 def input_of(path: str) -> str:
     """The input of a field: its own, the one that holds it, or the first one in it; else the path."""
     if path.startswith("metadata.labels"):
         return LABELS.path
-    if path.startswith(PARAMS):
-        return path
     for field in inputs():
         if path == field.path or path.startswith((f"{field.path}.", f"{field.path}[")):
             return field.path
     return next((field.path for field in inputs() if field.path.startswith(f"{path}.")), path)
 
 
-# --- what is asked for -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
-class AskedJobs:
-    """The jobs that a filled-in form makes."""
+class AskedJob:
+    """The job that a filled-in form makes."""
 
     manifest: dict[str, Any]
-    axes: Mapping[str, Sequence[Any]]
     wrong: tuple[Violation, ...]
     """All that the API server would refuse."""
 
-    @property
-    def jobs(self) -> list[dict[str, Any]]:
-        """Returns a manifest for each job.  Raises ManifestError."""
-        if not self.axes:
-            return [self.manifest]
-        return [varied(self.manifest, values) for values in combinations(self.axes)]
 
-
-def wanted(form: Mapping[str, str], base: Obj, namespace: str, params: Sequence[Field] = ()) -> AskedJobs:
-    """Returns the jobs of a filled-in form.  Metadata of `base` are kept where the form has none.
-
-    `params` are the inputs of single parameters.
-    """
-    values, wrong = values_of([*inputs(), *params], form)
+def wanted(form: Mapping[str, str], base: Obj, namespace: str) -> AskedJob:
+    """Returns the job of a filled-in form.  Metadata of `base` are kept where the form has none."""
+    values, wrong = values_of(inputs(), form)
     manifest = skeleton()
     own = base.get("metadata") or {}
     manifest["metadata"] = {name: value for name, value in own.items() if name not in ("labels", "namespace")}
     manifest["spec"] = {}
     for path, value in values.items():
-        name = path.removeprefix(PARAMS)
-        assign(manifest, field_path(path) if name == path else ["spec", "params", name], value, asked=path)
-    axes: Mapping[str, Sequence[Any]] = {}
+        assign(manifest, field_path(path), value, asked=path)
     try:
         labels = value_of(LABELS, form.get(LABELS.path, ""))
         manifest["metadata"] |= {"labels": labels} if labels else {}
     except ValueError as error:
         wrong.append(Violation("metadata.labels", str(error), "form"))
-    matrix = form.get("matrix", "")
-    if len(matrix) > LARGEST:
-        wrong.append(Violation("matrix", f"it is longer than {LARGEST} characters", "form"))
-        matrix = ""
-    try:
-        axes = axes_of(matrix)
-        # Counted before they are made: forty lines of two values are a billion.
-        if prod(map(len, axes.values())) > MOST:
-            wrong.append(Violation("matrix", f"these are more than {MOST} jobs", "form"))
-    except ManifestError as error:
-        wrong.append(Violation("matrix", error.message, "form"))
     rename(manifest, name=form.get("name", "").strip() or None, generate_name=None)
     place(manifest, asked=None, otherwise=namespace)
-    asked = AskedJobs(manifest, axes, ())
-    if not wrong:
-        try:
-            wrong = [one for job in asked.jobs for one in check(job)]
-        except ManifestError as error:
-            wrong = [Violation("matrix", error.message, "form")]
-    return replace(asked, wrong=tuple(dict.fromkeys(wrong)))
+    return AskedJob(manifest, tuple(dict.fromkeys(wrong or check(manifest))))
 
 
 def filled(manifest: Obj) -> dict[str, str]:
@@ -326,24 +273,7 @@ def filled(manifest: Obj) -> dict[str, str]:
         for part in field.path.split("."):
             value = (value or {}).get(part)
         form[field.path] = text_of(field, value)
-    params = dict(spec_of(manifest).get("params") or {})
-    texts = {name: _single(value) for name, value in params.items()}
-    form |= {f"{PARAMS}{name}": text for name, text in texts.items() if text}
-    others = {name: value for name, value in params.items() if not texts[name]}
-    form["params"] = text_of(_by_path()["params"], others or None)
     return form
-
-
-def _single(value: Any) -> str:
-    """The text of a parameter in an input of its own; "" if it would be read otherwise there."""
-    lines = value if isinstance(value, list) else [value]
-    one_line = all(
-        isinstance(line, str) and line == line.strip() and len(line.splitlines()) == 1 for line in lines
-    )
-    return "\n".join(lines) if one_line else ""
-
-
-# --- what differs from an earlier job --------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,82 +285,20 @@ class Origin:
     """What repeats it without a change."""
 
 
-def changes(origin: Origin, asked: AskedJobs) -> list[SpecDifference]:
-    """How the wanted jobs differ from the earlier one.  The values of an axis stand for one job each.
+def changes(origin: Origin, asked: AskedJob) -> list[SpecDifference]:
+    """How the spec of the wanted job differs from that of the earlier one.
 
     An empty field means its default, so a default that the API server has written is not a difference.
     """
-    old, new = _compared(origin.manifest), _compared(asked.manifest)
-    axes = {_path(path): list(values) for path, values in asked.axes.items()}
-    differing = [
+    return [
         difference
-        for difference in differences(old, new)
+        for difference in differences(origin.manifest, asked.manifest)
         if _meaning(difference.path, difference.first) != _meaning(difference.path, difference.second)
-        and not any(difference.path == path or difference.path.startswith(f"{path}.") for path in axes)
     ]
-    differing += [SpecDifference(path, _value(old, path), values) for path, values in axes.items()]
-    return sorted(differing, key=lambda difference: difference.path)
-
-
-def _compared(manifest: Obj) -> Obj:
-    """What of a manifest is compared: the spec, its namespace and its labels."""
-    meta = manifest["metadata"]
-    kept = {"namespace": meta["namespace"], "labels": meta.get("labels") or {}}
-    # Differences are those of `spec`; in their paths metadata stands beside its fields, as with --set.
-    return {"spec": {**spec_of(manifest), "metadata": kept}}
 
 
 def _meaning(path: str, value: Any) -> Any:
-    if field := _by_path().get(path):
+    if field := {one.path: one for one in inputs()}.get(path):
         return text_of(field, value) or field.default
-    groups = any(one.path.startswith(f"{path}.") for one in inputs()) or path == "metadata.labels"
-    return None if value == {} and groups else value
-
-
-def _path(given: str) -> str:
-    """The path of an axis in the form of `SpecDifference.path`."""
-    parts = field_path(given)
-    return _joined(parts[1:] if parts[:1] == ["spec"] else parts)
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return ".".join(part.replace(".", "\\.") for part in parts)
-
-
-def _value(compared: Obj, path: str) -> Any:
-    value: Any = compared
-    for part in field_path(f"spec.{path}"):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
-def varies(asked: AskedJobs, path: str) -> bool:
-    """True if a path of `changes` is an axis: each of its values is that of another job."""
-    return path in map(_path, asked.axes)
-
-
-def command(asked: AskedJobs, origin: Origin | None) -> str:
-    """The command line that submits the same."""
-    namespace = str(asked.manifest["metadata"]["namespace"])
-    if asked.axes:
-        return matrix_command(asked.axes, namespace)
-    if origin is None or not origin.about.live or namespace != origin.about.namespace:
-        return submit_command(asked.manifest)
-    changed: dict[str, Any] = {}
-    for one in changes(origin, asked):
-        path = one.path if one.second is not None else _removed(one.path, _compared(asked.manifest))
-        changed[path] = one.second
-    if name := asked.manifest["metadata"].get("name"):
-        changed["metadata.name"] = name
-    return resubmit_command(name_of(origin.about.raw), namespace, changed)
-
-
-def _removed(path: str, compared: Obj) -> str:
-    """The path of what was removed: of the outermost map that is gone, not of each field in it."""
-    parts = field_path(f"spec.{path}")
-    node: Any = compared
-    for index, part in enumerate(parts):
-        node = node.get(part) if isinstance(node, Mapping) else None
-        if node is None:
-            return _joined(parts[1 : index + 1])
-    return path
+    holds_fields = any(one.path.startswith(f"{path}.") for one in inputs())
+    return None if value == {} and holds_fields else value

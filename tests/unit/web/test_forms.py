@@ -8,7 +8,7 @@ import pytest
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.engine.api.crd import schema
-from fournos.web.forms import LARGEST, Field, InputKind, command, fields, text_of, value_of, values_of, wanted
+from fournos.web.forms import LARGEST, Field, InputKind, fields, text_of, value_of, values_of, wanted
 
 FIELDS = {one.path: one for one in fields(schema(FournosJobSpec), skip=("metadata", "kind", "apiVersion"))}
 
@@ -71,19 +71,6 @@ def test_all_wrong_fields_are_named_at_once() -> None:
     assert {one.field for one in wrong} == {"spec.exclusive", "spec.retry.limit"}
 
 
-def test_a_matrix_is_counted_before_its_jobs_are_made() -> None:
-    matrix = "\n".join(f"env.A{number}=1,2" for number in range(60))
-    asked = wanted({"owner": "ann", "matrix": matrix}, {}, "ns")
-    assert [one.message for one in asked.wrong] == ["these are more than 100 jobs"]
-
-
-def test_a_matrix_that_is_too_long_is_refused_and_not_cut() -> None:
-    matrix = "env.A=" + ",".join("x" * 700 + str(number) for number in range(99))
-    asked = wanted({"owner": "ann", "matrix": matrix}, {}, "ns")
-    messages = [violation.message for violation in asked.wrong if violation.field == "matrix"]
-    assert messages == [f"it is longer than {LARGEST} characters"]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -96,10 +83,3 @@ def test_a_matrix_that_is_too_long_is_refused_and_not_cut() -> None:
 def test_yaml_that_cannot_be_read_is_refused_at_its_field(text: str, message: str) -> None:
     (wrong,) = wanted({"owner": "ann", "executionEngine": text}, {}, "ns").wrong
     assert (wrong.field, wrong.message) == ("spec.executionEngine", message)
-
-
-@pytest.mark.parametrize("name", ["!!bool x", "2001-13-45", "1" + ":1" * 120])
-def test_the_command_quotes_what_is_no_yaml(name: str) -> None:
-    form = {"owner": "ann", "displayName": name, "executionEngine": "forge: {}", "exclusive": "false"}
-    asked = wanted(form | {"clusterless": "true"}, {}, "ns")
-    assert not asked.wrong and name in command(asked, None)

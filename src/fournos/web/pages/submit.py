@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.errors import ConflictError, RefusedError
@@ -16,63 +15,31 @@ from fournos.client.repeat import found_anew, repeat
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.formats import dump
-from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.insight.clusters import gpus_of
-from fournos.insight.differences import SpecDifference
 from fournos.insight.kueue_clusters import read as read_kueue_clusters
 from fournos.insight.snapshots import namespaces
 from fournos.insight.source import Source, or_error
 from fournos.insight.unknown_names import UNKNOWN, unknown_names
-from fournos.insight.values import count, name_of, spec_of
-from fournos.systems.jobs.rules import declared
+from fournos.insight.values import name_of, spec_of
 from fournos.web.errors import PageError
 from fournos.web.forms import (
     LABELS,
-    PARAMS,
-    PRESETS,
-    AskedJobs,
-    Field,
-    InputKind,
+    AskedJob,
     Origin,
     changes,
-    command,
     filled,
     groups,
     input_of,
-    varies,
     wanted,
 )
-from fournos.web.pages.jobs import newest
-from fournos.web.runs.filters import Filters
 from fournos.web.runs.subject import address, subject, text
 from fournos.web.site import Action, Call, Done, Page, ShownPage, Written
 
 
-@dataclass(frozen=True, slots=True)
-class FormChoices:
-    """Read with the rights of the person; what they may not read is not offered."""
-
-    namespace: str
-    """That of the jobs."""
-    names: Mapping[str, Sequence[str]]
-    """Path of an input → the values that exist."""
-    params: tuple[Field, ...] = ()
-    """The inputs of the parameters that the Pipeline declares."""
-
-    def inputs(self, form: Mapping[str, str]) -> tuple[Field, ...]:
-        """The inputs of the declared parameters, and of others that the form has values for."""
-        declared = {field.path for field in self.params}
-        others = [
-            Field(name, "The Pipeline declares no such parameter.", _kind("\n" in value))
-            for name, value in form.items()
-            if name.startswith(PARAMS) and name not in declared and value
-        ]
-        return (*self.params, *others)
-
-
-async def form_choices(call: Call, namespace: str, pipeline: str) -> FormChoices:
-    """Returns what exists for jobs of a namespace; `pipeline` is the chosen one, "" for the default."""
+async def existing(call: Call, namespace: str) -> dict[str, Sequence[str]]:
+    """Path of an input → the values that exist, as far as the person may read them."""
     person, source = call.viewer.client.api, call.viewer.source
     pipelines, priorities, hearth, kueue = await asyncio.gather(
         _listed(person, PIPELINE, namespace),
@@ -85,15 +52,13 @@ async def form_choices(call: Call, namespace: str, pipeline: str) -> FormChoices
         for gpu_type, number in each.items():
             gpus[gpu_type] = max(number, gpus.get(gpu_type, 0))
     most = max(gpus.values(), default=0)
-    names = {
+    return {
         "cluster": sorted({*map(name_of, hearth), *(cluster.name for cluster in kueue)}),
         "hardware.gpuType": sorted(gpus),
         "hardware.gpuCount": [str(2**power) for power in range(most.bit_length())],
         "pipeline": sorted(map(name_of, pipelines)),
         "priority": sorted(map(name_of, priorities)),
     }
-    chosen = [each for each in pipelines if name_of(each) == (pipeline or DEFAULT_PIPELINE)]
-    return FormChoices(namespace, names, tuple(field for each in chosen for field in _fields(each)))
 
 
 async def _listed(source: Source, kind: Resource, namespace: str = "") -> Sequence[Obj]:
@@ -101,30 +66,6 @@ async def _listed(source: Source, kind: Resource, namespace: str = "") -> Sequen
     return () if isinstance(listed, KubeError) else listed.items
 
 
-def _fields(pipeline: Obj) -> Iterable[Field]:
-    kinds = declared(pipeline)
-    for param in spec_of(pipeline).get("params") or ():
-        if kinds.get(str(param.get("name"))) in ("string", "array"):
-            is_list = kinds[param["name"]] == "array"
-            help_ = str(param.get("description") or "") or f"A parameter of {name_of(pipeline)}."
-            yield Field(
-                f"{PARAMS}{param['name']}", help_, _kind(is_list), default=_text(param.get("default"))
-            )
-
-
-def _kind(is_list: bool) -> InputKind:
-    return InputKind.LINES if is_list else InputKind.TEXT
-
-
-def _text(default: Any) -> str:
-    return ", ".join(map(str, default)) if isinstance(default, list) else str(default or "")
-
-
-# --- Submit: the form of a new job, empty or filled in from a job; its preview, and the jobs that ---------
-
-
-_LATEST: Final = 5
-"""The newest jobs that are offered to begin with."""
 _SERVER: Final = "server"
 """The rule of a violation that only the API server has found."""
 _ALL_THE_SAME: Final = "force"
@@ -137,11 +78,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     given = {name: str(value) for name, value in call.query.items()}
     form = {**filled(origin.manifest), "namespace": origin.about.namespace, **given} if origin else given
     form.setdefault("owner", call.viewer.client.owner)
-    return await _data(call, form, origin, await _choices(call, form))
-
-
-async def _choices(call: Call, form: Mapping[str, str]) -> FormChoices:
-    return await form_choices(call, await _namespace(call, form), form.get("pipeline", ""))
+    return await _data(call, form, origin, await _namespace(call, form))
 
 
 async def _origin(call: Call, given: Mapping[str, str]) -> Origin | None:
@@ -163,18 +100,15 @@ async def _data(
     call: Call,
     form: Mapping[str, str],
     origin: Origin | None,
-    choices: FormChoices,
-    asked: AskedJobs | None = None,
+    namespace: str,
+    asked: AskedJob | None = None,
 ) -> Mapping[str, Any]:
     wrong: dict[str, list[str]] = {}
     violations = asked.wrong if asked else ()
     for violation in violations:
         wrong.setdefault(input_of(violation.field.removeprefix("spec.")), []).append(violation.message)
-    namespace = choices.namespace
     first, others = groups(again=origin is not None)
-    differs = (
-        {input_of(difference.path) for difference in changes(origin, asked)} if origin and asked else set()
-    )
+    differs = {input_of(one.path) for one in changes(origin, asked)} if origin and asked else set()
     folded = {*(field.path for field in others), LABELS.path, *(["metadata.namespace"] if origin else [])}
     return {
         "origin": origin,
@@ -186,44 +120,25 @@ async def _data(
         "wrong": wrong,
         "refused": any(violation.rule == _SERVER for violation in violations),
         "unknown": any(violation.rule == UNKNOWN for violation in violations),
-        "names": choices.names,
-        "params": choices.inputs(form),
+        "names": await existing(call, namespace),
         "namespaces": () if call.site.jobs_namespace else await _namespaces(call),
-        "presets": PRESETS,
-        "latest": await _latest(call),
         "namespace": namespace,
         "may": await call.viewer.rights.may("create", FOURNOS_JOB, namespace),
         "preview": await asyncio.to_thread(_preview, asked, origin) if asked and not asked.wrong else None,
     }
 
 
-def _preview(asked: AskedJobs, origin: Origin | None) -> Mapping[str, Any]:
+def _preview(asked: AskedJob, origin: Origin | None) -> Mapping[str, Any]:
     shown = changes(origin, asked) if origin else ()
     return {
-        "jobs": len(asked.jobs),
-        "changes": [(one.path, _shown(one.first), _second(one, asked)) for one in shown],
+        "changes": [(one.path, _shown(one.first), _shown(one.second)) for one in shown],
         "anew": found_anew(spec_of(asked.manifest)) if origin else (),
         "yaml": dump(asked.manifest, width=100),
-        "command": command(asked, origin),
     }
-
-
-def _second(difference: SpecDifference, asked: AskedJobs) -> str:
-    if varies(asked, difference.path):
-        return f"one of {', '.join(map(_shown, difference.second))}"
-    return _shown(difference.second)
 
 
 def _shown(value: Any) -> str:
     return "" if value is None else text(value)
-
-
-async def _latest(call: Call) -> list[Key]:
-    """The person's newest jobs, to begin with one of them."""
-    found = await or_error(call.viewer.source.list(FOURNOS_JOB, namespace=call.site.jobs_namespace))
-    jobs = [] if isinstance(found, KubeError) else found.items
-    mine = Filters(owner=call.viewer.client.owner or "")
-    return [key_of(one) for one in newest(jobs, mine, None, _LATEST)]
 
 
 async def _namespaces(call: Call) -> list[str]:
@@ -252,36 +167,29 @@ def _client(call: Call, namespace: str) -> AsyncClient:
 
 
 async def act(call: Call, form: Mapping[str, str]) -> Done | ShownPage:
-    origin = await _origin(call, form)
-    base = origin.manifest if origin else {}
-    # A hundred jobs of a form as large as one may be take a second.
-    choices = await _choices(call, form)
-    if form.get("do") == "fields":
-        return ShownPage(PAGE, await _data(call, form, origin, choices))
-    asked = await asyncio.to_thread(wanted, form, base, choices.namespace, choices.inputs(form))
+    origin, namespace = await _origin(call, form), await _namespace(call, form)
+
+    async def again(asked: AskedJob, *, status: int = 200) -> ShownPage:
+        return ShownPage(PAGE, await _data(call, form, origin, namespace, asked), status)
+
+    # A form as large as one may be takes a while.
+    asked = await asyncio.to_thread(wanted, form, origin.manifest if origin else {}, namespace)
     if asked.wrong:
-        return ShownPage(PAGE, await _data(call, form, origin, choices, asked), status=422)
+        return await again(asked, status=422)
     if form.get("do") not in ("submit", _ALL_THE_SAME):
-        return ShownPage(PAGE, await _data(call, form, origin, choices, asked))
+        return await again(asked)
     client = _client(call, str(asked.manifest["metadata"]["namespace"]))
-    if form.get("do") != _ALL_THE_SAME and (unknown := await unknown_names(client.api, asked.jobs[0])):
-        asked = replace(asked, wrong=tuple(unknown))
-        return ShownPage(PAGE, await _data(call, form, origin, choices, asked), status=422)
-    as_before = _as_before(origin, asked)
-    if not asked.axes:
-        try:
-            job = await client.submit(asked.manifest, owner="")
-        except (RefusedError, ConflictError) as error:
-            found = replace(asked, wrong=(_refusal(error),))
-            return ShownPage(PAGE, await _data(call, form, origin, choices, found), status=error.cause.status)
-        wrote = Written(FOURNOS_JOB, job.raw)
-        return Done(address(job.namespace, job.name), f"{job.name} is submitted{as_before}.", wrote)
-    jobs = await client.submit_matrix(asked.manifest, asked.axes)
-    notice = f"{count(len(jobs), 'job')} are submitted{as_before}."
-    return Done("/jobs", notice, Written(FOURNOS_JOB, jobs[-1].raw))
+    if form.get("do") != _ALL_THE_SAME and (unknown := await unknown_names(client.api, asked.manifest)):
+        return await again(replace(asked, wrong=tuple(unknown)), status=422)
+    try:
+        job = await client.submit(asked.manifest, owner="")
+    except (RefusedError, ConflictError) as error:
+        return await again(replace(asked, wrong=(_refusal(error),)), status=error.cause.status)
+    notice = f"{job.name} is submitted{_as_before(origin, asked)}."
+    return Done(address(job.namespace, job.name), notice, Written(FOURNOS_JOB, job.raw))
 
 
-def _as_before(origin: Origin | None, asked: AskedJobs) -> str:
+def _as_before(origin: Origin | None, asked: AskedJob) -> str:
     if origin is None:
         return ""
     changed = ", ".join(one.path for one in changes(origin, asked))

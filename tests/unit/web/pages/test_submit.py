@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import PIPELINE
-from fournos.client.submission import MATRIX_LABEL
 from fournos.engine.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.web.pages import submit
@@ -67,7 +66,7 @@ async def test_all_violations_are_shown_at_once_with_what_was_typed() -> None:
 async def test_markup_in_fields_is_text() -> None:
     bad = "</textarea><script>alert(1)</script>"
     _, html = await preview(
-        Api(), {**FORM, "displayName": bad, "env": f"A={bad}", "name": bad, "matrix": bad}
+        Api(), {**FORM, "displayName": bad, "env": f"A={bad}", "name": bad, "params": bad}
     )
     assert "<script>" not in html
 
@@ -75,11 +74,10 @@ async def test_markup_in_fields_is_text() -> None:
 async def test_the_preview_has_the_yaml_and_the_command() -> None:
     status, html = await preview(Api(), {**FORM, "name": "one", "do": "preview"})
     assert status == 200
-    assert "1 job would be submitted." in text(html)
-    assert "fournos -n bench submit --name one --set owner=ann --set pipeline=fournos-full" in text(html)
+    assert "It would be submitted." in text(html) and "fournos submit -f job.yaml" in text(html)
     assert "project: llmd" in html
     above, form = html.split('<form id="new-job"')
-    assert 'form="new-job" name="do" value="submit"' in above and "Submit 1 job" in above, "no need to scroll"
+    assert 'form="new-job" name="do" value="submit"' in above, "no need to scroll"
     assert 'value="submit"' in form
 
 
@@ -115,38 +113,6 @@ async def test_what_only_the_api_server_refuses_is_shown_with_what_was_typed(
     assert f'href="#field-{at}"' in html if at else "no &lt;b&gt;room" in html
 
 
-async def test_a_matrix_is_submitted_as_a_whole() -> None:
-    api = Api()
-    form = {**FORM, "name": "sweep", "matrix": "env.MODEL=a,b", "do": "submit"}
-    names = iter(("one", "two"))
-    create = api.create
-
-    async def named(resource: Any, obj: Any, **options: Any) -> Any:
-        meta = {**obj["metadata"], "name": f"{obj['metadata']['generateName']}{next(names)}"}
-        return await create(resource, {**obj, "metadata": meta}, **options)
-
-    api.create = named  # type: ignore[method-assign]
-    assert await submit.act(call(api), form) == Done("/jobs", "2 jobs are submitted.")
-    made = [one for _, one in api.writes]
-    assert {one["metadata"]["name"] for one in made} == {"sweep-one", "sweep-two"}
-    assert [one["spec"]["env"] for one in made] == [{"MODEL": "a"}, {"MODEL": "b"}]
-    assert len({one["metadata"]["labels"][MATRIX_LABEL] for one in made}) == 1
-
-
-@pytest.mark.parametrize(
-    ("matrix", "why"),
-    [
-        ("nonsense", "is not path=value,value"),
-        ("env.A=" + ",".join(["1"] * 101), "these are more than 100 jobs"),
-        ("hardware.gpuCount=1,0", "hardware.gpuCount"),
-        ("owner.x=1", "owner is not a map"),
-    ],
-)
-async def test_a_matrix_is_checked_before_anything_is_submitted(matrix: str, why: str) -> None:
-    status, html = await preview(Api(), {**FORM, "matrix": matrix, "do": "submit"})
-    assert status == 422 and why in text(html)
-
-
 async def test_a_name_that_nothing_has_is_refused_unless_it_is_meant() -> None:
     api = Api(flavors=[{"metadata": {"name": "cluster-1"}}])
     form = {**FORM, "name": "one", "cluster": "cluster1", "do": "submit"}
@@ -159,39 +125,13 @@ async def test_a_name_that_nothing_has_is_refused_unless_it_is_meant() -> None:
     assert len(api.writes) == 1
 
 
-def _pipeline(name: str, *params: dict[str, Any]) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": NS}, "spec": {"params": list(params)}}
-
-
-def _with_pipelines() -> Api:
+async def test_pipelines_and_priorities_are_offered_to_those_who_may_read_them() -> None:
     api = Api()
-    api.add(PIPELINE, _pipeline("train", {"name": "MODEL", "description": "Which one", "default": "llama"}))
-    api.add(PIPELINE, _pipeline("serve", {"name": "rates", "type": "array", "default": ["1", "2"]}))
+    api.add(PIPELINE, {"metadata": {"name": "serve", "namespace": NS}, "spec": {}})
     api.add(WORKLOAD_PRIORITY_CLASS, {"metadata": {"name": "high"}})
-    return api
-
-
-async def test_the_parameters_of_the_pipeline_are_fields() -> None:
-    api = _with_pipelines()
-    html = await shown(submit.PAGE, call(api, query={"pipeline": "train"}))
+    html = await shown(submit.PAGE, call(api))
     assert '<option value="serve">' in html and "<option>high</option>" in html
-    assert 'name="params.MODEL"' in html and "Which one" in html and 'placeholder="llama"' in html
-    assert "params.rates" not in html
-    form = {**FORM, "pipeline": "serve", "params.rates": "4\n8", "do": "fields"}
-    status, html = await preview(api, form)
-    assert status == 200 and 'name="params.rates"' in html and "4\n8</textarea>" in html
-    status, html = await preview(api, {**form, "do": "preview"})
-    assert status == 200 and "rates:" in text(html) and "params.MODEL" not in html
-
-
-async def test_a_parameter_of_another_pipeline_stays_and_is_named() -> None:
-    _, html = await preview(_with_pipelines(), {**FORM, "pipeline": "serve", "params.MODEL": "x"})
-    assert 'name="params.MODEL"' in html and "The Pipeline declares no such parameter." in html
-
-
-async def test_a_person_without_the_right_to_pipelines_types_them() -> None:
-    api = _with_pipelines()
     for kind in (PIPELINE, WORKLOAD_PRIORITY_CLASS):
         api.fails["list", kind] = ForbiddenError("no", status=403)
-    html = await shown(submit.PAGE, call(api, query={"pipeline": "train", "params.MODEL": "x"}))
-    assert 'name="params.MODEL" type="text" value="x"' in html and "<option>high</option>" not in html
+    html = await shown(submit.PAGE, call(api))
+    assert "serve" not in html and "<option>high</option>" not in html
