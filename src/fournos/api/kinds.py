@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.engine.kube.resource import Resource
+from fournos.engine.kube.resource import Resource as Resource
 
 FOURNOS_JOB: Final = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
 FOURNOS_CLUSTER: Final = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")

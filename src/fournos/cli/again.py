@@ -16,7 +16,6 @@ from fournos.cli.options import Format
 from fournos.cli.output import table
 from fournos.cli.submit import RepeatOption, WatchOption, documents_of
 from fournos.cli.watch import ENDS, follow_to_end
-from fournos.client.asynchronous import AsyncClient
 from fournos.client.jobs import AsyncJob
 from fournos.client.submission import MATRIX_LABEL, axis
 from fournos.insight.values import count, is_terminal, phase_of
@@ -67,8 +66,7 @@ async def _again(cli: Cli, name: str, assignments: list[str] | None, *, watch: b
                 f"{original['metadata']['name']} has not ended: it is {phase_of(original)}",
                 fix="wait for it, or submit its spec as another job: fournos resubmit",
             )
-        client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
-        job = await AsyncJob(client, original).resubmit(changes)
+        job = await AsyncJob(session, original).resubmit(changes)
         if not cli.output.objects(FOURNOS_JOB, [job.raw], single=True):
             _tell(cli, job)
         if watch:
@@ -129,10 +127,9 @@ async def matrix(
         raise Fail(f"{file} holds {len(documents)} jobs", fix="name a file with one")
     varied = dict(axis(one, option="--axis ") for one in axes)
     async with cli.session() as session:
-        client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
-        jobs = await client.submit_matrix(documents[0][1], varied, label=label, key=key, repeat=repeat)
+        jobs = await session.submit_matrix(documents[0][1], varied, label=label, key=key, repeat=repeat)
         if wait:
-            await client.wait_all(jobs, progress=lambda ended, of, job: _progress(cli, ended, of, job))
+            await session.wait_all(jobs, progress=lambda ended, of, job: _progress(cli, ended, of, job))
     if not cli.output.objects(FOURNOS_JOB, [job.raw for job in jobs]):
         rows = [
             [job.name, job.phase if wait else "submitted", *(_varied(job, path) for path in varied)]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Awaitable, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -19,28 +16,14 @@ from fournos.cli.exits import Exit
 from fournos.cli.find import completion
 from fournos.cli.options import Format
 from fournos.cli.output import table
+from fournos.client.clusters import AsyncCluster
+from fournos.client.errors import NotInstalledError, NotThereError, WaitTimeout
+from fournos.client.handles import PATIENCE
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.values import format_time
-from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.kube.resource import Key, Obj
 from fournos.insight import kueue_clusters
-from fournos.insight.clusters import (
-    UNLOCKED,
-    discover_change,
-    drain_change,
-    drained,
-    lock_change,
-    lock_of,
-    locked_for,
-    looked_at,
-    ttl_of,
-)
 from fournos.insight.environment import clusters_namespace
 from fournos.insight.kueue_clusters import KueueCluster
-from fournos.insight.values import created, name_of, since, spec_of, status_of
-
-_POLL: Final = 0.5
-_PATIENCE: Final = 60.0
+from fournos.insight.values import Obj, created, name_of, since, spec_of, status_of
 
 app = command_group(
     "Clusters that jobs run on: what they have, who holds them. They are in the namespace of -n, "
@@ -66,12 +49,6 @@ def _namespace(cli: Cli) -> str:
     return cli.common.namespace or clusters_namespace()
 
 
-@asynccontextmanager
-async def _session(cli: Cli) -> AsyncIterator[CliSession]:
-    async with cli.session() as session:
-        yield replace(session, namespace=_namespace(cli))
-
-
 @verb(app, "list", "ls")
 async def list_clusters(cli: Cli) -> None:
     """List clusters: GPUs, owners, health; without FournosClusters those with quota in Kueue.
@@ -80,16 +57,16 @@ async def list_clusters(cli: Cli) -> None:
     fournos cluster list
     fournos cluster list -o wide          versions, certificates, jobs
     """
-    async with _session(cli) as session:
+    async with cli.session() as session:
         try:
-            clusters = (await session.api.list(FOURNOS_CLUSTER, namespace=session.namespace)).items
-        except NotFoundError:
+            clusters = [one.raw for one in await session.clusters(namespace=_namespace(cli))]
+        except (NotInstalledError, NotThereError):
             clusters = []  # an installation without FournosClusters
         of_kueue = () if clusters else await kueue_clusters.read(session.api)
     if cli.output.objects(FOURNOS_CLUSTER, clusters):
         return
     if not clusters:
-        cli.output.hint(f"No FournosClusters in namespace {session.namespace}.")
+        cli.output.hint(f"No FournosClusters in namespace {_namespace(cli)}.")
         if of_kueue:
             cli.output.hint("These have quota in Kueue, and jobs can name them:")
             cli.output.lines(quota_view(of_kueue, width=cli.output.width))
@@ -136,8 +113,8 @@ def _row(cluster: Obj, now: datetime, wide: bool) -> list[str | Text]:
 @verb(app, "get")
 async def get_cluster(cli: Cli, name: ClusterArgument) -> None:
     """Show one cluster: its GPUs, its lock, and every condition with its reason."""
-    async with _session(cli) as session:
-        cluster = await _find(session, name)
+    async with cli.session() as session:
+        cluster = (await _cluster(cli, session, name)).raw
     if cli.output.objects(FOURNOS_CLUSTER, [cluster], single=True):
         return
     cli.output.lines(details(cluster))
@@ -199,32 +176,25 @@ async def lock_cluster(
     who = owner or cli.me
     if not who:
         raise Fail("for whom?", fix="name the owner with --owner NAME, or set FOURNOS_OWNER")
-    ttl_of(ttl), drain_change(drain)
-    async with _session(cli) as session:
-        cluster = await _find(session, name)
-        body = lock_change(cluster, who, ttl=ttl, drain=drain, now=cli.world.now())
-        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), body)
-        if no_wait:
-            cli.output.say(f"{name}: lock requested for {who}")
-            return Exit.OK
-        held = await _until_so(session, name, lambda found: locked_for(found, who))
-    if held is None:
-        cli.output.warn(f"{name}: requested for {who}, not held yet. See: fournos cluster get {name}")
-        return Exit.TIMEOUT
-    cli.output.say(f"{name}: locked for {who} {_until(status_of(held))}".rstrip())
+    async with cli.session() as session:
+        cluster = await _cluster(cli, session, name)
+        late = f"requested for {who}, not held yet. See: fournos cluster get {name}"
+        asked = cluster.lock(owner=who, ttl=ttl, drain=drain, timeout=_patience(no_wait))
+        if not await _done(cli, name, asked, late):
+            return Exit.TIMEOUT
+    done = "lock requested" if no_wait else "locked"
+    cli.output.say(f"{name}: {done} for {who} {'' if no_wait else _until(status_of(cluster.raw))}".rstrip())
     return Exit.OK
 
 
 @verb(app, "unlock")
 async def unlock_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOption = False) -> int:
     """Give a cluster back: returns when the lock is gone. It takes jobs again, also if it was drained."""
-    async with _session(cli) as session:
-        await _find(session, name)
-        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), {"spec": dict(UNLOCKED)})
-        gone = no_wait or await _until_so(session, name, lambda found: not lock_of(found))
-    if not gone:
-        cli.output.warn(f"{name}: the lock is still being released")
-        return Exit.TIMEOUT
+    async with cli.session() as session:
+        cluster = await _cluster(cli, session, name)
+        asked = cluster.unlock(timeout=_patience(no_wait))
+        if not await _done(cli, name, asked, "the lock is still being released"):
+            return Exit.TIMEOUT
     cli.output.say(f"{name}: unlocked")
     return Exit.OK
 
@@ -245,64 +215,49 @@ async def drain_cluster(
     """
     if stop and undo:
         raise Fail("--stop and --undo are opposites", fix="give one of them")
-    async with _session(cli) as session:
-        await _find(session, name)
-        wanted = None if undo else "Stop" if stop else "Wait"
-        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), {"spec": {"drain": wanted}})
-        if undo or no_wait:
-            cli.output.say(f"{name}: {'takes jobs again' if undo else 'takes no more jobs'}")
-            return Exit.OK
-        ended = await _until_so(session, name, drained)
-    if ended is None:
-        cli.output.warn(f"{name}: takes no more jobs; some still run. See: fournos cluster get {name}")
-        return Exit.TIMEOUT
-    cli.output.say(f"{name}: drained")
+    async with cli.session() as session:
+        cluster = await _cluster(cli, session, name)
+        late = f"takes no more jobs; some still run. See: fournos cluster get {name}"
+        asked = cluster.undrain() if undo else cluster.drain(stop=stop, timeout=_patience(no_wait))
+        if not await _done(cli, name, asked, late):
+            return Exit.TIMEOUT
+    done = "takes jobs again" if undo else "takes no more jobs" if no_wait else "drained"
+    cli.output.say(f"{name}: {done}")
     return Exit.OK
 
 
 @verb(app, "discover")
 async def discover_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOption = False) -> int:
     """Look at a cluster anew: its Secret, its API server, its nodes."""
-    asked = format_time(cli.world.now())
-    async with _session(cli) as session:
-        await _find(session, name)
-        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), discover_change(asked))
-        cluster = None if no_wait else await _until_so(session, name, lambda one: looked_at(one, asked))
-    if cluster is None:
+    async with cli.session() as session:
+        cluster = await _cluster(cli, session, name)
+        asked = cluster.discover(timeout=_patience(no_wait))
+        if not await _done(cli, name, asked, "discovery is requested, and has not been done yet"):
+            return Exit.TIMEOUT
+    if no_wait:
         cli.output.say(f"{name}: discovery is requested")
-        return Exit.OK if no_wait else Exit.TIMEOUT
-    status = status_of(cluster)
-    error = (status.get("hardware") or {}).get("lastError")
-    cli.output.say(f"{name}: {error or status.get('gpuSummary') or 'no GPUs'}")
+        return Exit.OK
+    error = (status_of(cluster.raw).get("hardware") or {}).get("lastError")
+    cli.output.say(f"{name}: {error or cluster.gpus or 'no GPUs'}")
     return Exit.FAILED if error else Exit.OK
 
 
 # --- shared ------------------------------------------------------------------------------------------
 
 
-def _key(session: CliSession, name: str) -> Key:
-    return Key(session.namespace, name)
+def _patience(no_wait: bool) -> float:
+    return 0 if no_wait else PATIENCE
 
 
-async def _find(session: CliSession, name: str) -> Obj:
+async def _done(cli: Cli, name: str, request: Awaitable[None], late: str) -> bool:
+    """Waits for a request to take effect; warns with `late` and returns False if that takes too long."""
     try:
-        return await session.api.get(FOURNOS_CLUSTER, _key(session, name))
-    except NotFoundError:
-        raise Fail(
-            f"no cluster {name} in namespace {session.namespace}",
-            fix="list what there is: fournos cluster list",
-            code=Exit.NOT_FOUND,
-        ) from None
+        await request
+    except WaitTimeout:
+        cli.output.warn(f"{name}: {late}")
+        return False
+    return True
 
 
-async def _until_so(session: CliSession, name: str, holds: Any) -> Obj | None:
-    """Waits until `holds` is true for the cluster and returns it; None after the time limit."""
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            while True:
-                found = await _find(session, name)
-                if holds(found):
-                    return found
-                await asyncio.sleep(_POLL)
-    except TimeoutError:
-        return None
+async def _cluster(cli: Cli, session: CliSession, name: str) -> AsyncCluster:
+    return await session.cluster(name, namespace=_namespace(cli))

@@ -1,8 +1,8 @@
 """The common part of all commands: the common options, before or after the verb, and error handling.
 
 A command is a function whose first parameter is a `Cli`; the other parameters are its options, declared for
-typer.  It may be a coroutine function.  It returns its exit code, or None for 0, and raises `Fail`, a
-FournosError or a KubeError.
+typer.  It may be a coroutine function.  It returns its exit code, or None for 0, and raises `Fail` or
+a FournosError.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, Final, TypeVar, get_type_hints
 
 import typer
 from rich.text import Text
 
 from fournos.cli.connect import CliSession as CliSession
-from fournos.cli.errors import Fail, from_insight, from_kube
+from fournos.cli.errors import Fail, from_client
 from fournos.cli.exits import Exit
 from fournos.cli.options import CommonOptions, Format, Root
 from fournos.cli.output import Output
-from fournos.engine.kube.errors import KubeError
+from fournos.client.errors import FournosError, translated
 from fournos.insight import environment
-from fournos.insight.errors import FournosError
 
 
 class Cli:
@@ -42,9 +41,12 @@ class Cli:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[CliSession]:
         """Connects to the API server.  The namespace is -n, else FOURNOS_NAMESPACE, else the context's."""
-        async with self.world.connect(self.common.kubeconfig, self.common.context) as connection:
-            namespace = self.common.namespace or environment.jobs_namespace() or connection.namespace
-            yield replace(connection, namespace=namespace)
+        common = self.common
+        connection = self.world.connect(common.kubeconfig, common.context, common.namespace, self.me)
+        with translated():
+            async with connection as client:
+                client.now = self.world.now
+                yield client
 
     @property
     def me(self) -> str:
@@ -116,10 +118,8 @@ def run(cli: Cli, command: Callable[[], Any]) -> int:
         return int(result or Exit.OK)
     except Fail as failure:
         return _report(cli, failure)
-    except KubeError as error:
-        return _report(cli, from_kube(error))
     except FournosError as error:
-        return _report(cli, from_insight(error))
+        return _report(cli, from_client(error))
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:

@@ -9,32 +9,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
+from fournos.client.asynchronous import AsyncClient
 from fournos.client.connection import dial
-from fournos.engine.kube.api import Api
-from fournos.engine.kube.client import Client
-from fournos.engine.kube.credentials import contexts as contexts
-from fournos.engine.kube.credentials import load
 from fournos.insight.workers import Dial
 
-
-@dataclass(frozen=True, slots=True)
-class CliSession:
-    """An open connection to an API server, and a namespace."""
-
-    api: Api
-    namespace: str
-    """Of a new connection that of the kubeconfig context; in a command the effective one."""
-
-
-Connect: TypeAlias = Callable[[Path | None, str | None], AbstractAsyncContextManager[CliSession]]
-"""Connects by the values of --kubeconfig and --context.  Raises CredentialsError."""
+CliSession: TypeAlias = AsyncClient
+"""What a command works with: an open connection and the effective namespace."""
+Connect: TypeAlias = Callable[
+    [Path | None, str | None, str | None, str], AbstractAsyncContextManager[CliSession]
+]
+"""Connects by the values of --kubeconfig, --context and -n, for an owner."""
 
 
 @asynccontextmanager
-async def connect(kubeconfig: Path | None, context: str | None) -> AsyncIterator[CliSession]:
-    credentials = load(kubeconfig, context)
-    async with Client(credentials, name="cli") as client:
-        yield CliSession(client, credentials.namespace)
+async def connect(
+    kubeconfig: Path | None, context: str | None, namespace: str | None, owner: str
+) -> AsyncIterator[CliSession]:
+    async with AsyncClient(
+        kubeconfig=kubeconfig, context=context, namespace=namespace, owner=owner
+    ) as client:
+        yield client
 
 
 @dataclass(frozen=True, slots=True)

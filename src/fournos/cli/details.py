@@ -9,9 +9,8 @@ from rich.text import Text
 
 from fournos.cli.output import table
 from fournos.cli.progress import headline
-from fournos.engine.kube.resource import Obj
 from fournos.insight.queued import workload_state
-from fournos.insight.values import conditions_of, created, name_of, one_line, pod_phase, since, spec_of
+from fournos.insight.values import Obj, conditions_of, created, name_of, one_line, pod_phase, since, spec_of
 
 
 def details(

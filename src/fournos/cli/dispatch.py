@@ -13,7 +13,6 @@ from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.exits import Exit
 from fournos.cli.options import Format
 from fournos.cli.output import table
-from fournos.engine.kube.resource import Obj
 from fournos.insight.dispatch import (
     DispatchCheck,
     asked,
@@ -29,7 +28,7 @@ from fournos.insight.dispatch import (
 from fournos.insight.dispatch_check import CheckLine, inspect, kinds_of, problems
 from fournos.insight.environment import KUEUE_NAMESPACE
 from fournos.insight.queued import WORKLOAD
-from fournos.insight.values import created, since
+from fournos.insight.values import Obj, created, since
 from fournos.insight.workers import ManagerCluster, state_there
 
 app = command_group(

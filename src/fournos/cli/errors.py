@@ -5,25 +5,20 @@ from __future__ import annotations
 from fournos.cli.exits import Exit
 from fournos.client.errors import (
     ApiError,
+    ConflictError,
     EndedError,
     FournosError,
     HistoryUnavailableError,
     MissingError,
+    NameTakenError,
     NoHistoryError,
     NoLogError,
+    NotAllowedError,
+    NotInstalledError,
+    NotThereError,
+    RefusedError,
+    UnreachableError,
     WaitTimeout,
-)
-from fournos.engine.kube.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    ConnectionLostError,
-    CredentialsError,
-    ForbiddenError,
-    InvalidError,
-    KubeError,
-    NoSuchResourceError,
-    NotFoundError,
-    ServerError,
 )
 from fournos.insight.errors import RightsError
 
@@ -38,63 +33,16 @@ class Fail(Exception):  # noqa: N818 - it is an outcome, and reads so where it i
         self.code = code
 
 
-def from_kube(error: KubeError) -> Fail:
-    """Returns the Fail for an error of the API server or of the connection to it."""
-    match error:
-        case CredentialsError():
-            return Fail(error.message, fix="name a kubeconfig with --kubeconfig FILE", code=Exit.SERVER)
-        case ForbiddenError(status=401):
-            return Fail(
-                f"the API server does not accept the credentials: {error.message}",
-                fix="log in again, or choose other credentials with --context or --kubeconfig",
-                code=Exit.SERVER,
-            )
-        case ForbiddenError():
-            return Fail(
-                f"not allowed: {error.message}",
-                fix="ask an administrator for this right, or choose another namespace with -n",
-                code=Exit.SERVER,
-            )
-        case NoSuchResourceError():
-            return Fail(
-                f"the cluster does not know this kind of object: {error.message}",
-                fix="install the CRDs (kubectl apply -f manifests/crd.yaml), or choose the right cluster "
-                "with --context",
-                code=Exit.SERVER,
-            )
-        case NotFoundError() if error.message.startswith("namespaces "):
-            return Fail(
-                error.message,
-                fix="name another namespace with -n or FOURNOS_NAMESPACE; kubectl get namespaces lists them",
-                code=Exit.NOT_FOUND,
-            )
-        case NotFoundError():
-            return Fail(error.message, fix="list what there is: fournos list", code=Exit.NOT_FOUND)
-        case AlreadyExistsError():
-            return Fail(error.message, fix="choose another name, or use --generate-name")
-        case InvalidError():
-            return Fail(error.message, fix="correct the named fields and try again")
-        case ConflictError():
-            return Fail(error.message, fix="another client changed it meanwhile: try again", code=Exit.SERVER)
-        case ConnectionLostError():
-            return Fail(
-                f"no answer from the API server: {error.message}",
-                fix="check the network and the address in the kubeconfig (--kubeconfig, --context)",
-                code=Exit.SERVER,
-            )
-        case HistoryUnavailableError():
-            return Fail(error.message, fix=error.fix, code=Exit.SERVER)
-        case ServerError():
-            return Fail(f"the API server has a problem: {error.message}", fix="try again", code=Exit.SERVER)
-        case _:
-            return Fail(error.message, code=Exit.SERVER)
-
-
-def from_insight(error: FournosError) -> Fail:
-    """Returns the Fail for an error of the packages insight and client."""
+def from_client(error: FournosError) -> Fail:
+    """Returns the Fail for an error of the packages client and insight."""
     match error:
         case ApiError():
-            return from_kube(error.cause)
+            return _of_the_server(error)
+        case NotThereError() if error.message.startswith("namespaces "):
+            fix = "name another namespace with -n or FOURNOS_NAMESPACE; kubectl get namespaces lists them"
+            return Fail(error.message, fix=fix, code=Exit.NOT_FOUND)
+        case NotThereError():
+            return Fail(error.message, fix="list what there is: fournos list", code=Exit.NOT_FOUND)
         case NoLogError() | MissingError():
             code = Exit.NOT_FOUND
         case RightsError() | NoHistoryError():
@@ -106,3 +54,45 @@ def from_insight(error: FournosError) -> Fail:
         case _:
             code = Exit.USAGE
     return Fail(error.message, fix=error.fix, code=code)
+
+
+def _of_the_server(error: ApiError) -> Fail:
+    """Returns the Fail for an error of the API server or of the connection to it."""
+    match error:
+        case NotAllowedError(status=0):
+            return Fail(error.message, fix="name a kubeconfig with --kubeconfig FILE", code=Exit.SERVER)
+        case NotAllowedError(status=401):
+            return Fail(
+                f"the API server does not accept the credentials: {error.message}",
+                fix="log in again, or choose other credentials with --context or --kubeconfig",
+                code=Exit.SERVER,
+            )
+        case NotAllowedError():
+            return Fail(
+                f"not allowed: {error.message}",
+                fix="ask an administrator for this right, or choose another namespace with -n",
+                code=Exit.SERVER,
+            )
+        case NotInstalledError():
+            return Fail(
+                f"the cluster does not know this kind of object: {error.message}",
+                fix="install the CRDs (kubectl apply -f manifests/crd.yaml), or choose the right cluster "
+                "with --context",
+                code=Exit.SERVER,
+            )
+        case NameTakenError():
+            return Fail(error.message, fix="choose another name, or use --generate-name")
+        case RefusedError():
+            return Fail(error.message, fix="correct the named fields and try again")
+        case ConflictError():
+            return Fail(error.message, fix="another client changed it meanwhile: try again", code=Exit.SERVER)
+        case UnreachableError(cause=HistoryUnavailableError()):
+            return Fail(error.message, fix=error.fix, code=Exit.SERVER)
+        case UnreachableError(status=0):
+            return Fail(
+                f"no answer from the API server: {error.message}",
+                fix="check the network and the address in the kubeconfig (--kubeconfig, --context)",
+                code=Exit.SERVER,
+            )
+        case _:
+            return Fail(f"the API server has a problem: {error.message}", fix="try again", code=Exit.SERVER)

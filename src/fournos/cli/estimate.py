@@ -9,9 +9,9 @@ import typer
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.find import complete_name, find_job
 from fournos.cli.stored import api_data, history_of
-from fournos.engine.kube.resource import uid_of
 from fournos.insight.facts import gather
 from fournos.insight.queues import entries, gather_queue
+from fournos.insight.values import uid_of
 
 NameArgument = Annotated[
     str,

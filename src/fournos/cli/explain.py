@@ -17,12 +17,11 @@ from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
 from fournos.cli.progress import headline
 from fournos.cli.stored import api_data, estimated
-from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.explanation import Explanation, as_data
 from fournos.insight.facts import gather
 from fournos.insight.quota import rows
 from fournos.insight.reasons import explain
-from fournos.insight.values import between, phase_of, spec_of, status_of
+from fournos.insight.values import Obj, between, key_of, phase_of, spec_of, status_of
 
 if TYPE_CHECKING:
     from fournos.history.estimates import Typical

@@ -9,18 +9,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, Resource
 from fournos.api.phase import Phase
 from fournos.cli.command import Cli, CliSession
-from fournos.cli.connect import contexts
-from fournos.cli.errors import from_insight
 from fournos.cli.options import CommonOptions, Root
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.client.connection import contexts
 from fournos.insight.environment import NAMESPACE
-from fournos.insight.errors import MissingError
 from fournos.insight.kueue_clusters import RESOURCE_FLAVOR
 from fournos.insight.selection import last, named, newest_first
-from fournos.insight.values import name_of, phase_of, spec_of
+from fournos.insight.values import Key, Obj, name_of, phase_of, spec_of
 
 LAST: Final = ("@last", "@latest")
 _COMPLETION_SECONDS = 2.0
@@ -150,7 +147,7 @@ NamesArgument = Annotated[
 
 
 async def find_job(cli: Cli, session: CliSession, name: str) -> Obj:
-    """Returns the job that the argument names.  Raises Fail if there is none."""
+    """Returns the job that the argument names.  Raises MissingError if there is none."""
     bare = name.removeprefix("fournosjob.fournos.dev/").removeprefix("fournosjob/").removeprefix("fj/")
     if bare in LAST:
         jobs = (await session.api.list(FOURNOS_JOB, namespace=session.namespace)).items
@@ -159,7 +156,7 @@ async def find_job(cli: Cli, session: CliSession, name: str) -> Obj:
 
 
 async def find_of_kind(session: CliSession, resource: Resource, name: str) -> Obj:
-    """Returns the object that `NAME` or `KIND/NAME` names.  Raises Fail if there is none."""
+    """Returns the object that `NAME` or `KIND/NAME` names.  Raises MissingError if there is none."""
     command, bare = f"fournos {resource.kind.lower()}", name.rpartition("/")[2]
     return await find_one(session, resource, bare, command=command, what=resource.kind)
 
@@ -167,9 +164,6 @@ async def find_of_kind(session: CliSession, resource: Resource, name: str) -> Ob
 async def find_one(session: CliSession, resource: Resource, name: str, *, command: str, what: str) -> Obj:
     """Returns the object of this name in the session's namespace; `what` is the noun for the kind.
 
-    Raises Fail, with similar names, if there is none.
+    Raises MissingError, with similar names, if there is none.
     """
-    try:
-        return await named(session.api, resource, Key(session.namespace, name), noun=what, command=command)
-    except MissingError as error:
-        raise from_insight(error) from None
+    return await named(session.api, resource, Key(session.namespace, name), noun=what, command=command)

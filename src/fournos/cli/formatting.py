@@ -7,7 +7,6 @@ from typing import Final
 from rich.text import Text
 
 from fournos.api.phase import Phase
-from fournos.engine.kube.errors import KubeError
 
 _STYLES: Final = {
     **{phase.value: phase.traits.style for phase in Phase},
@@ -32,7 +31,7 @@ def phase_text(phase: str) -> Text:
     return Text(phase, style=phase_style(phase))
 
 
-def connection_text(error: KubeError | None) -> str:
+def connection_text(error: Exception | None) -> str:
     """What is said when a watch breaks, and when it works again: None."""
     return f"connection lost, trying again: {error}" if error else "connected again"
 

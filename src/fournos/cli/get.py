@@ -11,19 +11,18 @@ from rich.text import Text
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.details import condition_table, created_fact, details, section, steps_table
-from fournos.cli.errors import Fail
-from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_style
 from fournos.cli.output import table
 from fournos.cli.progress import task_lines
+from fournos.client.errors import MissingError
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, children
 from fournos.insight.queued import workload_state
 from fournos.insight.tasks import tasks
 from fournos.insight.timeline import timeline
 from fournos.insight.values import (
+    Obj,
     between,
     created,
     display_name,
@@ -54,7 +53,7 @@ async def get(cli: Cli, name: NameArgument) -> None:
     async with cli.session() as session:
         try:
             job = await find_job(cli, session, name)
-        except Fail as missing:
+        except MissingError as missing:
             await _gone(cli, session, name, missing)
             return
         if cli.output.objects(FOURNOS_JOB, [job], single=True):
@@ -73,14 +72,12 @@ async def _measured(session: CliSession, job: Obj) -> list[Text]:
     return result_table(await results_within_a_second(session, job), most=_RESULTS)
 
 
-async def _gone(cli: Cli, session: CliSession, name: str, missing: Fail) -> None:
+async def _gone(cli: Cli, session: CliSession, name: str, missing: MissingError) -> None:
     """Shows a job that only the history has."""
     from fournos.cli.stored import history_of, waiting_lines
     from fournos.client.errors import NoHistoryError
     from fournos.client.recorded_jobs import RecordedJob, recorded_job
 
-    if missing.code is not Exit.NOT_FOUND:
-        raise missing
     stored: RecordedJob | None = None
     with suppress(NoHistoryError):
         stored = await recorded_job(history_of(session), name)

@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from fournos.api.kinds import Resource
 from fournos.cli.command import Cli
 from fournos.cli.options import Format
 from fournos.cli.output import table
-from fournos.engine.kube.resource import Obj, Resource, key_of
 from fournos.insight.selection import newest_first
+from fournos.insight.values import Obj, key_of
 
 SelectorOption = Annotated[
     str,

@@ -17,16 +17,15 @@ from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.stored import history_of
+from fournos.client.connection import Api
 from fournos.client.history import AsyncHistory
 from fournos.client.history_logs import LogSelection, lines_or
 from fournos.client.logs import LogLine, followed_lines, printed_lines
-from fournos.engine.kube.api import Api
-from fournos.engine.kube.resource import Obj, uid_of
 from fournos.insight.dispatch import is_dispatched
 from fournos.insight.environment import kueue_namespace
-from fournos.insight.errors import NoLogError
+from fournos.insight.errors import MissingError, NoLogError
 from fournos.insight.log_sources import WantedLogs
-from fournos.insight.values import is_terminal
+from fournos.insight.values import Obj, is_terminal, uid_of
 from fournos.insight.workers import ManagerCluster, on_worker
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
@@ -91,7 +90,7 @@ async def logs(
         stored = partial(history.logs, tail=tail, **selection)
         try:
             job = await find_job(cli, session, name)
-        except Fail as missing:
+        except MissingError as missing:
             await show(lines_or(missing, stored(name)), printer)
             return
         wanted = WantedLogs(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)

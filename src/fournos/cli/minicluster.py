@@ -14,9 +14,9 @@ from fournos.cli.errors import Fail
 from fournos.cli.manifest import read
 from fournos.cli.minicluster_live import install
 from fournos.engine.api.values import escaped
-from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import documents
 from fournos.insight.miniclusters import accepted, entrypoint_file, objects_of
+from fournos.insight.values import Obj
 
 app = command_group("MiniClusters: Flux clusters in the pods of a Job.")
 install(app)

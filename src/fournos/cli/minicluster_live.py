@@ -17,10 +17,10 @@ from fournos.cli.formatting import phase_text
 from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, show_list
 from fournos.cli.logs import Printer, show
 from fournos.client.logs import container_lines
-from fournos.engine.kube.resource import Obj, key_of
-from fournos.insight.miniclusters import log_source, phase_of, pods, rank_of, scale_change, workloads
+from fournos.client.miniclusters import AsyncMiniCluster
+from fournos.insight.miniclusters import log_source, phase_of, pods, rank_of, workloads
 from fournos.insight.queued import queue_name
-from fournos.insight.values import between, created, name_of, one_line, since, spec_of, status_of
+from fournos.insight.values import Obj, between, created, key_of, name_of, one_line, since, spec_of, status_of
 
 NameArgument = Annotated[str, name_argument(MINICLUSTER)]
 
@@ -180,7 +180,7 @@ async def scale(
     fournos minicluster scale flux-sample 4
     """
     async with cli.session() as session:
-        minicluster = await find_of_kind(session, MINICLUSTER, name)
-        await session.api.patch(MINICLUSTER, key_of(minicluster), scale_change(minicluster, size))
-    shown = name_of(minicluster)
+        minicluster = AsyncMiniCluster(session, await find_of_kind(session, MINICLUSTER, name))
+        await minicluster.scale(size, timeout=0)
+    shown = minicluster.name
     cli.output.say(f"{shown}: {size} pods asked for. See how far it is: fournos minicluster get {shown}")

@@ -13,9 +13,10 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from fournos.api.kinds import Resource
 from fournos.cli.options import Format
 from fournos.engine.api.values import escaped, escaped_json, escaped_line
-from fournos.engine.kube.resource import Obj, Resource
+from fournos.insight.values import Obj
 
 GAP = 2
 LEGIBLE = 32

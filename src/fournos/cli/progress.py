@@ -8,11 +8,10 @@ from typing import Final
 from rich.text import Text
 
 from fournos.cli.formatting import phase_style, phase_text
-from fournos.engine.kube.resource import Obj
 from fournos.insight import tasks as t
 from fournos.insight.tasks import Task
 from fournos.insight.timeline import timeline
-from fournos.insight.values import between, name_of, one_line, phase_of, short, status_of
+from fournos.insight.values import Obj, between, name_of, one_line, phase_of, short, status_of
 
 _MARKS: Final = {
     t.SUCCEEDED: ("✓", "green"),

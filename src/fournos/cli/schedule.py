@@ -20,19 +20,19 @@ from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, sho
 from fournos.cli.output import table
 from fournos.cli.schedule_create import create
 from fournos.cli.stop import YesOption, ask
-from fournos.client.asynchronous import AsyncClient
 from fournos.client.errors import DeletedError
 from fournos.client.handles import PATIENCE
 from fournos.client.schedules import AsyncSchedule
 from fournos.engine.api.values import format_time
-from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight import schedules
 from fournos.insight.schedule_manifests import moment_of
 from fournos.insight.schedules import TIMES_SHOWN, clock_text, jobs_of, next_times, state, under_way
 from fournos.insight.selection import cluster_of
 from fournos.insight.values import (
+    Obj,
     count,
     created,
+    key_of,
     moment,
     name_of,
     phase_of,
@@ -188,8 +188,7 @@ async def find_schedule(session: CliSession, name: str) -> Obj:
 
 
 async def _handle(cli: Cli, session: CliSession, name: str) -> AsyncSchedule:
-    client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
-    return AsyncSchedule(client, await find_schedule(session, name))
+    return AsyncSchedule(session, await find_schedule(session, name))
 
 
 @verb(app, "suspend")

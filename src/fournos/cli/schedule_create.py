@@ -24,11 +24,10 @@ from fournos.cli.submit import (
 )
 from fournos.client.submission import axis
 from fournos.engine.api.values import parse_duration
-from fournos.engine.kube.resource import Obj
 from fournos.insight.manifests import place, with_owner
 from fournos.insight.schedule_manifests import jobs_of_fire, schedule_manifest
 from fournos.insight.schedules import clock_text, next_times
-from fournos.insight.values import count, name_of
+from fournos.insight.values import Obj, count, name_of
 
 _TIMES_SHOWN: Final = 3
 

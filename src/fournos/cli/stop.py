@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 import typer
 
-from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NamesArgument, find_job
-from fournos.engine.kube.resource import Obj, key_of, uid_of
-from fournos.insight.stopping import HoldVerdict, decide_hold, decide_release, decide_stop
-from fournos.insight.values import count, name_of, phase_of, spec_of
+from fournos.client.jobs import AsyncJob
+from fournos.insight.stopping import HoldVerdict, StopVerdict
+from fournos.insight.values import count, spec_of
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -43,17 +42,7 @@ async def stop(
         if now or len(jobs) > 1:
             what = "terminate, without finally tasks," if now else "stop"
             ask(cli, f"Really {what} {_list(jobs)}?", yes)
-        worst = Exit.OK
-        for job in jobs:
-            verdict = decide_stop(job, now=now, clock=cli.world.now())
-            if verdict.shutdown:
-                # No precondition on the resourceVersion: the stop applies whatever else has changed, and
-                # `decide_stop` never replaces Terminate by Stop.
-                await session.api.patch(FOURNOS_JOB, key_of(job), {"spec": {"shutdown": verdict.shutdown}})
-            report = cli.output.warn if verdict.ended else cli.output.say
-            report(verdict.message)
-            worst = max(worst, Exit.FINISHED if verdict.ended else Exit.OK)
-    return worst
+        return await _changed(cli, jobs, lambda job: job.stop(now=now))
 
 
 async def hold(cli: Cli, names: NamesArgument, yes: YesOption = False) -> int:
@@ -67,9 +56,10 @@ async def hold(cli: Cli, names: NamesArgument, yes: YesOption = False) -> int:
     """
     async with cli.session() as session:
         jobs = await _found(cli, session, names)
-        if live := [job for job in jobs if phase_of(job) in HOLDING and not spec_of(job).get("suspend")]:
+        live = [job for job in jobs if job.phase in HOLDING and not spec_of(job.raw).get("suspend")]
+        if live:
             ask(cli, f"Really stop {_list(live)} until released?", yes)
-        return await _suspend(cli, session, jobs, decide_hold)
+        return await _changed(cli, jobs, AsyncJob.hold)
 
 
 async def release(cli: Cli, names: NamesArgument) -> int:
@@ -79,15 +69,16 @@ async def release(cli: Cli, names: NamesArgument) -> int:
     fournos release nightly-x7k2m
     """
     async with cli.session() as session:
-        return await _suspend(cli, session, await _found(cli, session, names), decide_release)
+        return await _changed(cli, await _found(cli, session, names), AsyncJob.release)
 
 
-async def _suspend(cli: Cli, session: CliSession, jobs: list[Obj], decide: Callable[..., HoldVerdict]) -> int:
+async def _changed(
+    cli: Cli, jobs: Sequence[AsyncJob], change: Callable[[AsyncJob], Awaitable[StopVerdict | HoldVerdict]]
+) -> int:
+    """Changes each job and says what was done; the exit code shows whether one had ended."""
     worst = Exit.OK
     for job in jobs:
-        verdict = decide(job, clock=cli.world.now())
-        if verdict.suspend is not None:
-            await session.api.patch(FOURNOS_JOB, key_of(job), {"spec": {"suspend": verdict.suspend}})
+        verdict = await change(job)
         (cli.output.warn if verdict.ended else cli.output.say)(verdict.message)
         worst = max(worst, Exit.FINISHED if verdict.ended else Exit.OK)
     return worst
@@ -105,24 +96,23 @@ async def delete(cli: Cli, names: NamesArgument, yes: YesOption = False) -> None
     """
     async with cli.session() as session:
         jobs = await _found(cli, session, names)
-        live = [job for job in jobs if phase_of(job) in HOLDING]
+        live = [job for job in jobs if job.phase in HOLDING]
         extra = f" ({count(len(live), 'run')} under way will be stopped)" if live else ""
         ask(cli, f"Really delete {_list(jobs)}{extra}?", yes)
         for job in jobs:
-            # The UID is a precondition: a new job that took the name since the question is not deleted.
-            await session.api.delete(FOURNOS_JOB, key_of(job), uid=uid_of(job))
-            stopping = ", once its run has stopped" if phase_of(job) in HOLDING else ""
-            cli.output.say(f"{name_of(job)} deleted{stopping}")
+            await job.delete()
+            stopping = ", once its run has stopped" if job in live else ""
+            cli.output.say(f"{job.name} deleted{stopping}")
 
 
-async def _found(cli: Cli, session: CliSession, names: list[str]) -> list[Obj]:
+async def _found(cli: Cli, session: CliSession, names: list[str]) -> list[AsyncJob]:
     """Returns the named jobs, each once.  Raises Fail if one is missing, before any job is changed."""
-    jobs = [await find_job(cli, session, name) for name in names]
-    return list({uid_of(job): job for job in jobs}.values())
+    jobs = [AsyncJob(session, await find_job(cli, session, name)) for name in names]
+    return list({job.uid: job for job in jobs}.values())
 
 
-def _list(jobs: list[Obj]) -> str:
-    names = [name_of(job) for job in jobs]
+def _list(jobs: Sequence[AsyncJob]) -> str:
+    names = [job.name for job in jobs]
     return ", ".join(names) if len(names) <= 5 else f"{', '.join(names[:5])} and {len(names) - 5} more"
 
 

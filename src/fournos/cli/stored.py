@@ -13,9 +13,8 @@ from rich.text import Text
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.output import table
 from fournos.client.history import AsyncHistory
-from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.errors import FournosError
-from fournos.insight.values import between, one_line
+from fournos.insight.values import Obj, between, key_of, one_line, uid_of
 
 if TYPE_CHECKING:
     from fournos.history.estimates import Typical

@@ -14,10 +14,9 @@ from fournos.cli.errors import Fail
 from fournos.cli.manifest import put, read
 from fournos.cli.options import Format
 from fournos.cli.watch import follow_to_end
-from fournos.engine.kube.resource import Obj
 from fournos.insight import manifests as m
 from fournos.insight.unknown_names import unknown_names
-from fournos.insight.values import name_of
+from fournos.insight.values import Obj, name_of
 
 
 class DryRun(StrEnum):

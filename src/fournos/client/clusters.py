@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fournos.api.kinds import FOURNOS_CLUSTER
@@ -106,16 +106,13 @@ class AsyncCluster(AsyncHandle, ClusterView):
         who = owner or self._client.owner
         if not who:
             raise FournosError("for whom?", fix="name the owner: owner=…, or FOURNOS_OWNER")
-        await self.refresh()
-        change = lock_change(self._raw, who, ttl=ttl, drain=drain, now=datetime.now(UTC))
-        await self._patch(change)
+        await self._patch(lambda: lock_change(self._raw, who, ttl=ttl, drain=drain, now=self._client.now()))
         await self._effect(lambda: locked_for(self._raw, who), timeout, f"the lock for {who} is not held")
 
     @typed
     async def unlock(self, *, timeout: Seconds = PATIENCE) -> None:
         """Releases the lock.  The cluster takes jobs again, also if it was drained."""
-        await self.refresh()
-        await self._patch({"spec": dict(UNLOCKED)})
+        await self._patch(lambda: {"spec": dict(UNLOCKED)})
         await self._effect(lambda: not lock_of(self._raw), timeout, "the lock is still being released")
 
     @typed
@@ -124,20 +121,17 @@ class AsyncCluster(AsyncHandle, ClusterView):
 
         `stop` shuts the running jobs down.
         """
-        await self.refresh()
-        await self._patch({"spec": drain_change("stop" if stop else "wait")})
+        await self._patch(lambda: {"spec": drain_change("stop" if stop else "wait")})
         await self._effect(lambda: drained(self._raw), timeout, "some jobs still run")
 
     @typed
     async def undrain(self) -> None:
         """Ends the draining: the cluster takes jobs again."""
-        await self.refresh()
-        await self._patch({"spec": {"drain": None}})
+        await self._patch(lambda: {"spec": {"drain": None}})
 
     @typed
     async def discover(self, *, timeout: Seconds = PATIENCE) -> None:
         """Requests a new discovery of the cluster: its Secret, its API server and its nodes."""
-        await self.refresh()
-        asked = format_time(datetime.now(UTC))
-        await self._patch(discover_change(asked))
+        asked = format_time(self._client.now())
+        await self._patch(lambda: discover_change(asked))
         await self._effect(lambda: looked_at(self._raw, asked), timeout, "it has not been looked at yet")

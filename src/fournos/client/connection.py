@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +15,10 @@ from fournos.client.errors import translated
 from fournos.client.frames import Handles, V
 from fournos.client.retries import PATIENCE
 from fournos.client.watches import Watches
-from fournos.engine.kube.api import Api
+from fournos.engine.kube.api import Api as Api
 from fournos.engine.kube.client import Client as HttpClient
 from fournos.engine.kube.credentials import Credentials, in_cluster, load
+from fournos.engine.kube.credentials import contexts as contexts
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.insight import environment
 from fournos.insight.selection import named
@@ -67,6 +68,7 @@ class ClientConnection:
         self.namespace: str = namespace or environment.jobs_namespace() or default
         self.owner: str = environment.owner() if owner is None else owner
         self.queue_name: str = environment.local_queue()
+        self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._dial: Dial = dial
         self._patience = patience
         _CONNECTIONS.add(self)
@@ -105,7 +107,7 @@ class ClientConnection:
         from fournos.insight.workers import ManagerCluster, on_worker
 
         namespace = environment.kueue_namespace()
-        return on_worker(ManagerCluster(self.api, self._dial, lambda: datetime.now(UTC), namespace), job)
+        return on_worker(ManagerCluster(self.api, self._dial, self.now, namespace), job)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} namespace={self.namespace!r} owner={self.owner!r}>"

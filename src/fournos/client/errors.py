@@ -4,6 +4,7 @@ FournosError
 ├── ManifestError           the job would be refused; `violations` names the fields
 ├── KeyConflict             the key was used for another spec
 ├── MissingError            no object has this name
+│   ├── NotThereError       the API server answers that there is none
 │   └── DeletedError        the object was deleted, or another object has its name
 ├── NoHistoryError          the cluster has no history
 ├── NoLogError              no log exists for the request
@@ -18,6 +19,7 @@ FournosError
     ├── NotInstalledError   the kind is not served
     ├── RefusedError        the API server refuses the content
     ├── ConflictError       the object changed at the same time
+    │   └── NameTakenError  another object has the name
     └── UnreachableError    no answer: a write may have been applied
 """
 
@@ -46,11 +48,13 @@ __all__ = [
     "KeyConflict",
     "ManifestError",
     "MissingError",
+    "NameTakenError",
     "NoHistoryError",
     "NoLogError",
     "NotAllowedError",
     "NotEndedError",
     "NotInstalledError",
+    "NotThereError",
     "ObjectFailed",
     "RefusedError",
     "UnreachableError",
@@ -64,6 +68,10 @@ class NoHistoryError(FournosError):
 
 class KeyConflict(FournosError):  # noqa: N818 - an outcome
     """The key was already used for a job with another spec, or for a job that is being deleted."""
+
+
+class NotThereError(MissingError):
+    """The API server answers that there is no such object."""
 
 
 class DeletedError(MissingError):
@@ -122,6 +130,8 @@ class ApiError(FournosError):
     def __init__(self, cause: kube.KubeError, *, fix: str) -> None:
         super().__init__(cause.message, fix=fix)
         self.cause = cause
+        self.status = cause.status
+        """The HTTP status of the answer; 0 without one."""
 
 
 class NotAllowedError(ApiError):
@@ -138,6 +148,10 @@ class RefusedError(ApiError):
 
 class ConflictError(ApiError):
     """The object was changed, or the name was taken, by another client."""
+
+
+class NameTakenError(ConflictError):
+    """Another object has the name."""
 
 
 class UnreachableError(ApiError):
@@ -177,7 +191,7 @@ _FIXES: Final[tuple[tuple[type[kube.KubeError], type[ApiError], str], ...]] = (
     ),
     (kube.NoSuchResourceError, NotInstalledError, "install the CRDs, or choose the right cluster: context=…"),
     (kube.InvalidError, RefusedError, "correct the named fields and try again"),
-    (kube.AlreadyExistsError, ConflictError, "choose another name, or submit with a key"),
+    (kube.AlreadyExistsError, NameTakenError, "choose another name, or submit with a key"),
     (kube.ConflictError, ConflictError, "it was changed meanwhile: refresh() and try again"),
     (HistoryBusyError, UnreachableError, HistoryBusyError.fix),
     (HistoryFullError, UnreachableError, HistoryFullError.fix),
@@ -191,7 +205,7 @@ _FIXES: Final[tuple[tuple[type[kube.KubeError], type[ApiError], str], ...]] = (
 def from_kube(error: kube.KubeError) -> FournosError:
     """Returns the client's error for a KubeError."""
     if isinstance(error, kube.NotFoundError):
-        return MissingError(error.message, fix="see what there is: jobs(), clusters(), …")
+        return NotThereError(error.message, fix="see what there is: jobs(), clusters(), …")
     return next(made(error, fix=fix) for kind, made, fix in _FIXES if isinstance(error, kind))
 
 

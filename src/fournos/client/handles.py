@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias, TypeVar
 
 from fournos.client.errors import (
     DeletedError,
@@ -43,6 +43,7 @@ class HandleConnection(Protocol):
     owner: str
     queue_name: str
     watches: Watches
+    now: Callable[[], datetime]
 
     @property
     def history(self) -> AsyncHistory:
@@ -50,6 +51,26 @@ class HandleConnection(Protocol):
 
     def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
         """Connects to the worker of a dispatched job; yields its API and the job there."""
+
+
+_TRIES: Final = 5
+"""Patches of an object that others change at the same time."""
+
+
+class Decided(Protocol):
+    """What was decided about an object."""
+
+    @property
+    def change(self) -> Obj | None:
+        """The merge patch that carries it out; None if nothing is to be written."""
+
+
+D = TypeVar("D", bound=Decided)
+
+
+@dataclass(frozen=True, slots=True)
+class _Patch:
+    change: Obj
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,19 +214,38 @@ class AsyncHandle(View):
         if timeout:
             await self._until(holds, timeout, lambda seconds: f"{self.name}: {lacking} after {seconds:g} s")
 
-    async def _patch(self, body: Obj) -> None:
-        """Applies a merge patch with the UID as its precondition: to no other object that took the name."""
-        meta = {**(body.get("metadata") or {}), "uid": self.uid}
-        try:
-            self._take(
-                await self._client.api.patch(self._resource, key_of(self._raw), {**body, "metadata": meta})
-            )
-        except NotFoundError:
-            raise self._deleted() from None
-        except (ConflictError, InvalidError):
-            # The UID precondition failed if another object has the name: refresh raises DeletedError then.
+    async def _decided(self, decide: Callable[[], D]) -> D:
+        """Reads the object, decides, and applies the change of the decision to what was read alone.
+
+        The UID and the resourceVersion are preconditions of the merge patch: another object that took the
+        name is never changed, and for one that has changed meanwhile it is decided again.
+        """
+        for left in reversed(range(_TRIES)):
             await self.refresh()
-            raise
+            verdict = decide()
+            if verdict.change is None:
+                break
+            read = self._raw["metadata"]
+            preconditions = {"uid": self.uid, "resourceVersion": read["resourceVersion"]}
+            meta = {**(verdict.change.get("metadata") or {}), **preconditions}
+            body = {**verdict.change, "metadata": meta}
+            try:
+                self._take(await self._client.api.patch(self._resource, key_of(self._raw), body))
+                break
+            except NotFoundError:
+                raise self._deleted() from None
+            except InvalidError:
+                # The UID precondition fails if another object has the name: refresh raises DeletedError.
+                await self.refresh()
+                raise
+            except ConflictError:
+                if not left:
+                    raise
+        return verdict
+
+    async def _patch(self, change: Callable[[], Obj]) -> None:
+        """As `_decided`, for a merge patch that `change` makes of the object as last read."""
+        await self._decided(lambda: _Patch(change()))
 
     async def _changes(self) -> AsyncGenerator[Obj, None]:
         """Yields the current object, then the object after each change.  Raises DeletedError."""

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from fournos.api.kinds import FOURNOS_JOB
@@ -162,7 +161,7 @@ class AsyncJob(AsyncWork, JobView):
 
         await self.refresh()
         facts = await gather(self._client.api, self._raw, queue=self._client.queue_name)
-        return explain(facts, datetime.now(UTC))
+        return explain(facts, self._client.now())
 
     async def _verdict(self) -> str:
         with suppress(FournosError, KubeError, TimeoutError):
@@ -182,7 +181,7 @@ class AsyncJob(AsyncWork, JobView):
         await self.refresh()
         typical = await self._client.history.estimate(self.uid, namespace=self.namespace)
         facts = await gather(self._client.api, self._raw, queue=self._client.queue_name)
-        return sentence(typical, datetime.now(UTC), facts.place)
+        return sentence(typical, self._client.now(), facts.place)
 
     @typed
     async def results(self) -> MeasuredResults:
@@ -196,32 +195,18 @@ class AsyncJob(AsyncWork, JobView):
 
     @typed
     async def stop(self, *, now: bool = False) -> StopVerdict:
-        """Stops the job.  Its finally tasks still run, unless `now`.  An ended job is not changed.
-
-        The patch has the UID as its precondition: another job that took the name is never stopped.
-        """
-        await self.refresh()
-        verdict = decide_stop(self._raw, now=now, clock=datetime.now(UTC))
-        if verdict.shutdown:
-            await self._patch({"spec": {"shutdown": verdict.shutdown}})
-        return verdict
+        """Stops the job.  Its finally tasks still run, unless `now`.  An ended job is not changed."""
+        return await self._decided(lambda: decide_stop(self._raw, now=now, clock=self._client.now()))
 
     @typed
     async def hold(self) -> HoldVerdict:
         """Takes the job out of the queue until `release`; a run that is under way is stopped first."""
-        await self.refresh()
-        return await self._suspend(decide_hold(self._raw, clock=datetime.now(UTC)))
+        return await self._decided(lambda: decide_hold(self._raw, clock=self._client.now()))
 
     @typed
     async def release(self) -> HoldVerdict:
         """Queues a held job again."""
-        await self.refresh()
-        return await self._suspend(decide_release(self._raw, clock=datetime.now(UTC)))
-
-    async def _suspend(self, verdict: HoldVerdict) -> HoldVerdict:
-        if verdict.suspend is not None:
-            await self._patch({"spec": {"suspend": verdict.suspend}})
-        return verdict
+        return await self._decided(lambda: decide_release(self._raw, clock=self._client.now()))
 
     async def retry(self, /, **changes: Any) -> AsyncJob:
         """Submits the spec again as a new job.  `changes` are fields of the spec, such as priority="high".

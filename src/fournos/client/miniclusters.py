@@ -106,8 +106,7 @@ class AsyncMiniCluster(AsyncWork, MiniClusterView):
         """
         from fournos.insight.miniclusters import scale_change
 
-        await self.refresh()
-        await self._patch(scale_change(self._raw, size))
+        await self._patch(lambda: scale_change(self._raw, size))
         await self._effect(
             lambda: self.ended or self.ready == size, timeout, f"not all of {size} brokers are up"
         )

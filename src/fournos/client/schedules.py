@@ -155,7 +155,7 @@ class AsyncSchedule(AsyncWork, ScheduleView):
         """
         from fournos.insight.schedule_manifests import suspend_change
 
-        await self._patch(suspend_change(reason=reason, until=until, now=datetime.now(UTC)))
+        await self._patch(lambda: suspend_change(reason=reason, until=until, now=self._client.now()))
 
     @typed
     async def resume(self) -> None:
@@ -165,8 +165,7 @@ class AsyncSchedule(AsyncWork, ScheduleView):
         """
         from fournos.insight.schedule_manifests import resume_change
 
-        await self.refresh()
-        await self._patch(resume_change(self._raw))
+        await self._patch(lambda: resume_change(self._raw))
 
     @typed
     async def trigger(self, *, timeout: Seconds = PATIENCE) -> Handles[AsyncJob]:
@@ -178,9 +177,8 @@ class AsyncSchedule(AsyncWork, ScheduleView):
         from fournos.insight.schedule_manifests import taken_up, trigger_change
         from fournos.insight.schedules import jobs_of_trigger
 
-        await self.refresh()
         trigger = secrets.token_hex(5)
-        await self._patch(trigger_change(self._raw, trigger, datetime.now(UTC)))
+        await self._patch(lambda: trigger_change(self._raw, trigger, self._client.now()))
         if not timeout:
             return Handles()
         await self._effect(

@@ -20,9 +20,7 @@ UNLOCKED: Final[Mapping[str, Any]] = {"owner": "", "ttl": None, "drain": None}
 def lock_change(cluster: Obj, owner: str, *, ttl: str | None, drain: str | None, now: datetime) -> Obj:
     """Returns the merge patch that locks the cluster for `owner`.
 
-    The patch has the resourceVersion that was read as its precondition: when two callers lock at the same
-    time the API server refuses one of them.  Raises FournosError if the cluster is locked for another owner,
-    or if `ttl` has already expired.
+    Raises FournosError if the cluster is locked for another owner, or if `ttl` has already expired.
     """
     changes = {"owner": owner, "ttl": ttl_of(ttl), **drain_change(drain)}
     current = spec_of(cluster).get("owner")
@@ -38,7 +36,7 @@ def lock_change(cluster: Obj, owner: str, *, ttl: str | None, drain: str | None,
             f"{ttl} after {begun}, when this lock began, has passed already",
             fix="give a longer --ttl, or unlock first",
         )
-    return {"metadata": {"resourceVersion": cluster["metadata"]["resourceVersion"]}, "spec": changes}
+    return {"spec": changes}
 
 
 def ttl_of(text: str | None) -> str | None:

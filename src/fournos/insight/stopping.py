@@ -20,6 +20,11 @@ class StopVerdict:
     ended: bool = False
     """True if the job has already ended."""
 
+    @property
+    def change(self) -> Obj | None:
+        """The merge patch; None if no write is needed."""
+        return {"spec": {"shutdown": self.shutdown}} if self.shutdown else None
+
 
 def decide_stop(job: Obj, *, now: bool, clock: datetime) -> StopVerdict:
     """Returns the value of spec.shutdown to write, and the message for the user.
@@ -52,6 +57,11 @@ class HoldVerdict:
     """The value of spec.suspend to write; None if no write is needed."""
     ended: bool = False
     """True if the job has already ended."""
+
+    @property
+    def change(self) -> Obj | None:
+        """The merge patch; None if no write is needed."""
+        return None if self.suspend is None else {"spec": {"suspend": self.suspend}}
 
 
 def decide_hold(job: Obj, *, clock: datetime) -> HoldVerdict:

@@ -9,7 +9,10 @@ from typing import Any
 from fournos.api.phase import NEW as NEW
 from fournos.api.phase import TERMINAL
 from fournos.engine.api.values import parse_time
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Key as Key
+from fournos.engine.kube.resource import Obj as Obj
+from fournos.engine.kube.resource import key_of as key_of
+from fournos.engine.kube.resource import uid_of as uid_of
 from fournos.systems.jobs.names import ARCHIVED
 from fournos.systems.jobs.names import display_name as display_name
 

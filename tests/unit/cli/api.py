@@ -26,6 +26,7 @@ from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NoSuchReso
 from fournos.engine.kube.resource import JOB, POD, SELF_SUBJECT_ACCESS_REVIEW, Key, Obj, Resource, key_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.controller import matcher
+from fournos.insight.environment import jobs_namespace
 from tests.unit.cli.objects import NOW, NS
 
 KINDS = {
@@ -201,6 +202,9 @@ class Program:
         return CliRunner(env=self.env).invoke(build(), list(arguments), obj=root, input=stdin)
 
     @asynccontextmanager
-    async def _connect(self, kubeconfig: Path | None, context: str | None) -> AsyncIterator[CliSession]:
+    async def _connect(
+        self, kubeconfig: Path | None, context: str | None, namespace: str | None, owner: str
+    ) -> AsyncIterator[CliSession]:
         self.connected.append((kubeconfig, context))
-        yield CliSession(self.api, NS)  # type: ignore[arg-type]
+        where = namespace or jobs_namespace() or NS
+        yield CliSession(api=self.api, namespace=where, owner=owner)  # type: ignore[arg-type]

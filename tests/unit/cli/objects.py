@@ -38,6 +38,7 @@ def job(name: str = "one", phase: str | None = "Running", **fields: Any) -> dict
             "name": name,
             "namespace": fields.get("namespace", NS),
             "uid": f"uid-{name}",
+            "resourceVersion": "1",
             "creationTimestamp": fields.get("created", ago(minutes=10)),
             "labels": fields.get("labels", {}),
             "managedFields": [{"manager": "somebody"}],

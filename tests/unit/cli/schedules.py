@@ -31,6 +31,7 @@ def schedule(name: str = "nightly", *, status: Any = None, **spec: Any) -> dict[
             "name": name,
             "namespace": NS,
             "uid": f"uid-{name}",
+            "resourceVersion": "1",
             "generation": 1,
             "creationTimestamp": ago(days=3),
         },

@@ -97,7 +97,7 @@ def test_a_lock_is_asked_for_with_the_version_that_was_read() -> None:
     ((_, key, body),) = api.writes
     assert key == "hearth/c1"
     assert body == {
-        "metadata": {"resourceVersion": "7"},
+        "metadata": {"uid": "c1", "resourceVersion": "7"},
         "spec": {"owner": "ann", "ttl": "4h", "drain": "Wait"},
     }
 
@@ -136,7 +136,8 @@ def test_what_cannot_be_locked(words: tuple[str, ...], says: str) -> None:
 def test_what_is_written(words: tuple[str, ...], spec: dict[str, Any]) -> None:
     api = Api(cluster())
     assert Program(api)("cluster", *words).exit_code == 0
-    assert api.writes == [("patch", "hearth/c1", {"spec": spec})]
+    metadata = {"uid": "c1", "resourceVersion": "7"}
+    assert api.writes == [("patch", "hearth/c1", {"metadata": metadata, "spec": spec})]
 
 
 def test_a_new_look_is_asked_for_by_annotation() -> None:

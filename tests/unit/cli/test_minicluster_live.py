@@ -24,6 +24,7 @@ def minicluster(name: str = "flux", phase: str = "Ready", **status: Any) -> dict
             "name": name,
             "namespace": NS,
             "uid": name,
+            "resourceVersion": "1",
             "labels": {"kueue.x-k8s.io/queue-name": "hpc"},
             "creationTimestamp": ago(minutes=5),
         },
@@ -112,7 +113,8 @@ def test_logs_are_the_lead_s_or_those_of_a_rank() -> None:
 def test_scale_asks_for_a_size_that_can_be() -> None:
     api = Api(minicluster(), minicluster("old", "Finished"))
     assert "3 pods asked for" in shown("scale", "flux", "3", api=api)
-    assert api.writes == [("patch", f"{NS}/flux", {"spec": {"size": 3}})]
+    metadata = {"uid": "flux", "resourceVersion": "1"}
+    assert api.writes == [("patch", f"{NS}/flux", {"metadata": metadata, "spec": {"size": 3}})]
     refused = Program(api)("minicluster", "scale", "flux", "9")
     assert refused.exit_code == Exit.USAGE and "choose at most 4" in refused.stderr
     assert Program(api)("minicluster", "scale", "old", "2").exit_code == Exit.FINISHED

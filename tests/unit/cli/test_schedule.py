@@ -12,7 +12,7 @@ from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import ago
 from tests.unit.cli.schedules import child, schedule
 
-OF_IT = {"metadata": {"uid": "uid-nightly"}}
+OF_IT = {"metadata": {"uid": "uid-nightly", "resourceVersion": "1"}}
 """The precondition of each change: never a later schedule of this name."""
 
 

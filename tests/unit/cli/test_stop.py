@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import ago, job
+
+
+def patch(name: str, **spec: Any) -> tuple[Any, ...]:
+    """A change of what was read alone."""
+    return (
+        "patch",
+        f"bench/{name}",
+        {"metadata": {"uid": f"uid-{name}", "resourceVersion": "1"}, "spec": spec},
+    )
 
 
 @pytest.mark.parametrize(("arguments", "word"), [((), "Stop"), (("--now",), "Terminate")])
@@ -13,7 +24,7 @@ def test_stopping_writes_the_shutdown(arguments: tuple[str, ...], word: str) -> 
     api = Api(job("one", "Running"))
     result = Program(api)("stop", "one", *arguments)
     assert result.exit_code == 0
-    assert api.writes == [("patch", "bench/one", {"spec": {"shutdown": word}})]
+    assert api.writes == [patch("one", shutdown=word)]
 
 
 def test_stop_may_be_raised_but_never_lowered() -> None:
@@ -23,7 +34,7 @@ def test_stop_may_be_raised_but_never_lowered() -> None:
     assert "already (Stop)" in Program(stopping)("stop", "one").stdout
     assert stopping.writes == []
     Program(stopping)("stop", "--now", "one")
-    assert stopping.writes == [("patch", "bench/one", {"spec": {"shutdown": "Terminate"}})]
+    assert stopping.writes == [patch("one", shutdown="Terminate")]
     assert "terminated already" in Program(terminating)("stop", "one").stdout
     assert terminating.writes == []
 
@@ -49,8 +60,8 @@ def test_a_job_is_held_once_and_released_once() -> None:
     result = Program(api)("release", "two")
     assert (result.exit_code, result.stdout) == (0, "two is released: it is queued again.\n")
     assert api.writes == [
-        ("patch", "bench/one", {"spec": {"suspend": True}}),
-        ("patch", "bench/two", {"spec": {"suspend": False}}),
+        patch("one", suspend=True),
+        patch("two", suspend=False),
     ]
     assert Program(Api(job("one")))("release", "one").stdout == "one is not held.\n"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.client import AsyncClient, ConflictError, DeletedError, FournosError, MissingError, WaitTimeout
+from fournos.client import AsyncClient, DeletedError, FournosError, MissingError, WaitTimeout
 from fournos.client.clusters import AsyncCluster
 from fournos.engine.kube.resource import Key
 from tests.unit.client.world import Api
@@ -113,7 +113,7 @@ async def test_of_two_who_lock_at_once_one_is_refused(client: AsyncClient, api: 
         return patch(*arguments, **options)
 
     api.server.patch = overtaken  # type: ignore[method-assign]
-    with pytest.raises(ConflictError):
+    with pytest.raises(FournosError, match="locked for ann"):
         await found.lock(timeout=0)
     assert spec(api)["owner"] == "ann"
 
