@@ -17,7 +17,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.resource import NAMESPACE, Key, Obj, Resource
-from fournos.engine.queueing.kinds import (
+from fournos.engine.queueing.workload import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
     RESOURCE_FLAVOR,

@@ -26,7 +26,7 @@ from fournos.engine.kube import formats
 from fournos.engine.kube.errors import CredentialsError, error_from
 from fournos.engine.kube.untrusted_kubeconfig import check as check_kubeconfig
 from fournos.engine.kube.untrusted_kubeconfig import claims, time_of
-from fournos.engine.queueing.requests import RequestsError, parse_requests
+from fournos.engine.queueing.podsets import RequestsError, parse_requests
 from fournos.engine.runtime.logs import redact
 from fournos.engine.runtime.webhook.review import GarbledError
 from fournos.engine.runtime.webhook.review import parse as parse_review

@@ -9,7 +9,7 @@ from fournos.client.handles import AsyncHandle, HandleConnection
 from fournos.client.views import View
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj, controller_of
-from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.insight.values import one_line
 
 if TYPE_CHECKING:

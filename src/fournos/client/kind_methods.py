@@ -21,7 +21,7 @@ from fournos.client.miniclusters import AsyncMiniCluster
 from fournos.client.objects import AsyncObject
 from fournos.client.queues import AsyncQueue
 from fournos.client.schedules import AsyncSchedule, schedule_body
-from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD
 from fournos.insight.environment import clusters_namespace
 from fournos.insight.selection import newest_first
 from fournos.insight.values import name_of

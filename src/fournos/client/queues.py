@@ -9,7 +9,7 @@ from fournos.client.errors import typed
 from fournos.client.handles import AsyncHandle
 from fournos.client.views import View
 from fournos.engine.api.conditions import is_true
-from fournos.engine.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.queueing.workload import LOCAL_QUEUE
 from fournos.insight.values import spec_of, status_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.resource import Resource
-from fournos.engine.queueing.kind_names import BadNameError, parse_name
+from fournos.engine.queueing.workload import BadNameError, parse_name
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.recorder.kinds import BUILT_IN

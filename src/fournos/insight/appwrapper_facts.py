@@ -7,8 +7,8 @@ from typing import Any
 
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import POD, Key, Obj, controls, key_of
-from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.insight.appwrapper_reasons import WrapperMembers, explain
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import queue_facts

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.quotas import At, quotas_of, reserved
+from fournos.engine.queueing.observe import At, quotas_of, reserved
 from fournos.insight.values import name_of, spec_of, status_of
 
 ZERO: Final = Decimal(0)

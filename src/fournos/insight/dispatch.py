@@ -9,7 +9,7 @@ from typing import Any, Final
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key, Obj, controller_of
-from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.engine.queueing.workload import ADMISSION_CHECK, WORKLOAD
 from fournos.insight.errors import FournosError, MissingError
 from fournos.insight.source import Source
 from fournos.insight.values import name_of, spec_of, status_of

@@ -29,7 +29,7 @@ from fournos.engine.kube.resource import (
     Obj,
     key_of,
 )
-from fournos.engine.queueing.kinds import KUEUE
+from fournos.engine.queueing.workload import KUEUE
 from fournos.engine.runtime.part import (
     APPWRAPPER,
     FOURNOS,

@@ -29,8 +29,8 @@ from fournos.engine.kube.resource import (
     Obj,
     Resource,
 )
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.engine.queueing.quotas import covered
+from fournos.engine.queueing.observe import covered
+from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.access import Creator, may
 from fournos.insight.environment import KUEUE_NAMESPACE
 from fournos.insight.source import Source, or_error

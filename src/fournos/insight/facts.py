@@ -12,8 +12,8 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING, UNQUEUED
 from fournos.engine.kube.errors import ForbiddenError, KubeError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.engine.queueing.priority import PRIORITY_BOOST
+from fournos.engine.queueing.job import PRIORITY_BOOST
+from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.children import Children, children, current_workload
 from fournos.insight.cohorts import members, usage_orders
 from fournos.insight.quota import Quota, Quotas

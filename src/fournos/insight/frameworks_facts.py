@@ -7,8 +7,8 @@ from contextlib import suppress
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.engine.kube.resource import Obj, controller_of, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
-from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.insight.facts import queue_facts
 from fournos.insight.frameworks_reasons import FrameworkFacts
 from fournos.insight.source import Source

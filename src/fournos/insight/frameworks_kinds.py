@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fournos.engine.kube.resource import Resource
-from fournos.engine.queueing.kind_names import BadNameError, parse_name
+from fournos.engine.queueing.workload import BadNameError, parse_name
 from fournos.insight.errors import FournosError
 from fournos.systems.frameworks.kinds import FinishRule, Framework, TableError, load
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fournos.engine.kube.resource import Obj, is_terminating, key_of
-from fournos.engine.queueing.ancestors import ancestor_among
 from fournos.engine.queueing.ensure import prebuilt_name
-from fournos.engine.queueing.managed import runs_elsewhere
+from fournos.engine.queueing.job import runs_elsewhere
+from fournos.engine.queueing.observe import ancestor_among
 from fournos.engine.queueing.podsets import queue_name
-from fournos.engine.queueing.state import QueueState, view
-from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL, QueueState, view
 from fournos.insight.children import current_workload
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts

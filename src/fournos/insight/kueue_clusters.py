@@ -9,8 +9,8 @@ from fournos.api.slots import GPU_PREFIX, SLOT_RESOURCE
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE
-from fournos.engine.queueing.kinds import RESOURCE_FLAVOR as RESOURCE_FLAVOR
+from fournos.engine.queueing.workload import CLUSTER_QUEUE
+from fournos.engine.queueing.workload import RESOURCE_FLAVOR as RESOURCE_FLAVOR
 from fournos.insight.quota import closed_flavors
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import spec_of

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.state import view
-from fournos.engine.queueing.waiting import LEGACY, TOPOLOGY, named_reason
+from fournos.engine.queueing.workload import LEGACY, TOPOLOGY, named_reason, view
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.quota import is_counted, uncounted_devices

@@ -13,7 +13,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, Obj, key_of
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.clusters import gpus_of
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import WAITING, born, everywhere, queue_facts

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.kinds import LOCAL_QUEUE as LOCAL_QUEUE
-from fournos.engine.queueing.kinds import WORKLOAD as WORKLOAD
+from fournos.engine.queueing.job import PRIORITY_LABEL
 from fournos.engine.queueing.podsets import queue_name as queue_name
-from fournos.engine.queueing.priority import PRIORITY_LABEL
-from fournos.engine.queueing.state import view
+from fournos.engine.queueing.workload import LOCAL_QUEUE as LOCAL_QUEUE
+from fournos.engine.queueing.workload import WORKLOAD as WORKLOAD
+from fournos.engine.queueing.workload import view
 
 
 def priority_class(obj: Obj) -> str:

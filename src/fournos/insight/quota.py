@@ -11,7 +11,7 @@ from typing import Any, Final
 from fournos.api.slots import UNAVAILABLE_TAINT, why_unavailable
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.quotas import reserved
+from fournos.engine.queueing.observe import reserved
 from fournos.insight.cohorts import ZERO, available
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL

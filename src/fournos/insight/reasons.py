@@ -8,7 +8,7 @@ from fournos.api.phase import run_times
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.state import view
+from fournos.engine.queueing.workload import view
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts

@@ -16,8 +16,8 @@ from fournos.api.slots import GPU_PREFIX
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
-from fournos.engine.queueing.quotas import covered
+from fournos.engine.queueing.observe import covered
+from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, spec_of
 

@@ -18,7 +18,7 @@ from fournos.engine.kube.errors import CredentialsError, ForbiddenError, KubeErr
 from fournos.engine.kube.probe import ClusterApi
 from fournos.engine.kube.resource import POD, SECRET, Key, Obj, controls, key_of
 from fournos.engine.kube.untrusted_kubeconfig import check
-from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.insight.access import may
 from fournos.insight.dispatch import there
 from fournos.insight.environment import KUEUE_NAMESPACE

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.values import parse_count, parse_duration, parse_quantity, parse_ttl
-from fournos.engine.queueing.ensure import max_execution_seconds
-from fournos.engine.queueing.equivalence import equivalent
-from fournos.engine.queueing.requests import RequestsError, parse_requests
+from fournos.engine.queueing.ensure import equivalent, max_execution_seconds
+from fournos.engine.queueing.podsets import RequestsError, parse_requests
 from fournos.engine.queueing.workload import PodSet
 from fournos.systems.clusters.gpus import discover
 from fournos.systems.miniclusters.health import exit_code

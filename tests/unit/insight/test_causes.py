@@ -9,7 +9,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import POD, Key
-from fournos.engine.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.queueing.workload import LOCAL_QUEUE
 from fournos.insight.causes import Cause
 from fournos.insight.facts import gather
 from fournos.insight.reasons import explain

@@ -9,7 +9,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.errors import ConnectionLostError
 from fournos.engine.kube.resource import SELF_SUBJECT_RULES_REVIEW, SUBJECT_ACCESS_REVIEW
-from fournos.engine.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.queueing.workload import LOCAL_QUEUE
 from tests.unit.web.stage import ADMIN, HEADER, NS, stage
 from tests.waiting import until
 

@@ -11,7 +11,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Resource
-from fournos.engine.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.queueing.workload import LOCAL_QUEUE
 from fournos.web.rights import RUNS, Permitted, home, recorded_namespaces
 from fournos.web.site import Call
 from tests.unit.client.world import NS, SPEC, Api

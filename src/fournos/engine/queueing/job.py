@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Protocol
 
-from fournos.engine.kube.resource import Obj, Resource, uid_of
+from fournos.engine.kube.resource import PRIORITY_CLASS, Key, Obj, Resource, uid_of
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest, generic_name
-from fournos.engine.runtime.decision import Step
+from fournos.engine.runtime.decision import EventRecord, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +185,162 @@ class QueueOptions:
     """
     labels_to_copy: tuple[str, ...] = ()
     """Kueue's integrations.labelKeysToCopy."""
+
+
+# --- jobs that another cluster runs -----------------------------------------------------------------
+# Jobs that another cluster runs (`spec.managedBy`, Kueue's MultiKueue).
+#
+# On the manager cluster such a job has its Workload and nothing else.  It is never started, stopped or
+# counted as active there, no objects are created for it, and MultiKueue writes its status.  On the worker
+# the copy has no `managedBy`, and its label kueue.x-k8s.io/prebuilt-workload-name (an annotation since
+# Kueue 0.19) names its Workload.
+
+MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+"""Value of `spec.managedBy` for an object that runs on a worker cluster, with any adapter.  Also the
+`controllerName` of the AdmissionChecks of Kueue's own adapter."""
+MULTIKUEUE_ADAPTER: Final = "fournos.dev/multikueue"
+"""The `controllerName` of the AdmissionChecks of our adapter."""
+
+
+def managed_elsewhere(spec: Mapping[str, Any]) -> bool:
+    """True if another cluster runs the object with this spec."""
+    return spec.get("managedBy") == MULTIKUEUE
+
+
+def runs_elsewhere(job: GenericJob) -> bool:
+    """True if another cluster runs this job; False for a kind without the field."""
+    return isinstance(job, JobWithManagedBy) and job.managed_by() == MULTIKUEUE
+
+
+# --- priority ---------------------------------------------------------------------------------------
+# The priority of a job's Workload, in Kueue's order of precedence.
+#
+# The order is: the label, the kind's own class, the class of the pods, the default class of the cluster.
+
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
+"""The annotation of a Workload that Kueue adds to its priority (gate PriorityBoost, 0.17)."""
+LOCK_HELD_CLASS: Final = "fournos-lock-held"
+"""The WorkloadPriorityClass of a held lock. Hearth writes it into an admitted Workload; no job names it."""
+LOCK_HELD: Final = 1_000_000_000
+"""Its value. A PriorityClass of pods may be as high or higher: Kubernetes' own system-cluster-critical is."""
+NOT_FOUND: Final = "PriorityClassNotFound"
+RESERVED: Final = "PriorityReserved"
+
+
+@dataclass(frozen=True, slots=True)
+class UnusableClass:
+    """A class that gives no priority; the job waits until it exists, or until the job names another."""
+
+    kind: str
+    name: str
+    reason: str = NOT_FOUND
+
+    def __str__(self) -> str:
+        if self.reason == RESERVED:
+            high = f"{self.kind} '{self.name}' has the priority of a held lock ({LOCK_HELD}) or more"
+            return f"{high}, which is for locks of clusters only; name another class"
+        return f"{self.kind} '{self.name}' not found; create it or submit without it"
+
+
+def workload_class_of(job: GenericJob) -> str:
+    """Returns the name of the WorkloadPriorityClass that the job names, "" for none."""
+    if isinstance(job, JobWithCustomWorkload):
+        return job.workload_priority_class()
+    return str((job.obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL) or "")
+
+
+def priority_of(
+    job: GenericJob, workload_classes: Mapping[str, Obj], pod_classes: Mapping[str, Obj]
+) -> Priority | UnusableClass | None:
+    """Returns the priority; None if no class applies."""
+    label = workload_class_of(job)
+    if label:
+        priority_class = workload_classes.get(label)
+        if priority_class is None:
+            return UnusableClass("WorkloadPriorityClass", label)
+        return _allowed(Priority(label, int(priority_class["value"])))
+    name = job.priority_class() if isinstance(job, JobWithPriorityClass) else ""
+    if not name:
+        named = ((pod_set.template.get("spec") or {}).get("priorityClassName") for pod_set in job.pod_sets())
+        name = next(filter(None, named), "")
+    if name:
+        priority_class = pod_classes.get(name)
+        return _of_pods(name, priority_class) if priority_class else UnusableClass(PRIORITY_CLASS.kind, name)
+    defaults = [one for one in pod_classes.values() if one.get("globalDefault")]
+    lowest = min(defaults, key=lambda one: int(one["value"]), default=None)
+    return _of_pods(lowest["metadata"]["name"], lowest) if lowest else None
+
+
+def _of_pods(name: str, found: Obj) -> Priority | UnusableClass:
+    return _allowed(Priority(name, int(found["value"]), group=PRIORITY_CLASS.group, kind=PRIORITY_CLASS.kind))
+
+
+def _allowed(priority: Priority) -> Priority | UnusableClass:
+    """Refuses what would push out a held lock, also where no admission policy does."""
+    reserved = priority.value >= LOCK_HELD
+    return UnusableClass(priority.kind, priority.class_name, RESERVED) if reserved else priority
+
+
+# --- inputs and outcome of a pass -------------------------------------------------------------------
+# The input of the framework beside the job, and the outcome of its pass.
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestor:
+    """The top-most queued owner of a job; the job runs on its quota and gets no Workload of its own."""
+
+    key: Key
+    kind: str
+    workload: Obj | None = None
+    """The newest Workload of the ancestor that is not finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInputs:
+    """The Kueue objects that concern one job, from the caches."""
+
+    workloads: tuple[Obj, ...] = ()
+    """The Workloads that name the job as owner."""
+    prebuilt: Obj | None = None
+    """The Workload that the job's label names; any client may have created it."""
+    flavors: Mapping[str, Obj] = field(default_factory=dict)
+    workload_classes: Mapping[str, Obj] = field(default_factory=dict)
+    pod_classes: Mapping[str, Obj] = field(default_factory=dict)
+    ancestor: Ancestor | None = None
+
+
+class Verdict(Enum):
+    """The job's state in Kueue, once the steps of the outcome are done."""
+
+    NOT_QUEUED = "NotQueued"
+    """The job has no queue name, so Kueue does not manage it."""
+    NESTED = "Nested"
+    """The job runs on an ancestor's quota."""
+    WAITING = "Waiting"
+    STARTING = "Starting"
+    ADMITTED = "Admitted"
+    STOPPING = "Stopping"
+    """The job has lost its quota or never had any; it keeps its Workload until all of it has stopped."""
+    BLOCKED = "Blocked"
+    """The job waits for an object that must exist first; the message names it."""
+    ELSEWHERE = "Elsewhere"
+    """Another cluster runs the job; on this cluster it has its Workload and nothing else."""
+    FINISHED = "Finished"
+    GONE = "Gone"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOutcome:
+    """The result of one pass of the framework."""
+
+    verdict: Verdict
+    reason: str = ""
+    message: str = ""
+    steps: tuple[Step, ...] = ()
+    events: tuple[EventRecord, ...] = ()
+    retry: bool = False
+    workload: Obj | None = None
+    """For STARTING: the admitted Workload, from a live read unless `Options.confirm_start` is off."""
+    ancestor: Ancestor | None = None
+    """For NESTED: the ancestor."""

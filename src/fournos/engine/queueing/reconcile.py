@@ -12,10 +12,9 @@ from datetime import datetime
 
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
-from fournos.engine.queueing.ancestors import live_ancestor
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, Ensured, ensure, prebuilt_name, queue_of, request_of
-from fournos.engine.queueing.inputs import Ancestor, QueueInputs, QueueOutcome, Verdict
 from fournos.engine.queueing.job import (
+    Ancestor,
     GenericJob,
     JobWithCustomStart,
     JobWithCustomStop,
@@ -23,10 +22,15 @@ from fournos.engine.queueing.job import (
     JobWithFinalize,
     JobWithReclaimablePods,
     JobWithStartPatch,
+    QueueInputs,
     QueueOptions,
+    QueueOutcome,
+    UnusableClass,
+    Verdict,
+    priority_of,
+    runs_elsewhere,
 )
-from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.queueing.managed import runs_elsewhere
+from fournos.engine.queueing.observe import live_ancestor
 from fournos.engine.queueing.podsets import (
     MissingFlavorError,
     PodSetInfo,
@@ -34,11 +38,14 @@ from fournos.engine.queueing.podsets import (
     infos_of,
     original_infos,
 )
-from fournos.engine.queueing.priority import UnusableClass, priority_of
-from fournos.engine.queueing.release import release_quota
-from fournos.engine.queueing.report import finalizer_patch, finish_patch, pods_ready_patch, reclaim_patch
-from fournos.engine.queueing.state import QueueState, view
-from fournos.engine.queueing.workload import HELD_BACK, build
+from fournos.engine.queueing.report import (
+    finalizer_patch,
+    finish_patch,
+    pods_ready_patch,
+    reclaim_patch,
+    release_quota,
+)
+from fournos.engine.queueing.workload import HELD_BACK, WORKLOAD, QueueState, build, view
 from fournos.engine.runtime.decision import Create, EventRecord, Facts, LiveGet, Patch, Present, Step, Unknown
 
 _DEFAULTS = QueueOptions()

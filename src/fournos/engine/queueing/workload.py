@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 
-from fournos.engine.kube.resource import Key, Obj
-from fournos.engine.queueing.kinds import GROUP, WORKLOAD
+from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, usual_plural
+from fournos.engine.runtime.part import RequiredApi
+
+# --- kinds of Kueue ---------------------------------------------------------------------------------
+# Kueue's resource types (API v1beta2, served since Kueue 0.15).
+
+GROUP = "kueue.x-k8s.io"
+VERSION = "v1beta2"
+KUEUE = RequiredApi("Kueue", GROUP, VERSION, "upgrade Kueue to 0.15 or newer")
+
+WORKLOAD = Resource(GROUP, VERSION, "Workload", "workloads")
+LOCAL_QUEUE = Resource(GROUP, VERSION, "LocalQueue", "localqueues")
+CLUSTER_QUEUE = Resource(GROUP, VERSION, "ClusterQueue", "clusterqueues", namespaced=False)
+RESOURCE_FLAVOR = Resource(GROUP, VERSION, "ResourceFlavor", "resourceflavors", namespaced=False)
+ADMISSION_CHECK = Resource(GROUP, VERSION, "AdmissionCheck", "admissionchecks", namespaced=False)
+WORKLOAD_PRIORITY_CLASS = Resource(
+    GROUP, VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
+)
+
 
 QUEUE_NAME_LABEL = "kueue.x-k8s.io/queue-name"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
@@ -136,3 +156,157 @@ def _one_of_each_variable(pod_spec: Obj) -> dict[str, Any]:
                 for container in spec[section]
             ]
     return spec
+
+
+# --- its state --------------------------------------------------------------------------------------
+# The state of a Workload for its job kind (Kueue's Workload API: conditions by type, never by index).
+
+
+class QueueState(Enum):
+    """The states of a Workload."""
+
+    WAITING = "waiting"
+    """Queued, or not yet seen by Kueue, or holding quota while admission checks are pending."""
+    ADMITTED = "admitted"
+    EVICTED = "evicted"
+    """Evicted by Kueue; the Workload holds its quota until the job kind releases it."""
+    RELEASED = "released"
+    """Evicted and released; the Workload waits in the queue again, or is inactive."""
+    FINISHED = "finished"
+    GONE = "gone"
+    """The Workload is being deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadView:
+    """A Workload's state with reason, message and assigned flavors."""
+
+    state: QueueState
+    reason: str
+    """CamelCase reason for a condition."""
+    message: str
+    """Kueue's own message; "" without one."""
+    flavors: Mapping[str, Mapping[str, str]]
+    """pod set → resource → ResourceFlavor; empty without quota."""
+    active: bool = True
+
+    def flavor(self, pod_set: str, resource: str) -> str | None:
+        return self.flavors.get(pod_set, {}).get(resource)
+
+
+def view(workload: Obj) -> WorkloadView:
+    """Returns the state of a Workload.  Deletion has precedence, then the end, eviction and admission."""
+    spec, status = workload["spec"], workload.get("status") or {}
+    active = spec.get("active", True) is not False
+    flavors = {
+        assignment["name"]: dict(assignment.get("flavors") or {})
+        for assignment in (status.get("admission") or {}).get("podSetAssignments") or ()
+    }
+    quota = condition(workload, "QuotaReserved") or {}
+    reason, message = str(quota.get("reason") or "Pending"), str(quota.get("message") or "")
+    if is_terminating(workload):
+        return WorkloadView(QueueState.GONE, "WorkloadDeleted", "Workload is deleted", flavors, active)
+    if is_true(workload, "Finished"):
+        return WorkloadView(QueueState.FINISHED, "Finished", message, flavors, active)
+    evicted = condition(workload, "Evicted") or {}
+    if evicted.get("status") == "True":
+        reason, message = str(evicted.get("reason") or "Evicted"), str(evicted.get("message") or "")
+        holds = quota.get("status") == "True"
+        return WorkloadView(
+            QueueState.EVICTED if holds else QueueState.RELEASED, reason, message, flavors, active
+        )
+    if is_true(workload, "Admitted"):
+        return WorkloadView(QueueState.ADMITTED, "Admitted", message, flavors, active)
+    return WorkloadView(QueueState.WAITING, reason, _pending_checks(status) or message, flavors, active)
+
+
+def _pending_checks(status: Obj) -> str:
+    """Returns the messages of the pending admission checks while quota is held."""
+    return ", ".join(
+        f"{check['name']}: {check['message']}"
+        for check in status.get("admissionChecks") or ()
+        if check.get("state") == "Pending" and check.get("message")
+    )
+
+
+# --- why it waits -----------------------------------------------------------------------------------
+# The reason for which a Workload waits, by name: Kueue's own, or the one that its message shows.  Pure.
+#
+# Kueue 0.19 has a reason for each cause behind the gate UnadmittedWorkloadsObservability.  Without it, and
+# before, the reasons are Pending, Inadmissible and Waiting, and only the message shows which cause it is
+# (sigs.k8s.io/kueue, apis/kueue/v1beta2/workload_types.go and pkg/scheduler/scheduler.go).
+
+LEGACY: Final = frozenset({"Pending", "Inadmissible", "Waiting"})
+TOPOLOGY: Final = "TopologyPlacementFailed"
+_MESSAGES: Final = (
+    ("Pending the preemption of ", "WaitingForPreemptedWorkloads"),
+    ("overlapping preemption targets", "WaitingForPreemptedWorkloads"),
+    ("in PodsReady condition", "WaitingForPodsReady"),
+    ("gated by", "AdmissionGated"),
+    ('topology "', TOPOLOGY),
+)
+"""Parts of the messages of Kueue without that gate, in the order in which they count."""
+_QUOTA_MESSAGE: Final = "insufficient "
+
+
+def named_reason(reason: str, message: str) -> str:
+    """Returns the reason of the condition QuotaReserved; for one that says nothing, that of its message.
+
+    "" if the message names quota or nothing that is known.
+    """
+    if reason not in LEGACY:
+        return reason
+    for part, cause in _MESSAGES:
+        # A topology is one of several causes in a message that names quota, too.
+        if part in message and not (cause == TOPOLOGY and _QUOTA_MESSAGE in message):
+            return cause
+    return ""
+
+
+# --- names of kinds ---------------------------------------------------------------------------------
+# Names of kinds in the form of Kueue's `externalFrameworks` setting: `Kind.version.group`.
+
+_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
+_GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+
+
+class BadNameError(ValueError):
+    """The name of a kind is invalid; the message has the reason and, where possible, the fix."""
+
+
+def parse_name(text: str, *, plural: str = "") -> Resource:
+    """Returns the resource type of the name.  `plural`: if it is not the usual one.  Raises BadNameError."""
+    kind, _, rest = text.partition(".")
+    version, _, group = rest.partition(".")
+    if not _KIND.fullmatch(kind):
+        fix = f": kinds start with a capital, as {kind[:1].upper()}{kind[1:]}" if kind[:1].islower() else ""
+        raise BadNameError(f"{text!r} is not a Kind.version.group: {kind!r} is not a kind{fix}")
+    if not _VERSION.fullmatch(version):
+        fix = f"; write the version, as {kind}.v1.{rest}" if rest else f", as {kind}.v1.example.com"
+        raise BadNameError(f"{text!r} is not a Kind.version.group: {version!r} is not an API version{fix}")
+    if not _GROUP.fullmatch(group):
+        raise BadNameError(
+            f"{text!r} is not a Kind.version.group: {group!r} is not an API group, "
+            f"as {kind}.{version}.example.com"
+        )
+    return Resource(group, version, kind, plural or usual_plural(kind))
+
+
+def name_of(resource: Resource) -> str:
+    """Returns the name in the form of Kueue's configuration: `Kind.version.group`."""
+    return f"{resource.kind}.{resource.version}.{resource.group}"
+
+
+def cure_of(message: str, kind: Resource) -> str:
+    """Returns the fix for a creation that Kueue's webhook did not answer; "" for any other error.
+
+    Kueue looks up the owner of a new object and waits for a cache of the owner's kind.  Without the right to
+    read that kind the cache never syncs.
+    """
+    if "failed calling webhook" not in message or "kueue" not in message:
+        return ""
+    return (
+        f" (if Kueue's configuration lists {name_of(kind)} under integrations.externalFrameworks, "
+        f"Kueue needs the right to read {kind.plural}: kubectl apply --server-side -k deploy/kueue)"
+    )

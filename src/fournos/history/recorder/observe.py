@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import EVENT, JOB, NAMESPACE, POD, Key, Obj, Resource, newest, uid_of
-from fournos.engine.queueing.kinds import (
+from fournos.engine.queueing.workload import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
     RESOURCE_FLAVOR,

@@ -9,7 +9,7 @@ import orjson
 
 from fournos.api.phase import HOLDING
 from fournos.engine.kube.resource import Key, Obj
-from fournos.engine.queueing.priority import PRIORITY_BOOST
+from fournos.engine.queueing.job import PRIORITY_BOOST
 from fournos.engine.runtime.controller import metadata, pick
 from fournos.history.recorder.packed import packing
 from fournos.insight.values import spec_of, status_of

@@ -12,8 +12,8 @@ from typing import Final
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
+from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.reviews import TtlCache
 from fournos.insight.children import Children

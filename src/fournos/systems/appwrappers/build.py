@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.kube.resource import Obj, owner_reference, uid_of
-from fournos.engine.queueing.ancestors import generated_name
+from fournos.engine.queueing.observe import generated_name
 from fournos.engine.queueing.podsets import PodSetInfo, placed, union
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.systems.appwrappers import names

@@ -14,10 +14,9 @@ from datetime import datetime
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import Obj, Resource
-from fournos.engine.queueing.ancestors import COMPONENT_ANNOTATION
-from fournos.engine.queueing.ancestors import component as named
-from fournos.engine.queueing.inputs import QueueOutcome, Verdict
-from fournos.engine.queueing.job import Ended, QueueOptions
+from fournos.engine.queueing.job import Ended, QueueOptions, QueueOutcome, Verdict
+from fournos.engine.queueing.observe import COMPONENT_ANNOTATION
+from fournos.engine.queueing.observe import component as named
 from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.workload import PodSet

@@ -13,8 +13,14 @@ from typing import Any, Final
 
 from fournos.api.kinds import PIPELINE_RUN, RUN_POD_TEMPLATE
 from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, Obj, Resource, usual_plural
-from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError, distinct, union
-from fournos.engine.queueing.requests import REQUESTS_ANNOTATION, parse_requests
+from fournos.engine.queueing.podsets import (
+    REQUESTS_ANNOTATION,
+    PodSetInfo,
+    PodSetInfoError,
+    distinct,
+    parse_requests,
+    union,
+)
 from fournos.systems.appwrappers import health
 from fournos.systems.appwrappers.health import ComponentHealth
 from fournos.systems.appwrappers.names import ANNOTATION, COMPONENT_ANNOTATION, LABEL

@@ -12,7 +12,7 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition, upsert
 from fournos.engine.api.crd import StatusCondition
 from fournos.engine.kube.resource import POD, Key, Obj
-from fournos.engine.queueing.inputs import QueueInputs
+from fournos.engine.queueing.job import QueueInputs
 from fournos.engine.runtime.context import Draft, PassContext, read
 from fournos.engine.runtime.decision import Absent, Facts, LiveGet, LiveList, Present, Question
 from fournos.systems.appwrappers import names

@@ -12,7 +12,7 @@ from fournos.api.fournoscluster import DEFINITION
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.fleet import Fleet, FleetWatch
 from fournos.engine.kube.resource import CONFIG_MAP, NODE, SECRET, Key, Obj, is_terminating, key_of
-from fournos.engine.queueing.kinds import KUEUE
+from fournos.engine.queueing.workload import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Controller, Watch, own_key, project_metadata
 from fournos.engine.runtime.decision import (

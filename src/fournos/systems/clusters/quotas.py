@@ -18,7 +18,7 @@ from fournos.api.slots import SLOT_RESOURCE, SLOTS_PER_CLUSTER, UNAVAILABLE_TAIN
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Obj, controller_of, is_terminating
-from fournos.engine.queueing.quotas import quotas_of
+from fournos.engine.queueing.observe import quotas_of
 from fournos.systems.clusters import build
 from fournos.systems.clusters.build import REMOVING
 from fournos.systems.clusters.gpus import read

@@ -14,16 +14,20 @@ from typing import Final
 
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key, Obj, controller_of, is_terminating, key_of, read, uid_of
-from fournos.engine.queueing.ancestors import live_ancestor
-from fournos.engine.queueing.inputs import Ancestor, QueueInputs, QueueOutcome, Verdict
-from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.queueing.managed import runs_elsewhere
-from fournos.engine.queueing.podsets import queue_name
-from fournos.engine.queueing.priority import NOT_FOUND, RESERVED
+from fournos.engine.queueing.job import (
+    NOT_FOUND,
+    RESERVED,
+    Ancestor,
+    QueueInputs,
+    QueueOutcome,
+    Verdict,
+    runs_elsewhere,
+)
+from fournos.engine.queueing.observe import live_ancestor
+from fournos.engine.queueing.podsets import RequestsError, queue_name
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.report import finalizer_patch
-from fournos.engine.queueing.requests import RequestsError
-from fournos.engine.queueing.workload import JOB_UID_LABEL
+from fournos.engine.queueing.workload import JOB_UID_LABEL, WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Decision,

@@ -26,8 +26,8 @@ from pydantic.alias_generators import to_camel
 from fournos.api.kinds import RUN_POD_TEMPLATE
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Resource
-from fournos.engine.queueing.kind_names import BadNameError, parse_name
-from fournos.engine.queueing.requests import REQUESTS_ANNOTATION
+from fournos.engine.queueing.podsets import REQUESTS_ANNOTATION
+from fournos.engine.queueing.workload import BadNameError, parse_name
 
 HELD_ANNOTATION: Final = "fournos.dev/held"
 HELD_BY_QUEUE: Final = "queue"

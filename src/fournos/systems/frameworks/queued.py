@@ -9,8 +9,7 @@ from typing import Any
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Obj, Resource, joined, key_of, nested, read
 from fournos.engine.queueing.ensure import prebuilt_name
-from fournos.engine.queueing.job import Ended
-from fournos.engine.queueing.managed import MULTIKUEUE
+from fournos.engine.queueing.job import MULTIKUEUE, Ended
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.engine.queueing.workload import PodSet
 from fournos.engine.runtime.decision import Patch, Step

@@ -16,12 +16,10 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL, Phase
 from fournos.engine.api.values import format_time
 from fournos.engine.queueing.ensure import prebuilt_name
-from fournos.engine.queueing.kind_names import cure_of
-from fournos.engine.queueing.managed import MULTIKUEUE
+from fournos.engine.queueing.job import MULTIKUEUE, NOT_FOUND
 from fournos.engine.queueing.managed_by import send_elsewhere
-from fournos.engine.queueing.priority import NOT_FOUND
-from fournos.engine.queueing.release import release_quota
-from fournos.engine.queueing.state import QueueState, view
+from fournos.engine.queueing.report import release_quota
+from fournos.engine.queueing.workload import QueueState, cure_of, view
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.engine.runtime.events import describe, lasts
 from fournos.systems.jobs.finish import after_end, derive_archived, derive_suspected, finish, release

@@ -12,7 +12,7 @@ from typing import Final
 
 from fournos.engine.api.rules import Json, Rule, full_match, plain_rule, text_rule
 from fournos.engine.api.values import parse_duration
-from fournos.engine.queueing.priority import LOCK_HELD_CLASS
+from fournos.engine.queueing.job import LOCK_HELD_CLASS
 from fournos.systems.jobs.names import MAX_NAME as MAX_NAME
 
 MAX_LABEL: Final = 63

@@ -18,9 +18,7 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.api.rules import violations
 from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import POD, Key, Obj, Resource, is_terminating, key_of
-from fournos.engine.queueing.inputs import QueueOutcome, Verdict
-from fournos.engine.queueing.job import Ended
-from fournos.engine.queueing.managed import managed_elsewhere
+from fournos.engine.queueing.job import Ended, QueueOutcome, Verdict, managed_elsewhere
 from fournos.engine.queueing.managed_by import send_elsewhere
 from fournos.engine.queueing.podsets import PodSetInfo, queue_name
 from fournos.engine.queueing.reconcile import reconcile

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from fournos.api.minicluster import DEFINITION
-from fournos.engine.queueing.kinds import KUEUE
-from fournos.engine.queueing.managed import managed_elsewhere
+from fournos.engine.queueing.job import managed_elsewhere
+from fournos.engine.queueing.workload import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.metrics import Metrics

@@ -12,7 +12,7 @@ from fournos.api.minicluster import MiniClusterStatus
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import format_time, parse_count
 from fournos.engine.kube.resource import JOB, POD, Key, Obj, Resource, controller_of, controls, uid_of
-from fournos.engine.queueing.inputs import QueueInputs
+from fournos.engine.queueing.job import QueueInputs
 from fournos.engine.runtime.context import Draft, PassContext, read
 from fournos.engine.runtime.decision import Absent, Facts, LiveGet, LiveList, Present
 from fournos.systems.miniclusters import names

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fournos.engine.queueing.managed import MULTIKUEUE as MULTIKUEUE
-from fournos.engine.queueing.managed import MULTIKUEUE_ADAPTER
+from fournos.engine.queueing.job import MULTIKUEUE as MULTIKUEUE
+from fournos.engine.queueing.job import MULTIKUEUE_ADAPTER
 
 CONTROLLER = MULTIKUEUE_ADAPTER
 """The `controllerName` of this adapter's AdmissionChecks; that of Kueue's own adapter is `MULTIKUEUE`."""

@@ -8,7 +8,7 @@ from typing import Any
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import absent
 from fournos.engine.kube.transport import Observer
-from fournos.engine.queueing.kinds import KUEUE
+from fournos.engine.queueing.workload import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.metrics import Metrics

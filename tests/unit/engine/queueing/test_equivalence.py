@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.queueing.equivalence import equivalent
+from fournos.engine.queueing.ensure import equivalent
 from fournos.engine.queueing.workload import PodSet
 
 

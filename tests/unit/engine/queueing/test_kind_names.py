@@ -6,7 +6,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Resource, usual_plural
-from fournos.engine.queueing.kind_names import BadNameError, cure_of, name_of, parse_name
+from fournos.engine.queueing.workload import BadNameError, cure_of, name_of, parse_name
 
 
 def test_a_name_is_read_and_written() -> None:

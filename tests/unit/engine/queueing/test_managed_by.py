@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.inputs import QueueInputs, QueueOutcome, Verdict
-from fournos.engine.queueing.job import Ended
-from fournos.engine.queueing.managed import managed_elsewhere
+from fournos.engine.queueing.job import Ended, QueueInputs, QueueOutcome, Verdict, managed_elsewhere
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.runtime.decision import (
     Answer,

@@ -7,11 +7,21 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.resource import Key, Obj
-from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
-from fournos.engine.queueing.priority import UnusableClass, priority_of
-from fournos.engine.queueing.queues import cluster_queue_of, dispatches, leads_elsewhere
-from fournos.engine.queueing.state import QueueState, WorkloadView, view
-from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest, build, generic_name
+from fournos.engine.queueing.job import UnusableClass, priority_of
+from fournos.engine.queueing.managed_by import cluster_queue_of, dispatches, leads_elsewhere
+from fournos.engine.queueing.workload import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    PodSet,
+    Priority,
+    QueueState,
+    WorkloadRequest,
+    WorkloadView,
+    build,
+    generic_name,
+    view,
+)
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

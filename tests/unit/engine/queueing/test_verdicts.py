@@ -11,12 +11,11 @@ import pytest
 from fournos.engine.api.conditions import Condition
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.ensure import PREBUILT_LABEL
-from fournos.engine.queueing.inputs import QueueInputs, QueueOutcome, Verdict
-from fournos.engine.queueing.job import Ended, QueueOptions
-from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.job import Ended, QueueInputs, QueueOptions, QueueOutcome, Verdict
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.report import finish_patch
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fournos.engine.kube.resource import Key, Obj, uid_of
-from fournos.engine.queueing.job import QueueOptions
-from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.queueing.managed import MULTIKUEUE
+from fournos.engine.queueing.job import MULTIKUEUE, QueueOptions
 from fournos.engine.queueing.podsets import PodSetInfo
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.decision import (
     Create,
     Delete,

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.api.kinds import APPWRAPPER, PIPELINE_RUN
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.history.recorder.controller import recorder
 from fournos.history.recorder.journal import Journal
 from fournos.history.recorder.kinds import state_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import uid_of
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.history.recorder.queue_facts import SharedQueueFacts
 from fournos.insight.children import Children
 from fournos.insight.facts import WaitFacts

@@ -12,7 +12,7 @@ from typing import Any
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition, is_true
 from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, Key, is_terminating, key_of, uid_of
-from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
+from fournos.engine.queueing.workload import RESOURCE_FLAVOR
 from fournos.systems.appwrappers.names import LABEL
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from tests.world.server import Server

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
+from fournos.engine.queueing.workload import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

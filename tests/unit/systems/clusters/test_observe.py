@@ -9,7 +9,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Key
 from fournos.engine.kube.store import Store
-from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
+from fournos.engine.queueing.workload import RESOURCE_FLAVOR
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.decision import Facts
 from fournos.systems.clusters.build import Disconnect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE
+from fournos.engine.queueing.workload import CLUSTER_QUEUE
 from fournos.systems.clusters.status import StatusDraft
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import QUEUE, cluster, condition_of, edit, hub

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from fournos.engine.queueing.requests import RequestsError, parse_requests
+from fournos.engine.queueing.podsets import RequestsError, parse_requests
 from fournos.systems.frameworks.kinds import BUILT_IN, Framework, TableError, load
 from fournos.systems.frameworks.queued import queued
 from fournos.systems.frameworks.settings import FrameworkSettings

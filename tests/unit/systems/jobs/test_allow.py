@@ -10,7 +10,7 @@ import pytest
 
 from fournos.api.kinds import PIPELINE_RUN
 from fournos.engine.kube.resource import SECRET, Key
-from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.systems.jobs.settings import LABELS, NAMESPACES, OWNERS, JobSettings, secret_consumer
 from tests.unit.systems.jobs.actors import NS, SETTINGS, Resolver, job, phase, submit
 from tests.unit.systems.jobs.test_lifecycle import scenario

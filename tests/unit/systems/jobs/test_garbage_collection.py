@@ -9,7 +9,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.resource import JOB, Key, Resource, uid_of
-from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.systems.jobs.part import orphans_controller
 from tests.unit.systems.jobs.actors import NS, SETTINGS, submit
 from tests.world.harness import Scenario, run, run_to_quiescence

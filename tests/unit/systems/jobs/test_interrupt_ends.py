@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.resource import POD, Key, Obj
-from fournos.engine.queueing.release import release_quota
+from fournos.engine.queueing.report import release_quota
 from fournos.engine.runtime.decision import Decision, Delete, Patch, Present, Unknown
 from tests.unit.systems.jobs.actors import NS, SETTINGS
 from tests.unit.systems.jobs.interruptions import ASKED, EVICTED, stopped

@@ -9,7 +9,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.workload import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

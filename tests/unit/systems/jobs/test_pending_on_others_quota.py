@@ -8,7 +8,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key, Obj, owner_reference
-from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.decision import Absent, Answer, Decision, LiveGet, Patch, Present, Unknown
 from tests.unit.systems.jobs.actors import NS
 from tests.unit.systems.jobs.passes import a_job, a_workload, condition_of, decided, written

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.decision import Create, Decision, EventRecord, Patch, Present, StepFailure
 from tests.unit.systems.jobs.passes import (
     KEY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import WORKLOAD
 from tests.unit.systems.jobs.actors import (
     NS,
     Tekton,

@@ -7,7 +7,7 @@ from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import WORKLOAD
 from tests.unit.systems.jobs.actors import (
     NS,
     Tekton,

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from fournos.api.fournosjob import Waiting
-from fournos.engine.queueing.state import QueueState, WorkloadView
+from fournos.engine.queueing.workload import QueueState, WorkloadView
 from fournos.systems.jobs.pending import admission, waits_for
 from fournos.systems.jobs.status import Context
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fournos.engine.kube.resource import JOB, Key
-from fournos.engine.queueing.inputs import QueueInputs
+from fournos.engine.queueing.job import QueueInputs
 from fournos.engine.runtime.decision import Facts, Present, Unknown
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.settings import MiniClusterSettings

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.inputs import QueueInputs
-from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.job import QueueInputs
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -7,7 +7,7 @@ import pytest
 from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import JOB, POD
-from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.workload import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.unit.systems.miniclusters.actors import NS, QUEUE, get, submit
 from tests.unit.systems.miniclusters.stories import resized, story, told, with_queue

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.queueing.inputs import QueueInputs
+from fournos.engine.queueing.job import QueueInputs
 from fournos.engine.runtime.decision import Present, Unknown
 from fournos.systems.miniclusters import start
 from tests.unit.systems.miniclusters.actors import NS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fournos.app.run import main
-from fournos.engine.queueing.kind_names import BadNameError
+from fournos.engine.queueing.workload import BadNameError
 from fournos.systems.multikueue.config import BadConfigError, held_back, parse, parse_all, read
 from fournos.systems.multikueue.settings import MultiKueueSettings
 

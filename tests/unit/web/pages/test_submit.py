@@ -9,7 +9,7 @@ import pytest
 
 from fournos.api.kinds import PIPELINE
 from fournos.engine.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
-from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.web.pages import submit
 from fournos.web.site import Done, ShownPage
 from tests.unit.cli.api import Api
