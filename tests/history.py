@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fournos.history.api.wire import body
+from fournos.history.compare.comparison import RowKey
 from fournos.history.logs.stored import ContainerLog
 from fournos.history.records import Ending, Identity, Query, Run
-from fournos.history.results.models import Kpi, Test
+from fournos.history.results.models import Kpi, Test, series_id
 
 CLUSTER = "5a1f6c0e-cluster"
 NAMESPACE_UID = "77aa-namespace"
@@ -66,3 +67,15 @@ def measured_value(
     """A test with one KPI."""
     kpi = Kpi(kpi_id=kpi_id, value=value, unit=unit, higher_is_better=higher_is_better)
     return Test(labels=dict(labels or {}), success=success, kpis=(kpi,))
+
+
+def by_series(earlier: Mapping[RowKey, Sequence[Kpi]], fingerprint: str = "") -> dict[str, list[float]]:
+    """The values of earlier runs as a comparison takes them."""
+    values: dict[str, list[float]] = {}
+    for key, kpis in earlier.items():
+        for kpi in kpis:
+            series = series_id(
+                fingerprint, Test(labels=dict(key.labels)), kpi.model_copy(update={"kpi_id": key.kpi_id})
+            )
+            values.setdefault(series, []).append(kpi.height)
+    return values

@@ -8,18 +8,18 @@ from typing import Any
 
 from sqlalchemy import func, select, text
 
-from fournos.history.compare.comparison import KpiVerdict, RowKey, compare
+from fournos.history.compare.comparison import KpiVerdict, compare
 from fournos.history.compare.differences import ComparedRun
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.records import Record, Run
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.review import Acknowledgement, covering
 from fournos.history.regressions.series import Basis, Kind, SeriesState
-from fournos.history.results.models import Kpi, Test
+from fournos.history.results.models import Kpi, Received, Test, series_id
 from fournos.history.store import HistoryStore
-from fournos.history.store.result_rows import PushResult
 from fournos.history.store.results import Results
-from fournos.history.store.schema import result_records, scalars
+from fournos.history.store.schema import kpi_values
+from fournos.history.store.schema import tests as tests_table
 from fournos.history.store.verdicts import Verdicts
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended
@@ -68,16 +68,18 @@ async def test_records_come_back_as_they_were_pushed(store: HistoryStore) -> Non
 async def test_pushing_again_changes_nothing(store: HistoryStore) -> None:
     run = await a_run_with(store, 0, FULL)
     results = Results(store)
-    assert await results.put(run.identity, [FULL, FULL], at(99)) == PushResult(unchanged=1)
+    assert await results.put(run.identity, [FULL, FULL], at(99)) == Received(unchanged=1)
     assert await results.of(run.identity) == (FULL,)
     other = FULL.model_copy(update={"kpis": (kpi(99),)})
-    assert await results.put(run.identity, [other], at(99)) == PushResult(replaced=1)
+    assert await results.put(run.identity, [other], at(99)) == Received(replaced=1)
     assert await results.of(run.identity) == (other,)
     both = [other, FULL]
-    assert await results.put(run.identity, both, at(99)) == PushResult(replaced=1), "the last one counts"
+    assert await results.put(run.identity, both, at(99)) == Received(replaced=1), "the last one counts"
     assert await results.of(run.identity) == (FULL,)
     async with store.reading() as connection:
-        assert await connection.scalar(select(func.count()).select_from(scalars)) == 2, "old values stayed"
+        assert await connection.scalar(select(func.count()).select_from(kpi_values)) == len(FULL.kpis), (
+            "old values stayed"
+        )
 
 
 async def test_a_run_that_is_not_there(store: HistoryStore) -> None:
@@ -88,10 +90,10 @@ async def test_a_run_that_is_not_there(store: HistoryStore) -> None:
 async def test_a_run_has_a_limit(store: HistoryStore) -> None:
     run = await a_run_with(store, 0)
     many = [record(labels={"n": str(number)}) for number in range(7)]
-    results = Results(store, max_records=5)
-    assert await results.put(run.identity, many, at(0)) == PushResult(added=5, refused=2)
+    results = Results(store, max_tests=5)
+    assert await results.put(run.identity, many, at(0)) == Received(added=5, refused=2)
     again = many[0].model_copy(update={"message": "other"})
-    assert await results.put(run.identity, [again], at(0)) == PushResult(replaced=1)
+    assert await results.put(run.identity, [again], at(0)) == Received(replaced=1)
 
 
 async def test_results_go_with_their_run(store: HistoryStore) -> None:
@@ -99,7 +101,7 @@ async def test_results_go_with_their_run(store: HistoryStore) -> None:
     async with store.writing() as connection:
         await connection.execute(text("DELETE FROM runs"))
     async with store.reading() as connection:
-        for table in (result_records, scalars):
+        for table in (tests_table, kpi_values):
             assert await connection.scalar(select(func.count()).select_from(table)) == 0
     assert await Results(store).of(run.identity) == ()
 
@@ -135,7 +137,7 @@ async def test_what_an_evicted_attempt_pushed_is_no_point(store: HistoryStore) -
     results = Results(store)
     (one,) = await results.series(PRINT, None)
     assert [point.value for point in one.points] == [7.0]
-    assert [kpi.value for kpis in (await results.earlier(PRINT, None)).values() for kpi in kpis] == [7.0]
+    assert [value for values in (await results.earlier(PRINT, None)).values() for value in values] == [7.0]
     assert await results.of(run.identity) == (partial, whole), "it is kept for people"
     assert await results.of(run.identity, last_attempt=True) == (whole,)
     await Verdicts(store).pin(run.identity, by="me", reason="", now=at(50))
@@ -192,8 +194,9 @@ async def test_from_the_store_to_a_verdict(store: HistoryStore) -> None:
         ComparedRun(run.name, Fingerprint(), await results.of(run.identity)) for run in (a_run(0), suspect)
     ]
     history = await results.earlier(PRINT, None, without=[a_run(0).identity, suspect.identity])
-    assert len(history[RowKey("throughput", (("model_name", "llama"),))]) == 21
-    rows = {row.key.kpi_id: row.cells[1].verdict for row in compare(subjects, history).rows}
+    assert len(history[series_id(PRINT, subjects[0].tests[0], subjects[0].tests[0].kpis[0])]) == 21
+    compared = compare(subjects, history, fingerprint=PRINT)
+    rows = {row.key.kpi_id: row.cells[1].verdict for row in compared.rows}
     assert rows == {"throughput": KpiVerdict.WORSE, "scaling": KpiVerdict.WORSE}
 
 
@@ -245,11 +248,11 @@ async def test_a_series_is_read_by_its_index(store: HistoryStore) -> None:
     async with store.reading() as connection:
         plan = await connection.execute(
             text(
-                "EXPLAIN QUERY PLAN SELECT value FROM scalars WHERE series = 'x' "
-                "ORDER BY at DESC, record_id DESC"
+                "EXPLAIN QUERY PLAN SELECT value FROM kpi_values WHERE series = 'x' "
+                "ORDER BY at DESC, test_id DESC"
             )
         )
-        assert "COVERING INDEX scalars_series" in str(plan.all())
+        assert "COVERING INDEX kpi_values_series" in str(plan.all())
 
 
 async def test_times_without_a_timestamp_are_those_of_the_push(store: HistoryStore) -> None:

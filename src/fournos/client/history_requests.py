@@ -28,9 +28,8 @@ from fournos.engine.kube.resource import Obj
 from fournos.history.records import Page, Run
 
 if TYPE_CHECKING:
-    from fournos.history.api.results import Received
     from fournos.history.artifacts.rules import Artifact
-    from fournos.history.results.models import RunValues
+    from fournos.history.results.models import Received, RunValues
 
 
 T = TypeVar("T")
@@ -288,7 +287,7 @@ class AsyncUploads(HistoryRequests):
         Without a name the run is that of the calling pod.  Pushing a file again changes nothing.  Raises
         RefusedError, which names every problem.
         """
-        from fournos.history.api.results import Received
+        from fournos.history.results.models import Received
 
         where = f"{self._path(name, namespace)}/results" if name else "/own/run/results"
         path = f"{PREFIX}{where}?{urlencode({'name': filename})}"

@@ -15,6 +15,7 @@ from fournos.history.fingerprint import fingerprint
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, Test
+from tests.history import by_series
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.test_stored import BEGAN, RUNS, run
 
@@ -31,7 +32,7 @@ def compared(value: float) -> Api:
     (key,) = (row.key for row in compare([first, second], {}).rows)
     noise = [Kpi(kpi_id="tput", value=100 + n % 3, unit="tok/s", higher_is_better=True) for n in range(12)]
     api = Api()
-    found = compare([first, second], {key: noise})
+    found = compare([first, second], by_series({key: noise}))
     api.stored = {f"{RUNS}/a/results/comparison?with=b&across=false": body(found, Comparison)}
     return api
 

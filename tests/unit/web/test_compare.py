@@ -21,7 +21,7 @@ from fournos.web.errors import PageError
 from fournos.web.pages import trends as trends_page
 from fournos.web.pages.compare import MOST, asked, kpi_rows
 from fournos.web.pages.trends import trend_rows
-from tests.history import a_run, at
+from tests.history import a_run, at, by_series
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import AllRights, visit
 
@@ -63,7 +63,7 @@ def compared(*subjects: ComparedRun) -> Comparison:
     past = {
         RowKey("throughput"): [Kpi(kpi_id="throughput", unit="tok/s", value=100 + n % 3) for n in range(12)]
     }
-    return compare(subjects, past)
+    return compare(subjects, by_series(past))
 
 
 def test_kpis_that_changed_come_first_with_their_noise() -> None:

@@ -116,7 +116,9 @@ async def compare_runs(service: HistoryService, call: ApiCall) -> Comparison:
         cluster=call.scope.cluster,
         without=[run.identity for run in runs],
     )
-    comparison = await asyncio.to_thread(compare, subjects, earlier, across=asked.across)
+    comparison = await asyncio.to_thread(
+        compare, subjects, earlier, fingerprint=runs[0].fingerprint, across=asked.across
+    )
     without = [run.fingerprint for run in runs]
     others = await runs_left_out(service, runs[0], call.scope.cluster, without=without)
     comparison = replace(comparison, left_out=others)
@@ -131,7 +133,7 @@ async def _subject(service: HistoryService, run: Run) -> ComparedRun:
     return ComparedRun(
         name=run.name,
         fingerprint=recorded_fingerprint(recorded, job),
-        records=await (await service.results()).of(run.identity, last_attempt=True),
+        tests=await (await service.results()).of(run.identity, last_attempt=True),
         spec=job.get("spec") or {},
         provenance=provenance,
         hardware={"cluster": run.target} if run.target else {},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -17,8 +17,7 @@ from fournos.history.api.identity import Access
 from fournos.history.api.parameters import Parameters, Text
 from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import Which, found, written_run
-from fournos.history.records import api_row
-from fournos.history.results.models import Test
+from fournos.history.results.models import Received, Test
 from fournos.history.results.read import read_file
 
 if TYPE_CHECKING:
@@ -26,21 +25,6 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 50
 """Problems that a refusal names."""
-
-
-@api_row
-@dataclass(frozen=True, slots=True)
-class Received:
-    """What became of a file of results."""
-
-    added: int = 0
-    replaced: int = 0
-    """Tests that were there with other content, such as that of an earlier attempt."""
-    unchanged: int = 0
-    refused: int = 0
-    """Records beyond the limit of a run."""
-    warnings: tuple[str, ...] = ()
-    """Fields that are not stored, and the like."""
 
 
 class FileName(Parameters):
@@ -71,13 +55,7 @@ async def put(service: HistoryService, call: ApiCall) -> Received:
     stored = await (await service.results()).put(identity, file.tests, service.now())
     if stored is None:
         raise NotFoundError("the history has no record of this run yet; send it again", name=identity.uid)
-    return Received(
-        stored.added,
-        stored.replaced,
-        stored.unchanged,
-        stored.refused,
-        tuple(str(one) for one in file.warnings[:_SHOWN]),
-    )
+    return replace(stored, warnings=tuple(map(str, file.warnings[:_SHOWN])))
 
 
 async def get(service: HistoryService, call: ApiCall) -> tuple[Test, ...]:

@@ -25,7 +25,7 @@ from fournos.history.compare.differences import (
 )
 from fournos.history.regressions.change_points import MIN_EFFECT, MIN_HISTORY, noise, relative
 from fournos.history.regressions.series import with_labels
-from fournos.history.results.models import Kpi, series_labels
+from fournos.history.results.models import Kpi, series_id, series_labels
 
 _NORMAL: Final = NormalDist()
 _TAIL: Final = 0.025
@@ -115,18 +115,20 @@ class Comparison:
         return bool(self.of(KpiVerdict.WORSE))
 
 
-History = Mapping[RowKey, Sequence[Kpi]]
-"""The KPI in earlier comparable runs, one entry a run."""
+History = Mapping[str, Sequence[float]]
+"""The values of earlier comparable runs, by series (`series_id`)."""
 
 
-def compare(subjects: Sequence[ComparedRun], history: History, *, across: bool = False) -> Comparison:
-    """Compares the runs with the first of them.
+def compare(
+    subjects: Sequence[ComparedRun], history: History, *, fingerprint: str = "", across: bool = False
+) -> Comparison:
+    """Compares the runs with the first of them, whose fingerprint in the series of `history` is given.
 
     Runs of different fingerprints get no verdict unless `across` is set: they measured different things.
     """
     different = differences(subjects)
     comparable = not any(difference.section is Section.FINGERPRINT for difference in different)
-    measured = [_measured(subject) for subject in subjects]
+    measured = [_measured(subject, fingerprint) for subject in subjects]
     keys = sorted({key for kpis in measured for key in kpis}, key=lambda key: (key.kpi_id, key.labels))
     judged = comparable or across
     rows = [_row(key, [kpis.get(key, ()) for kpis in measured], history, judged, len(keys)) for key in keys]
@@ -134,31 +136,35 @@ def compare(subjects: Sequence[ComparedRun], history: History, *, across: bool =
     return Comparison(names, different, comparable, across, tuple(rows), not_recorded=not_recorded(subjects))
 
 
-def _measured(subject: ComparedRun) -> dict[RowKey, tuple[Kpi, ...]]:
+_Measured = tuple[Kpi, str]
+"""A KPI, and its series: only values of one series are compared."""
+
+
+def _measured(subject: ComparedRun, fingerprint: str) -> dict[RowKey, tuple[_Measured, ...]]:
     """All KPIs of a run; repeats of a test are values of the same KPI.  Failed tests do not count."""
-    by_key: dict[RowKey, tuple[Kpi, ...]] = {}
-    for record in subject.records:
-        if record.success:
-            labels = tuple(series_labels(record).items())
-            for kpi in record.kpis:
+    by_key: dict[RowKey, tuple[_Measured, ...]] = {}
+    for test in subject.tests:
+        if test.success:
+            labels = tuple(series_labels(test).items())
+            for kpi in test.kpis:
                 key = RowKey(kpi.kpi_id, labels)
-                by_key[key] = (*by_key.get(key, ()), kpi)
+                by_key[key] = (*by_key.get(key, ()), (kpi, series_id(fingerprint, test, kpi)))
     return by_key
 
 
-def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged: bool, count: int) -> Row:
-    measured = [kpi for repeats in kpis for kpi in repeats]
-    first = next(repeats[0] for repeats in kpis if repeats)
-    same = [_same(repeats, first) for repeats in kpis]
-    earlier = [kpi for kpi in history.get(key, ()) if _alike(kpi, first)]
+def _row(
+    key: RowKey, kpis: Sequence[tuple[_Measured, ...]], history: History, judged: bool, count: int
+) -> Row:
+    measured = [kpi for repeats in kpis for kpi, _ in repeats]
+    first, series = next(repeats[0] for repeats in kpis if repeats)
+    same = [[kpi for kpi, other in repeats if other == series] for repeats in kpis]
     values = [median(kpi.height for kpi in repeats) if repeats else None for repeats in same]
-    past = [kpi.height for kpi in earlier]
-    band = _band(past, [len(repeats) for repeats in same], count)
+    band = _band(history.get(series, ()), [len(repeats) for repeats in same], count)
     reference = next((value for value in values if value is not None), None)
     cells = []
     for place, value in enumerate(values):
         if kpis[place] and not same[place]:
-            cells.append(Cell(None, None, KpiVerdict.NOT_COMPARABLE, _unlike(kpis[place][0], first)))
+            cells.append(Cell(None, None, KpiVerdict.NOT_COMPARABLE, _unlike(kpis[place][0][0], first)))
         elif value is None or reference is None:
             cells.append(
                 Cell(None, None, KpiVerdict.MISSING if not kpis[place] else KpiVerdict.NOT_COMPARABLE)
@@ -184,20 +190,10 @@ def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged:
     )
 
 
-def _alike(one: Kpi, other: Kpi) -> bool:
-    """Curves are compared only where they were measured at the same x."""
-    same_x = [x for x, _ in one.values] == [x for x, _ in other.values]
-    return one.is_curve == other.is_curve and one.measured_in == other.measured_in and same_x
-
-
 def _unlike(one: Kpi, other: Kpi) -> str:
     if one.is_curve and one.measured_in == other.measured_in:
         return "measured at other x"
     return f"measured in {one.measured_in or '?'}"
-
-
-def _same(repeats: Iterable[Kpi], first: Kpi) -> tuple[Kpi, ...]:
-    return tuple(one for one in repeats if _alike(one, first))
 
 
 def _direction(kpis: Iterable[Kpi]) -> bool | None:

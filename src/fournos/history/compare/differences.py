@@ -29,7 +29,7 @@ class ComparedRun:
 
     name: str
     fingerprint: Fingerprint
-    records: tuple[Test, ...] = ()
+    tests: tuple[Test, ...] = ()
     spec: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     hardware: Mapping[str, Any] = field(default_factory=dict)

@@ -212,9 +212,11 @@ def is_version(label: str) -> bool:
 def series_id(fingerprint: str, test: Test, kpi: Kpi) -> str:
     """Identifies a series: the values of one KPI in comparable runs, over time.
 
-    The unit counts: values in milliseconds and in seconds are two series.
+    The unit counts: values in milliseconds and in seconds are two series.  So do the x of a curve: curves
+    are compared where they have the same.
     """
-    parts = [fingerprint, kpi.kpi_id, kpi.is_curve, kpi.measured_in, series_labels(test)]
+    x = [x for x, _ in kpi.values] if kpi.is_curve else None
+    parts = [fingerprint, kpi.kpi_id, x, kpi.measured_in, series_labels(test)]
     return _hash(parts)
 
 
@@ -241,3 +243,18 @@ class ValuePage:
 
     runs: tuple[RunValues, ...] = ()
     cursor: str = ""
+
+
+@api_row
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What became of a file of results."""
+
+    added: int = 0
+    replaced: int = 0
+    """Tests that were there with other content, such as that of an earlier attempt."""
+    unchanged: int = 0
+    refused: int = 0
+    """Tests beyond the limit of a run."""
+    warnings: tuple[str, ...] = ()
+    """Fields that are not stored, and the like."""

@@ -1,143 +1,108 @@
-"""The rows of records of results, written within one transaction."""
+"""The rows of tests and of the values of their KPIs, written within one transaction."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
-from fournos.history.results.models import Test, series_id, series_labels
+from fournos.history.results.models import Received, Test, series_id, series_labels
 from fournos.history.store.database import INSERT
-from fournos.history.store.schema import curves, result_records, runs, scalars, series
+from fournos.history.store.schema import kpi_values, runs, series, tests
 from fournos.history.store.sizes import MEASURE
 from fournos.history.store.text import pack
 
-MAX_RECORDS: Final = 5_000
-"""Records of one run."""
-_VALUES: Final = frozenset({"value", "values"})
+MAX_TESTS: Final = 5_000
+"""Tests of one run."""
+
+PackedTest = tuple[Test, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class PushResult:
-    """What became of pushed records."""
-
-    added: int = 0
-    replaced: int = 0
-    """Records whose test was there with other content, such as that of an earlier attempt."""
-    unchanged: int = 0
-    refused: int = 0
-    """Records beyond MAX_RECORDS."""
+def prepare(pushed: Iterable[Test]) -> list[PackedTest]:
+    """Packs tests for the store.  Of several with the same identity the last one counts."""
+    return [
+        (test, pack(test.model_dump(mode="json"))) for test in {test.slot: test for test in pushed}.values()
+    ]
 
 
-Prepared = tuple[Test, bytes]
-"""A record, and everything of it but the values of its KPIs."""
-
-
-def prepare(records: Iterable[Test]) -> list[Prepared]:
-    """Packs records for the store.  Of several records of one test the last one counts."""
-    return [(one, _header(one)) for one in {record.slot: record for record in records}.values()]
-
-
-def put_records(
+def put_tests(
     connection: Connection,
     number: int,
-    prepared: Sequence[Prepared],
+    prepared: Sequence[PackedTest],
     now: datetime,
     *,
-    most: int = MAX_RECORDS,
-) -> PushResult:
-    """Stores the records of the run `number`; those that are there with the same content stay as they are."""
-    fingerprint = connection.scalar(select(runs.c.fingerprint).where(runs.c.id == number))
-    content_keys = _slots(connection, number)
+    most: int = MAX_TESTS,
+) -> Received:
+    """Stores the tests of the run `number`; those that are there with the same content stay as they are."""
+    fingerprint = str(connection.scalar(select(runs.c.fingerprint).where(runs.c.id == number)))
+    content_keys = _content_keys(connection, number)
     added = refused = unchanged = 0
-    rows = _Rows(str(fingerprint), now)
-    for record, header in prepared:
-        if content_keys.get(record.slot) == record.content_key:
+    stored: list[tuple[int, Test]] = []
+    for test, document in prepared:
+        if content_keys.get(test.slot) == test.content_key:
             unchanged += 1
-        elif record.slot not in content_keys and len(content_keys) + added >= most:
+        elif test.slot not in content_keys and len(content_keys) + added >= most:
             refused += 1
         else:
-            added += record.slot not in content_keys
-            rows.add(_put_record(connection, number, record, header, now), record)
-    _put_values(connection, rows)
+            added += test.slot not in content_keys
+            stored.append((_put_test(connection, number, test, document, now), test))
+    _put_values(connection, fingerprint, stored, now)
     replaced = len(prepared) - added - refused - unchanged
     if added or replaced:
         connection.execute(MEASURE, {"number": number})
-    return PushResult(added, replaced, unchanged, refused)
+    return Received(added, replaced, unchanged, refused)
 
 
-def _put_values(connection: Connection, rows: _Rows) -> None:
-    if rows.series:
-        statement = INSERT[connection.dialect.name](series)
-        changed = {"higher_is_better": statement.excluded.higher_is_better}
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=["id"], set_=changed), list(rows.series.values())
-        )
-    for table, found in rows.values.items():
-        if found:
-            connection.execute(insert(table), found)
-
-
-class _Rows:
-    """The rows of the values of records, collected so that few statements write them."""
-
-    def __init__(self, fingerprint: str, now: datetime) -> None:
-        self._fingerprint = fingerprint
-        self._now = now
-        self.series: dict[str, dict[str, Any]] = {}
-        self.values: dict[Table, list[dict[str, Any]]] = {scalars: [], curves: []}
-
-    def add(self, key: int, record: Test) -> None:
-        for kpi in record.kpis:
-            name = series_id(self._fingerprint, record, kpi)
-            self.series[name] = {
+def _put_values(
+    connection: Connection, fingerprint: str, stored: Iterable[tuple[int, Test]], now: datetime
+) -> None:
+    """Writes a row for each KPI, and one for each series, by few statements."""
+    series_rows: dict[str, dict[str, Any]] = {}
+    value_rows: list[dict[str, Any]] = []
+    for key, test in stored:
+        for kpi in test.kpis:
+            name = series_id(fingerprint, test, kpi)
+            series_rows[name] = {
                 "id": name,
-                "fingerprint": self._fingerprint,
+                "fingerprint": fingerprint,
                 "kpi_id": kpi.kpi_id,
                 "is_curve": kpi.is_curve,
                 "unit": kpi.measured_in,
                 "higher_is_better": kpi.higher_is_better,
-                "labels": json.dumps(series_labels(record)),
+                "labels": json.dumps(series_labels(test)),
             }
-            at = record.timestamp or self._now
-            common = {"record_id": key, "kpi_id": kpi.kpi_id, "series": name, "at": at}
-            if kpi.is_curve:
-                data = pack([list(point) for point in kpi.values])
-                self.values[curves].append({**common, "size": len(data), "data": data})
-            else:
-                self.values[scalars].append({**common, "value": kpi.value})
+            at = test.timestamp or now
+            value_rows.append(
+                {"test_id": key, "kpi_id": kpi.kpi_id, "series": name, "at": at, "value": kpi.height}
+            )
+    if value_rows:
+        statement = INSERT[connection.dialect.name](series)
+        changed = {"higher_is_better": statement.excluded.higher_is_better}
+        upsert = statement.on_conflict_do_update(index_elements=["id"], set_=changed)
+        connection.execute(upsert, list(series_rows.values()))
+        connection.execute(insert(kpi_values), value_rows)
 
 
-def _put_record(connection: Connection, number: int, record: Test, header: bytes, now: datetime) -> int:
-    """Writes a record in the place of the one of its slot, and returns its key."""
-    where = (result_records.c.run_id == number, result_records.c.slot == record.slot)
-    connection.execute(delete(result_records).where(*where))
+def _put_test(connection: Connection, number: int, test: Test, document: bytes, now: datetime) -> int:
+    """Writes a test in the place of the one of its slot, and returns its key."""
+    connection.execute(delete(tests).where(tests.c.run_id == number, tests.c.slot == test.slot))
     row = {
         "run_id": number,
-        "slot": record.slot,
-        "content_key": record.content_key,
-        "at": record.timestamp or now,
-        "success": record.success,
-        "size": len(header),
-        "header": header,
+        "slot": test.slot,
+        "content_key": test.content_key,
+        "at": test.timestamp or now,
+        "success": test.success,
+        "size": len(document),
+        "document": document,
     }
-    key: int | None = connection.scalar(insert(result_records).values(row).returning(result_records.c.id))
+    key: int | None = connection.scalar(insert(tests).values(row).returning(tests.c.id))
     assert key is not None, "the row was inserted"
     return key
 
 
-def _slots(connection: Connection, number: int) -> dict[str, str]:
-    statement = select(result_records.c.slot, result_records.c.content_key)
-    found = (connection.execute(statement.where(result_records.c.run_id == number))).all()
-    return {row.slot: row.content_key for row in found}
-
-
-def _header(record: Test) -> bytes:
-    """Everything of a record but the values of its KPIs."""
-    document = record.model_dump(mode="json", exclude={"kpis"})
-    document["kpis"] = [kpi.model_dump(mode="json", exclude=set(_VALUES)) for kpi in record.kpis]
-    return pack(document)
+def _content_keys(connection: Connection, number: int) -> dict[str, str]:
+    statement = select(tests.c.slot, tests.c.content_key).where(tests.c.run_id == number)
+    return {row.slot: row.content_key for row in connection.execute(statement).all()}

@@ -6,26 +6,25 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from statistics import median
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, func, literal, not_, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fournos.history.compare.comparison import RowKey
 from fournos.history.records import Document, Identity, uid_in
 from fournos.history.regressions.judge import JUDGED, other_images
 from fournos.history.regressions.series import Point, Series
-from fournos.history.results.models import Kpi, Test
+from fournos.history.results.models import Received, Test
 from fournos.history.store import reads
-from fournos.history.store.points import newest_points, of_last_attempt
-from fournos.history.store.result_rows import MAX_RECORDS, PushResult, prepare, put_records
+from fournos.history.store.result_rows import MAX_TESTS, prepare, put_tests
 from fournos.history.store.rows import identity_of, identity_text
-from fournos.history.store.schema import curves, result_records, runs, scalars, series
+from fournos.history.store.schema import Time, kpi_values, labels, runs, series, tests
 from fournos.history.store.store import HistoryStore, number_of
 from fournos.history.store.text import indexed, unpack
+from fournos.systems.jobs.names import CONFIRMS_LABEL
 
 
 class Results:
@@ -35,49 +34,37 @@ class Results:
     whose runs count, "" for all.
     """
 
-    def __init__(self, store: HistoryStore, *, max_records: int = MAX_RECORDS) -> None:
+    def __init__(self, store: HistoryStore, *, max_tests: int = MAX_TESTS) -> None:
         self._store = store
-        self._max_records = max_records
+        self._max_tests = max_tests
 
-    async def put(self, identity: Identity, records: Sequence[Test], now: datetime) -> PushResult | None:
-        """Stores the records of a run; None if there is no such run.
+    async def put(self, identity: Identity, pushed: Sequence[Test], now: datetime) -> Received | None:
+        """Stores the tests of a run; None if there is no such run.
 
-        Pushing them again changes nothing.  Of several records of one test the last one counts.
+        Pushing them again changes nothing.  Of several with the same identity the last one counts.
         """
-        prepared = await asyncio.to_thread(prepare, records)
+        prepared = await asyncio.to_thread(prepare, pushed)
 
-        def put(connection: Connection) -> PushResult | None:
+        def put(connection: Connection) -> Received | None:
             number = reads.number_of(connection, identity)
             if number is None:
                 return None
-            return put_records(connection, number, prepared, now, most=self._max_records)
+            return put_tests(connection, number, prepared, now, most=self._max_tests)
 
         return await self._store.database.write(put)
 
     async def of(self, identity: Identity, *, last_attempt: bool = False) -> tuple[Test, ...]:
-        """Returns the records of a run, in the order in which they came.
+        """Returns the tests of a run, in the order in which they came.
 
         `last_attempt`: without what earlier attempts measured, as in series.
         """
-        mine = result_records.c.run_id == number_of(identity)
+        statement = select(tests.c.document).where(tests.c.run_id == number_of(identity)).order_by(tests.c.id)
         if last_attempt:
-            of_run = select(runs.c.id).where(runs.c.id == result_records.c.run_id, of_last_attempt())
-            mine = and_(mine, of_run.exists())
+            of_run = select(runs.c.id).where(runs.c.id == tests.c.run_id, _of_last_attempt())
+            statement = statement.where(of_run.exists())
         async with self._store.reading() as connection:
-            headers = (
-                await connection.execute(
-                    select(result_records.c.id, result_records.c.header)
-                    .where(mine)
-                    .order_by(result_records.c.id)
-                )
-            ).all()
-            values: dict[tuple[int, str], Any] = {}
-            for table, column in ((scalars, scalars.c.value), (curves, curves.c.data)):
-                statement = select(table.c.record_id, table.c.kpi_id, column)
-                joined = statement.join(result_records, result_records.c.id == table.c.record_id)
-                for record, kpi, value in await connection.execute(joined.where(mine)):
-                    values[record, kpi] = value
-        return await asyncio.to_thread(lambda: tuple(_record(row.id, row.header, values) for row in headers))
+            documents = (await connection.scalars(statement)).all()
+        return await asyncio.to_thread(lambda: tuple(map(_test, documents)))
 
     async def values_of(
         self, identities: Iterable[Identity], kpis: Sequence[str] = (), *, most: int
@@ -86,53 +73,47 @@ class Results:
 
         `kpis`: only these, all without any.
         """
-        conditions = [runs.c.uid.in_({indexed(identity.uid) for identity in identities}), of_last_attempt()]
-        conditions += [scalars.c.kpi_id.in_(list(map(indexed, kpis)))] if kpis else []
-        statement = (
-            select(
-                runs.c.cluster,
-                runs.c.namespace,
-                runs.c.uid,
-                result_records.c.id,
-                scalars.c.kpi_id,
-                scalars.c.value,
-            )
-            .join(result_records, result_records.c.run_id == runs.c.id)
-            .join(scalars, scalars.c.record_id == result_records.c.id)
+        conditions = [
+            runs.c.uid.in_({indexed(identity.uid) for identity in identities}),
+            _of_last_attempt(),
+            series.c.is_curve.is_(False),
+        ]
+        conditions += [kpi_values.c.kpi_id.in_(list(map(indexed, kpis)))] if kpis else []
+        measured = (
+            select(runs.c.cluster, runs.c.namespace, runs.c.uid, tests.c.id, func.count().label("values"))
+            .join(tests, tests.c.run_id == runs.c.id)
+            .join(kpi_values, kpi_values.c.test_id == tests.c.id)
+            .join(series, series.c.id == kpi_values.c.series)
             .where(*conditions)
-            .order_by(result_records.c.id)
-            .limit(most + 1)
+            .group_by(runs.c.cluster, runs.c.namespace, runs.c.uid, tests.c.id)
+            .order_by(tests.c.id)
         )
         async with self._store.reading() as connection:
-            rows = (await connection.execute(statement)).all()
-            if len(rows) > most:
+            rows = (await connection.execute(measured)).all()
+            if sum(row.values for row in rows) > most:
                 return None
-            numbers = {row.id for row in rows}
-            headers = select(result_records.c.id, result_records.c.header)
-            headers = headers.where(result_records.c.id.in_(numbers))
-            packed = {row.id: row.header for row in await connection.execute(headers)}
-        # A row whose header is not there was replaced by another push meanwhile.
-        rows = [row for row in rows if row.id in packed]
-        return await asyncio.to_thread(_values, rows, packed)
+            documents = select(tests.c.id, tests.c.document).where(tests.c.id.in_({row.id for row in rows}))
+            packed = {row.id: row.document for row in await connection.execute(documents)}
+        return await asyncio.to_thread(_tests_by_run, rows, packed, frozenset(kpis))
 
     async def labels_of(self, identities: Iterable[Identity]) -> dict[Identity, dict[str, str]]:
         """Returns the labels of the first test of each run, those that name a version included."""
         uids = {indexed(identity.uid) for identity in identities}
         first = (
-            select(func.min(result_records.c.id))
-            .join(runs, runs.c.id == result_records.c.run_id)
+            select(func.min(tests.c.id))
+            .join(runs, runs.c.id == tests.c.run_id)
             .where(runs.c.uid.in_(uids))
-            .group_by(result_records.c.run_id)
+            .group_by(tests.c.run_id)
         )
         statement = (
-            select(runs.c.cluster, runs.c.namespace, runs.c.uid, result_records.c.header)
-            .join(result_records, result_records.c.run_id == runs.c.id)
-            .where(result_records.c.id.in_(first))
+            select(runs.c.cluster, runs.c.namespace, runs.c.uid, tests.c.document)
+            .join(tests, tests.c.run_id == runs.c.id)
+            .where(tests.c.id.in_(first))
         )
         async with self._store.reading() as connection:
             rows = (await connection.execute(statement)).all()
         return await asyncio.to_thread(
-            lambda: {identity_of(row): _labels(unpack(row.header)) for row in rows}
+            lambda: {identity_of(row): _labels(unpack(row.document)) for row in rows}
         )
 
     async def names(self, found: Iterable[str]) -> dict[str, str]:
@@ -160,7 +141,7 @@ class Results:
         """
         conditions = [series.c.fingerprint == indexed(fingerprint), series.c.is_curve.is_(False)]
         conditions += [series.c.kpi_id == indexed(kpi_id)] if kpi_id else []
-        statement = newest_points(scalars, scalars.c.value, conditions, namespaces, newest, cluster=cluster)
+        statement = _newest_points(conditions, namespaces, newest, cluster=cluster)
         async with self._store.reading() as connection:
             found = (await connection.execute(statement)).all()
             by_series = [list(rows)[:newest] for _, rows in groupby(found, key=lambda row: row.id)]
@@ -186,19 +167,17 @@ class Results:
         *,
         cluster: str = "",
         without: Iterable[Identity] = (),
-    ) -> dict[RowKey, list[Kpi]]:
-        """Returns the KPIs of earlier comparable runs: the history that a comparison takes its noise from."""
-        left_out = {one.text for one in without}
-        history: dict[RowKey, list[Kpi]] = {}
+    ) -> dict[str, list[float]]:
+        """Returns the values of earlier comparable runs by series: a comparison takes its noise from them."""
+        left_out = {identity.text for identity in without}
+        conditions = [series.c.fingerprint == indexed(fingerprint)]
+        statement = _newest_points(conditions, namespaces, JUDGED, cluster=cluster)
+        values: dict[str, list[float]] = {}
         async with self._store.reading() as connection:
-            for table, column in ((scalars, scalars.c.value), (curves, curves.c.data)):
-                wanted = (series.c.fingerprint == indexed(fingerprint),)
-                statement = newest_points(table, column, wanted, namespaces, JUDGED, cluster=cluster)
-                for row in (await connection.execute(statement)).all():
-                    if identity_text(row) not in left_out:
-                        key = RowKey(row.kpi_id, tuple(json.loads(row.labels).items()))
-                        history.setdefault(key, []).append(_kpi(row, row.measured))
-        return history
+            for row in (await connection.execute(statement)).all():
+                if identity_text(row) not in left_out:
+                    values.setdefault(row.id, []).append(row.measured)
+        return values
 
 
 async def _changed_images(
@@ -242,41 +221,97 @@ def _points(rows: Iterable[Any]) -> tuple[Point, ...]:
     return tuple(sorted(points, key=lambda point: (point.at, point.run)))
 
 
-def _values(rows: Sequence[Any], headers: Mapping[int, bytes]) -> dict[Identity, tuple[Test, ...]]:
-    """Returns the tests of each run, with the values of these rows."""
-    identities = {row.id: identity_of(row) for row in rows}
-    values = {(row.id, row.kpi_id): row.value for row in rows}
+def _tests_by_run(
+    rows: Iterable[Any], documents: Mapping[int, bytes], kpis: frozenset[str]
+) -> dict[Identity, tuple[Test, ...]]:
+    """Returns the tests of each run with their single values; `kpis`: only these, all without any."""
     by_run: dict[Identity, tuple[Test, ...]] = {}
-    for number, identity in identities.items():
-        test = _record(number, headers[number], values)
-        by_run[identity] = (*by_run.get(identity, ()), test)
+    for row in rows:
+        if row.id not in documents:
+            continue  # another push has replaced it meanwhile
+        whole = _test(documents[row.id])
+        shown = [kpi for kpi in whole.kpis if not kpi.is_curve and (not kpis or kpi.kpi_id in kpis)]
+        test = whole.model_copy(update={"kpis": tuple(shown)})
+        by_run[identity_of(row)] = (*by_run.get(identity_of(row), ()), test)
     return by_run
 
 
-def _labels(header: Mapping[str, Any]) -> dict[str, str]:
-    return {**(header.get("kpi_labels") or {}), **(header.get("labels") or {})}
+def _labels(document: Mapping[str, Any]) -> dict[str, str]:
+    return {**(document.get("kpi_labels") or {}), **(document.get("labels") or {})}
 
 
-def _record(number: int, header: bytes, values: Mapping[tuple[int, str], Any]) -> Test:
-    document = unpack(header)
-    kpis = []
-    for kpi in document["kpis"]:
-        value = values.get((number, kpi["kpi_id"]))
-        # None: another push replaced the record after its header was read.
-        if value is not None:
-            kpis.append(kpi | ({"values": unpack(value)} if isinstance(value, bytes) else {"value": value}))
-    return Test.model_validate(document | {"kpis": kpis})
+def _test(document: bytes) -> Test:
+    return Test.model_validate(unpack(document))
 
 
-def _kpi(row: Any, value: Any) -> Kpi:
-    """A KPI of a series, as far as a comparison needs it."""
-    if not row.is_curve:
-        return Kpi(kpi_id=row.kpi_id, unit=row.unit, higher_is_better=row.higher_is_better, value=value)
-    y_unit, _, x_unit = row.unit.rpartition(" / ")
-    return Kpi(
-        kpi_id=row.kpi_id,
-        higher_is_better=row.higher_is_better,
-        values=unpack(value),
-        y_unit=y_unit or x_unit,
-        x_unit=x_unit if y_unit else "",
+def _newest_points(
+    conditions: Iterable[ColumnElement[bool]],
+    namespaces: tuple[str, ...] | None,
+    newest: int,
+    *,
+    cluster: str = "",
+) -> Select[Any]:
+    """Selects the newest points of all wanted series at once, the newest first in each series.
+
+    `namespaces` and `cluster`: as in `Results`.
+
+    A point is a value of the last attempt whose test and job succeeded.  The time of the last point that
+    counts is looked up for each series by the index, so that no older one is read.  Points of that very time
+    may exceed `newest`.
+    """
+    older = kpi_values.alias()
+    last = (
+        _successful(select(older.c.at), older, namespaces, cluster)
+        .where(older.c.series == series.c.id)
+        .order_by(older.c.at.desc(), older.c.test_id.desc())
+        .offset(newest - 1)
+        .limit(1)
+        .scalar_subquery()
     )
+    # Materialized: else SQLite would look the time up again for each point.
+    since = select(series, last.label("since")).where(*conditions).cte("since").prefix_with("MATERIALIZED")
+    newer = and_(kpi_values.c.series == since.c.id, kpi_values.c.at >= _or_any(since.c.since))
+    points = select(
+        since,
+        runs.c.cluster,
+        runs.c.namespace,
+        runs.c.uid,
+        kpi_values.c.at,
+        labels.c.value.label("confirms"),
+        kpi_values.c.value.label("measured"),
+    ).select_from(since.join(kpi_values, newer))
+    confirms = and_(labels.c.run_id == runs.c.id, labels.c.name == CONFIRMS_LABEL)
+    return (
+        _successful(points, kpi_values, namespaces, cluster)
+        .join(labels, confirms, isouter=True)
+        .order_by(since.c.id, kpi_values.c.at.desc(), kpi_values.c.test_id.desc())
+    )
+
+
+def _or_any(since: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The time, or one before all others for a series that has fewer points."""
+    return func.coalesce(since, literal(datetime.min.replace(tzinfo=UTC), Time()))
+
+
+def _of_last_attempt() -> ColumnElement[bool]:
+    """The condition that a test was not measured before the last attempt of its run began.
+
+    An attempt that was evicted, or that failed, may have pushed a part of its results.
+    """
+    earlier_ones = and_(runs.c.attempts > 1, runs.c.running_at.is_not(None))
+    return or_(not_(earlier_ones), tests.c.at >= runs.c.running_at)
+
+
+def _successful(
+    statement: Select[Any], table: FromClause, namespaces: tuple[str, ...] | None, cluster: str
+) -> Select[Any]:
+    """Leaves the values of a statement whose test and job succeeded, in the job's last attempt."""
+    records, jobs = tests, runs
+    statement = (
+        statement.join(records, records.c.id == table.c.test_id)
+        .join(jobs, jobs.c.id == records.c.run_id)
+        .where(records.c.success.is_(True), jobs.c.phase == "Succeeded", _of_last_attempt())
+    )
+    if cluster:
+        statement = statement.where(jobs.c.cluster == indexed(cluster))
+    return statement if namespaces is None else statement.where(jobs.c.namespace_uid.in_(namespaces))

@@ -28,10 +28,9 @@ from fournos.history.store.patrol import UNKNOWN
 from fournos.history.store.schema import (
     acknowledgements,
     baselines,
-    curves,
     keeps,
+    kpi_values,
     runs,
-    scalars,
     series,
     tombstones,
 )
@@ -205,18 +204,15 @@ async def sweep_blobs(store: HistoryStore, files: Blobs) -> None:
 
 async def sweep_series(store: HistoryStore) -> None:
     """Deletes the series without values, as their runs are deleted, and what was acknowledged of them."""
-    used = [
-        select(table.c.series).where(table.c.series == series.c.id).exists() for table in (scalars, curves)
-    ]
-    unused = [~one for one in used]
+    unused = ~select(kpi_values.c.series).where(kpi_values.c.series == series.c.id).exists()
     async with store.reading() as connection:
-        if await connection.scalar(select(series.c.id).where(*unused).limit(1)) is None:
+        if await connection.scalar(select(series.c.id).where(unused).limit(1)) is None:
             return
     async with store.writing() as connection:
         if store.database.dialect == "postgresql":
             # A push that is under way has its series and not yet its values; DELETE would not see them.
             await connection.execute(text("LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE"))
-        await connection.execute(delete(series).where(*unused))
+        await connection.execute(delete(series).where(unused))
         known = select(series.c.id).where(series.c.id == acknowledgements.c.series).exists()
         await connection.execute(delete(acknowledgements).where(~known))
 

@@ -15,7 +15,7 @@ from fournos.history.regressions.review import SeriesReview
 from fournos.history.regressions.series import Kind, SeriesState
 from fournos.history.store.results import Results
 from fournos.history.store.rows import columns, run_of
-from fournos.history.store.schema import result_records, runs
+from fournos.history.store.schema import runs, tests
 from fournos.history.store.store import HistoryStore
 from fournos.history.store.text import indexed
 from fournos.history.store.verdicts import Verdicts
@@ -68,13 +68,13 @@ async def newest_runs(
     A benchmark is a fingerprint in a namespace.  `namespaces` and `cluster`: as in `Results`; `namespace` is
     a name.  `owners` are those of the newest runs, none for all.
     """
-    where = [result_records.c.at >= since, runs.c.fingerprint != ""]
+    where = [tests.c.at >= since, runs.c.fingerprint != ""]
     where += [] if namespaces is None else [runs.c.namespace_uid.in_(namespaces)]
     where += [runs.c.namespace == indexed(namespace)] if namespace else []
     where += [runs.c.cluster == indexed(cluster)] if cluster else []
     newest = (
-        select(func.max(runs.c.id).label("id"), func.max(result_records.c.at).label("at"))
-        .join(result_records, result_records.c.run_id == runs.c.id)
+        select(func.max(runs.c.id).label("id"), func.max(tests.c.at).label("at"))
+        .join(tests, tests.c.run_id == runs.c.id)
         .where(*where)
         .group_by(runs.c.namespace_uid, runs.c.fingerprint)
         .subquery()

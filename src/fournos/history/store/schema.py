@@ -225,8 +225,8 @@ logs: Final = Table(
     Column("key", Text, nullable=False),  # of the blob
 )
 
-result_records: Final = Table(
-    "result_records",
+tests: Final = Table(
+    "tests",
     metadata,
     Column("id", ID, primary_key=True, autoincrement=True),
     of_run(),
@@ -234,45 +234,22 @@ result_records: Final = Table(
     Column("content_key", Text, nullable=False),
     Column("at", Time, nullable=False),
     Column("success", Boolean, nullable=False),
-    Column("size", BigInteger, nullable=False),  # of `header`
-    Column("header", LargeBinary, nullable=False),  # everything but the values
-    Index("result_records_slot", "run_id", "slot", unique=True),
+    Column("size", BigInteger, nullable=False),  # of `document`
+    Column("document", LargeBinary, nullable=False),  # the whole test: zlib over JSON
+    Index("tests_slot", "run_id", "slot", unique=True),
 )
 
 
-def _of_record() -> Column[int]:
-    return Column(
-        "record_id",
-        ID,
-        ForeignKey("result_records.id", ondelete="CASCADE"),
-        primary_key=True,
-        autoincrement=False,
-        nullable=False,
-    )
-
-
-scalars: Final = Table(
-    "scalars",
+kpi_values: Final = Table(
+    "kpi_values",
     metadata,
-    _of_record(),
+    Column("test_id", ID, ForeignKey("tests.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("kpi_id", Text, primary_key=True),
     Column("series", Text, nullable=False),
     Column("at", Time, nullable=False),
-    Column("value", Double, nullable=False),
+    Column("value", Double, nullable=False),  # of a curve its mean
     # A series is read from the index alone.
-    Index("scalars_series", "series", "at", "record_id", "value"),
-)
-
-curves: Final = Table(
-    "curves",
-    metadata,
-    _of_record(),
-    Column("kpi_id", Text, primary_key=True),
-    Column("series", Text, nullable=False),
-    Column("at", Time, nullable=False),
-    Column("size", BigInteger, nullable=False),  # of `data`
-    Column("data", LargeBinary, nullable=False),  # zlib over JSON
-    Index("curves_series", "series", "at", "record_id"),
+    Index("kpi_values_series", "series", "at", "test_id", "value"),
 )
 
 series: Final = Table(

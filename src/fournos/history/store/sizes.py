@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, bindparam, func, select, update
 
-from fournos.history.store.schema import curves, documents, result_records, runs, scalars
+from fournos.history.store.schema import documents, kpi_values, runs, tests
 
-SCALAR_BYTES: Final = 200
-"""What one scalar takes, with its part of the index."""
+VALUE_BYTES: Final = 200
+"""What one value takes, with its part of the index."""
 
 
 def total(column: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -18,12 +18,11 @@ def total(column: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 _MINE: Final[Any] = bindparam("number")
-_RECORDS: Final = select(result_records.c.id).where(result_records.c.run_id == _MINE)
+_TESTS: Final = select(tests.c.id).where(tests.c.run_id == _MINE)
 _SIZES: Final = (
     select(total(documents.c.size)).where(documents.c.run_id == _MINE),
-    select(total(result_records.c.size)).where(result_records.c.run_id == _MINE),
-    select(total(curves.c.size)).where(curves.c.record_id.in_(_RECORDS)),
-    select(func.count() * SCALAR_BYTES).select_from(scalars).where(scalars.c.record_id.in_(_RECORDS)),
+    select(total(tests.c.size)).where(tests.c.run_id == _MINE),
+    select(func.count() * VALUE_BYTES).select_from(kpi_values).where(kpi_values.c.test_id.in_(_TESTS)),
 )
 _TOTAL: Final[Any] = sum(one.scalar_subquery() for one in _SIZES)
 

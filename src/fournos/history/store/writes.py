@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 from fournos.history.records import Record
 from fournos.history.store import rows
 from fournos.history.store.database import INSERT
-from fournos.history.store.result_rows import prepare, put_records
+from fournos.history.store.result_rows import prepare, put_tests
 from fournos.history.store.schema import documents, labels, runs, tombstones, waits
 from fournos.history.store.sizes import MEASURE
 from fournos.history.store.text import pack
@@ -48,7 +48,7 @@ def put(connection: Connection, record: Record) -> None:
         connection.execute(MEASURE, {"number": number})
     if record.results:
         now = record.run.ended_at or record.run.observed_at
-        put_records(connection, number, prepare(record.results), now)
+        put_tests(connection, number, prepare(record.results), now)
 
 
 @cache

@@ -6,16 +6,19 @@ import csv
 import io
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fournos.history.compare.comparison import Comparison, KpiVerdict, RowKey, compare
+from fournos.history.compare import comparison
+from fournos.history.compare.comparison import Comparison, KpiVerdict, RowKey
 from fournos.history.compare.differences import ComparedRun, Section, causes, differences
 from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.results.models import Kpi, Test
+from tests.history import by_series
 
 PRINT = Fingerprint(pipeline="forge-full", project="llmd", gpu_type="h200", gpu_count=2, cluster_class="A")
 
@@ -27,7 +30,7 @@ def kpi(value: float = 100.0, kpi_id: str = "throughput", **more: Any) -> Kpi:
 def run(name: str, *kpis: Kpi, **more: Any) -> ComparedRun:
     labels = more.pop("labels", {"model_name": "llama"})
     records = (Test(labels=labels, kpis=kpis),) if kpis else ()
-    return ComparedRun(**{"name": name, "fingerprint": PRINT, "records": records, **more})
+    return ComparedRun(**{"name": name, "fingerprint": PRINT, "tests": records, **more})
 
 
 def key(kpi_id: str = "throughput") -> RowKey:
@@ -40,6 +43,10 @@ def history(
     source = random.Random(7)
     values = [100 * (1 + source.gauss(0, cv)) for _ in range(count)]
     return {key(kpi_id): [kpi(value, kpi_id, **more) for value in values]}
+
+
+def compare(subjects: Sequence[ComparedRun], past: dict[RowKey, list[Kpi]], **more: Any) -> Comparison:
+    return comparison.compare(subjects, by_series(past), **more)
 
 
 def verdict(before: float, after: float, past: Any = None, **more: Any) -> KpiVerdict:
