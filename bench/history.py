@@ -26,7 +26,6 @@ from fournos.history.records import Document, Ending, Identity, Interval, Query,
 from fournos.history.store import HistoryStore, rows, schema
 from fournos.history.store.text import pack
 from fournos.history.store.usage import used
-from fournos.history.store.waited import waited
 from fournos.insight.causes import Cause
 
 if TYPE_CHECKING:
@@ -278,8 +277,6 @@ async def _warm(store: HistoryStore, name: str, jobs: int) -> AsyncIterator[Read
             period = until - timedelta(days=days), until
             sums = used(store, *period, namespaces=None, kinds=("FournosJob",))
             taken.setdefault(f"usage of {days} days", []).append(await _timed(sums))
-            counts = waited(store, *period, parts=30, namespaces=None, kinds=("FournosJob",))
-            taken.setdefault(f"waiting in {days} days", []).append(await _timed(counts))
     for what, each in taken.items():
         yield _reads(name, what, "warm", each)
 

@@ -18,12 +18,10 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials, FixedIdentity, Proof
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
-from fournos.history.records import Ending, Identity, Interval, Record, Run
+from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.store import HistoryStore
 from fournos.history.store.usage import usage_statement, used
-from fournos.history.store.waited import waited
 from fournos.history.usage import Share, Usage, Use, usage
-from fournos.insight.causes import Cause
 from tests.history import a_run, at
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews
@@ -184,10 +182,6 @@ async def test_the_route_and_the_client(store: HistoryStore, history: AsyncHisto
         await history.usage(namespace="other")
     assert (await history.usage(since=now - timedelta(hours=2.5))).hours == pytest.approx(1.0)
     assert (await history.usage(until=now - timedelta(hours=2.5))).hours == pytest.approx(1.0)
-    halves = (await history.usage(since=now - timedelta(hours=4), until=now, parts=2)).parts
-    assert [round(sum(one.hours for one in half.clusters), 6) for half in halves] == [2.0, 0.0]
-    with pytest.raises(RefusedError, match="parts"):
-        await history.usage(parts=101)
     with pytest.raises(RefusedError, match="since: must be before until"):
         await history.usage(since=now + timedelta(hours=1))
 
@@ -210,31 +204,3 @@ async def test_what_a_lock_holds_is_in_no_other_sum(store: HistoryStore) -> None
     found = await used(store, SINCE, UNTIL, namespaces=None)
     assert (found.hours, found.runs, found.owners) == (2.0, 1, (Share("ann", 2.0, 1),))
     assert found.locks == (Share("ben", 8.0, 1),)
-
-
-async def test_the_database_counts_how_long_runs_waited(store: HistoryStore) -> None:
-    """Three runs in two parts of the period; a wait that goes on counts until its end."""
-
-    async def waits(number: int, second: float, *intervals: tuple[Cause, float, float | None]) -> None:
-        run = a_run(number, submitted_at=at(10_000 + second))
-        found = tuple(
-            Interval(at(10_000 + begin), None if end is None else at(10_000 + end), cause)
-            for cause, begin, end in intervals
-        )
-        assert await store.record(Record(run, waits=found))
-
-    await waits(1, 0, (Cause.QUOTA, 0, 40), (Cause.LOCK, 40, 42), (Cause.QUOTA, 42, 50))
-    await waits(2, 4_000, (Cause.QUOTA, 4_000, 4_008))
-    await waits(3, 6_000, (Cause.LOCK, 6_000, None))
-    await waits(4, -1, (Cause.LOCK, -1, 100))
-    first, second = await waited(store, SINCE, UNTIL, parts=2, namespaces=None)
-    by_cause = {each.cause: each for each in first}
-    assert {cause: each.runs for cause, each in by_cause.items()} == {"": 2, "Quota": 2, "Lock": 1}
-    assert by_cause["Quota"].within(0.5) == 10 and 30 < by_cause["Quota"].within(1) <= 60, "48 s in all"
-    assert by_cause["Lock"].within(1) == 2
-    (lock,) = [each for each in second if each.cause == "Lock"]
-    assert lock.runs == 1 and 3600 < lock.within(1) <= 7200, "4,000 s until now"
-    assert await waited(store, SINCE, UNTIL, namespaces=()) == [()]
-    assert await waited(store, SINCE, UNTIL, namespaces=None, kinds=["AppWrapper"]) == [()]
-    (of_one,) = await waited(store, at(10_000), at(10_001), namespaces=None)
-    assert {each.cause: each.runs for each in of_one} == {"": 1, "Quota": 1, "Lock": 1}

@@ -59,7 +59,7 @@ class Cli:
         return environment.local_queue()
 
 
-_TABLES: Final = ("compare",)
+_TABLES: Final = {Format.CSV: ("compare", "usage"), Format.MARKDOWN: ("compare",)}
 """The commands whose answer may be CSV or Markdown."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -99,8 +99,9 @@ def _entry(function: Callable[..., Any]) -> Callable[..., None]:
         root = ctx.find_object(Root) or Root()
         options = CommonOptions(**{f.name: values.pop(f.name) for f in fields(CommonOptions)})
         cli = Cli(root, options.over(root.common))
-        if cli.output.form in (Format.CSV, Format.MARKDOWN) and function.__name__ not in _TABLES:
-            raise typer.BadParameter(f"-o {cli.output.form} is of {', '.join(_TABLES)} alone")
+        commands = _TABLES.get(cli.output.form)
+        if commands is not None and function.__name__ not in commands:
+            raise typer.BadParameter(f"-o {cli.output.form} is of {', '.join(commands)} alone")
         raise typer.Exit(run(cli, functools.partial(function, cli, **values)))
 
     entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

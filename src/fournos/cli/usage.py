@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -12,19 +12,14 @@ from rich.text import Text
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.listing import EverywhereOption
-from fournos.cli.options import AllClustersOption
-from fournos.cli.output import sparkline, table
+from fournos.cli.options import AllClustersOption, Format
+from fournos.cli.output import table
 from fournos.cli.stored import history_of
 from fournos.engine.api.values import parse_ttl
-from fournos.insight.values import count, short
+from fournos.insight.values import count
 
 if TYPE_CHECKING:
     from fournos.history.usage import Share, Usage
-    from fournos.history.waited import Waited
-
-
-PARTS: Final = 30
-"""Bars of the line over the period."""
 
 
 class By(StrEnum):
@@ -52,14 +47,15 @@ async def usage(
     everywhere: EverywhereOption = False,
     all_clusters: AllClustersOption = False,
 ) -> None:
-    """Show the GPU-hours of a period by owner, cluster, project and GPU type, and how long runs waited.
+    """Show the GPU-hours of a period by owner, cluster, project and GPU type.
 
     Jobs that are gone count. A run counts from its begin to its end, with all of its GPUs; one that lasts
-    longer than the period with the part within it. Waiting is that of the runs submitted in the period.
+    longer than the period with the part within it. -o csv is for a spreadsheet.
 
     \b
     fournos usage
     fournos usage -A --since 30d --by owner
+    fournos usage --since 30d -o csv > usage.csv
     """
     try:
         length = parse_ttl(since)
@@ -69,24 +65,23 @@ async def usage(
         raise Fail(f"{since} is not a length of time", fix="write a length such as 12h or 30d")
     async with cli.session() as session:
         history = history_of(session, all_clusters=all_clusters)
-        used = await history.usage(since=cli.world.now() - length, parts=PARTS, everywhere=everywhere)
+        used = await history.usage(since=cli.world.now() - length, everywhere=everywhere)
     if cli.output.structured:
         from fournos.history.api.wire import adapter
         from fournos.history.usage import Usage
 
         cli.output.data(adapter(Usage).dump_python(used, mode="json"))
         return
+    if cli.output.form is Format.CSV:
+        from fournos.history.usage import as_csv
+
+        cli.output.say(as_csv(used).rstrip())
+        return
     cli.output.say(f"{used.hours:.1f} GPU-hours in {count(used.runs, 'run')} since {since} ago")
-    gpus = [part.gpus(part.owners) for part in used.parts]
-    if any(gpus):
-        cli.output.say(f"GPUs in use: {sparkline(gpus)} {min(gpus):.1f} to {max(gpus):.1f}")
     for name, shares in _shares(used).items():
         if shares and by in (None, name):
             cli.output.say("")
             cli.output.lines(_table(name, shares, used.hours, cli.output.width))
-    if used.waits and by is None:
-        cli.output.say("")
-        cli.output.lines(_waits(used.waits, cli.output.width))
 
 
 def _shares(used: Usage) -> dict[By, tuple[Share, ...]]:
@@ -97,19 +92,6 @@ def _shares(used: Usage) -> dict[By, tuple[Share, ...]]:
         By.GPU_TYPE: used.gpu_types,
         By.LOCK: used.locks,
     }
-
-
-def _waits(waits: tuple[Waited, ...], width: int | None) -> list[Text]:
-    """How long the runs that were submitted in the period waited before they began."""
-    rows = [
-        [
-            waited.cause or "all causes",
-            *(short(timedelta(seconds=waited.within(share))) for share in (0.5, 0.9)),
-            str(waited.runs),
-        ]
-        for waited in waits
-    ]
-    return table(["WAITED FOR", "HALF WITHIN", "90% WITHIN", "RUNS"], rows, width=width)
 
 
 def _table(by: By, shares: tuple[Share, ...], hours: float, width: int | None) -> list[Text]:

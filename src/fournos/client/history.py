@@ -347,20 +347,18 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         *,
         since: datetime | None = None,
         until: datetime | None = None,
-        parts: int = 0,
         everywhere: bool = False,
         namespace: str | None = None,
     ) -> Usage:
         """Returns the GPU-hours of jobs by owner, cluster, project and GPU type.
 
         The default period is the last seven days; a run counts with the part of its time within the period.
-        With `parts` (at most 100) it has the usage of so many equal parts of the period, too. `everywhere`
-        means all namespaces, and needs the right in all of them.
+        `everywhere` means all namespaces, and needs the right in all of them.
         """
         from fournos.history.usage import Usage
 
         where = self._where(namespace, everywhere=everywhere)
-        query = urlencode([*times(since=since, until=until), *([("parts", str(parts))] if parts else [])])
+        query = urlencode(times(since=since, until=until))
         return await self._get(f"{where}/usage?{query}", Usage)
 
     @typed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -11,7 +13,6 @@ from fournos.api.phase import run_times
 from fournos.engine.kube.resource import Obj
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import api_row
-from fournos.history.waited import Waited, added_waits
 from fournos.insight.values import moment, spec_of, status_of
 
 SHARED: Final = ("owners", "clusters", "projects", "gpu_types")
@@ -47,25 +48,6 @@ class Share:
 
 @api_row
 @dataclass(frozen=True, slots=True)
-class UsagePart:
-    """What was used in a part of the period."""
-
-    since: datetime
-    until: datetime
-    owners: tuple[Share, ...] = ()
-    clusters: tuple[Share, ...] = ()
-    waits: tuple[Waited, ...] = ()
-    """How long the runs that were submitted in it waited."""
-    locks: tuple[Share, ...] = ()
-    """What locks held, by owner."""
-
-    def gpus(self, shares: Iterable[Share]) -> float:
-        """The GPUs that these shares of the part had on average."""
-        return sum(share.hours for share in shares) / ((self.until - self.since).total_seconds() / 3600)
-
-
-@api_row
-@dataclass(frozen=True, slots=True)
 class Usage:
     """The usage of a period; the largest share first."""
 
@@ -76,10 +58,6 @@ class Usage:
     clusters: tuple[Share, ...]
     projects: tuple[Share, ...]
     gpu_types: tuple[Share, ...]
-    parts: tuple[UsagePart, ...] = ()
-    """The same by time, the oldest first, where it was asked for."""
-    waits: tuple[Waited, ...] = ()
-    """How long the runs that were submitted in the period waited: for all causes together, then for each."""
     locks: tuple[Share, ...] = ()
     """The GPU-hours that locks held clusters, by owner; they are in none of the others."""
 
@@ -94,50 +72,35 @@ class Sum(NamedTuple):
     runs: int
 
 
-def periods(since: datetime, until: datetime, count: int) -> list[tuple[datetime, datetime]]:
-    """Divides a period into `count` equal ones, the oldest first."""
-    length = (until - since) / max(1, count)
-    return [(since + number * length, since + (number + 1) * length) for number in range(count)]
-
-
-def part(since: datetime, until: datetime, used: Usage) -> UsagePart:
-    """Returns the usage of a part of a period as such."""
-    return UsagePart(since, until, used.owners, used.clusters, used.waits, used.locks)
-
-
-def usage(uses: Iterable[Use], since: datetime, until: datetime, *, parts: int = 0) -> Usage:
+def usage(uses: Iterable[Use], since: datetime, until: datetime) -> Usage:
     """Adds up what was used from `since` to `until`; a run counts with the time within."""
-    uses = list(uses)
-    by_time = tuple(part(begin, end, usage(uses, begin, end)) for begin, end in periods(since, until, parts))
-    total = added(
+    return added(
         Sum(of, name, hours, 1)
         for one in uses
         if (hours := _hours(one, since, until)) is not None
         for of, name in zip(SHARED, (one.owner, one.cluster, one.project, one.gpu_type), strict=True)
     )
-    return replace(total, parts=by_time)
 
 
 def together(usages: Iterable[Usage]) -> Usage:
     """Adds up the usage of several namespaces in one period."""
-    usages = list(usages)
-    by_time = tuple(map(joined, zip(*(each.parts for each in usages), strict=True)))
-    waits = added_waits(waited for each in usages for waited in each.waits)
-    return replace(added(_sums(usages, (*SHARED, LOCKS))), parts=by_time, waits=waits)
+    return added(
+        Sum(of, share.name, share.hours, share.runs)
+        for each in usages
+        for of in (*SHARED, LOCKS)
+        for share in getattr(each, of)
+    )
 
 
-def joined(parts: Sequence[UsagePart]) -> UsagePart:
-    """Adds up parts of one time, or of times that follow each other."""
-    waits = added_waits(waited for each in parts for waited in each.waits)
-    total = replace(added(_sums(parts, ("owners", "clusters", LOCKS))), waits=waits)
-    return part(parts[0].since, parts[-1].until, total)
-
-
-def _sums(used: Iterable[Usage] | Iterable[UsagePart], shared: Iterable[str]) -> Iterator[Sum]:
-    for each in used:
-        for of in shared:
-            for share in getattr(each, of):
-                yield Sum(of, share.name, share.hours, share.runs)
+def as_csv(used: Usage) -> str:
+    """The shares as CSV: what is shared, the name, GPU-hours, runs."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("by", "name", "gpu_hours", "runs"))
+    for of in (*SHARED, LOCKS):
+        for share in getattr(used, of):
+            writer.writerow((of, share.name, f"{share.hours:.3f}", share.runs))
+    return out.getvalue()
 
 
 def added(sums: Iterable[Sum]) -> Usage:

@@ -47,9 +47,13 @@ def test_a_comparison_in_each_form() -> None:
 
 
 def test_other_commands_refuse_the_formats_of_a_comparison() -> None:
-    result = Program(Api())("list", "-o", "csv")
-    assert result.exit_code == 2
-    assert "compare alone" in result.stderr
+    for command, form, commands in (
+        ("list", "csv", "compare, usage alone"),
+        ("usage", "md", "compare alone"),
+    ):
+        result = Program(Api())(command, "-o", form)
+        assert result.exit_code == 2
+        assert commands in result.stderr
 
 
 def test_a_regression_fails_only_if_asked() -> None:

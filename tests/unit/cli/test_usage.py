@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlencode
 
 import pytest
 
-from fournos.cli.usage import PARTS
 from fournos.history.api.wire import body
-from fournos.history.usage import Share, Usage, UsagePart
-from fournos.history.waited import EDGES, Waited
+from fournos.history.usage import Share, Usage
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS
 
@@ -23,17 +20,13 @@ USED = Usage(
     (Share("cluster-1", 40.0, 6),),
     (),
     (Share("a100", 40.0, 6),),
-    tuple(
-        UsagePart(NOW - timedelta(hours=2 - hour), NOW - timedelta(hours=1 - hour), (Share("ann", gpus, 1),))
-        for hour, gpus in enumerate((2.0, 8.0))
-    ),
 )
 
 
 def program(*, days: int = 7, everywhere: bool = False) -> Program:
     api = Api()
     where = "" if everywhere else f"/namespaces/{NS}"
-    query = urlencode({"since": (NOW - timedelta(days=days)).isoformat(), "parts": PARTS})
+    query = urlencode({"since": (NOW - timedelta(days=days)).isoformat()})
     api.stored = {f"/apis/history.fournos.dev/v1{where}/usage?{query}": body(USED, Usage)}
     return Program(api)
 
@@ -41,24 +34,18 @@ def program(*, days: int = 7, everywhere: bool = False) -> Program:
 def test_all_tables_that_have_rows() -> None:
     lines = program()("usage").stdout.splitlines()
     assert lines[0] == "40.0 GPU-hours in 6 runs since 7d ago"
-    assert lines[1] == "GPUs in use: ▁█ 2.0 to 8.0"
-    assert [line.split() for line in lines[3:6]] == [
+    assert [line.split() for line in lines[2:5]] == [
         ["OWNER", "GPU-HOURS", "SHARE", "RUNS"],
         ["ann", "30.0", "75%", "2"],
         ["none", "10.0", "25%", "4"],
     ]
-    assert "CLUSTER" in lines[7] and "GPU-TYPE" in lines[10] and len(lines) == 12, "no project has any"
+    assert "CLUSTER" in lines[6] and "GPU-TYPE" in lines[9] and len(lines) == 11, "no project has any"
 
 
-def test_how_long_runs_waited() -> None:
-    counts = tuple(4 if edge == 60 else 0 for edge in (*EDGES, 0))
-    api = program().api
-    (path,) = api.stored
-    api.stored[path] = body(replace(USED, waits=(Waited("", counts), Waited("Quota", counts))), Usage)
-    lines = Program(api)("usage").stdout.splitlines()[-3:]
-    assert [line.split("  ")[0] for line in lines] == ["WAITED FOR", "all causes", "Quota"]
-    assert lines[2].split() == ["Quota", "45s", "57s", "4"]
-    assert "Quota" not in Program(api)("usage", "--by", "owner").stdout
+def test_for_a_spreadsheet() -> None:
+    lines = program()("usage", "-o", "csv").stdout.splitlines()
+    assert lines[:3] == ["by,name,gpu_hours,runs", "owners,ann,30.000,2", "owners,,10.000,4"]
+    assert lines[-1] == "gpu_types,a100,40.000,6"
 
 
 def test_one_table_of_all_namespaces() -> None:

@@ -11,7 +11,6 @@ from fournos.api.phase import Phase
 from fournos.history.results.models import RunValues, is_version
 from fournos.insight.values import count, number
 from fournos.web.charts import Plot, PlotLine
-from fournos.web.pages.usage import SHADES
 from fournos.web.rights import RUNS as RECORDED
 from fournos.web.rights import home
 from fournos.web.runs.filters import Filters, read
@@ -20,6 +19,8 @@ from fournos.web.site import Call, Page
 
 PATHS: Final = ("params", "env", "hardware")
 """The maps of a job's spec whose entries are fields to group by."""
+SHADES: Final = 5
+"""Shades of the style sheet; 0 is none."""
 MOST: Final = 24
 """Groups of one field: with more it is not offered."""
 _COMPARED: Final = 12

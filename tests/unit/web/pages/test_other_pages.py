@@ -12,8 +12,7 @@ import pytest
 from fournos.engine.kube.errors import NoSuchResourceError
 from fournos.engine.kube.resource import Resource
 from fournos.history.api.wire import body
-from fournos.history.usage import Share, Usage, UsagePart
-from fournos.history.waited import EDGES, Waited
+from fournos.history.usage import Share, Usage
 from fournos.web.pages import health, kinds, usage
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago, job
@@ -64,23 +63,13 @@ async def test_the_history_adds_up_each_namespace_that_may_be_read() -> None:
     for namespace, hours in (("a", 1.5), ("b", 2.5)):
         share = (Share(f"of-{namespace}", hours, 6000),)
         found = Usage(hours, 6000, share, (Share("cluster-1", hours, 6000),), (), ())
-        half = timedelta(days=15)
-        parts = [(NOW - 2 * half, NOW - half, 0.0), (NOW - half, NOW, 360.0 if namespace == "a" else 720.0)]
-        found = replace(
-            found,
-            parts=tuple(
-                UsagePart(begin, end, (Share(f"of-{namespace}", used, 1),), (Share("cluster-1", used, 1),))
-                for begin, end, used in parts
-            ),
-        )
-        query = urlencode({"since": since, "parts": 30})
+        query = urlencode({"since": since})
         path = f"/apis/history.fournos.dev/v1/namespaces/{namespace}/usage?{query}"
         api.stored[path] = body(found, Usage)
     asked = call(api, rights=Reader(()), query={"period": "30d"})
     asked = replace(asked, site=replace(asked.site, jobs_namespace="", caches=Spaces()))  # type: ignore[arg-type]
     page = await shown(usage.PAGE, asked)
-    assert "<title>of-a: 1</title>" in page and "<title>of-b: 2</title>" in page, "GPUs on average"
-    assert '<td class="number shade-0"></td><td class="number shade-5">3.0</td>' in page
+    assert 'download="usage-30d.csv"' in page and "owners%2Cof-a%2C1.500%2C6000" in page
     html = text(page)
     assert "command line" not in html, "no one request has this sum"
     assert "4.0 GPU-hours in 12000 runs" in html.replace(",", "")
@@ -92,50 +81,21 @@ async def test_the_command_shows_the_same() -> None:
     since = NOW - timedelta(days=7)
     api = Api()
     path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/usage"
-    api.stored[f"{path}?{urlencode({'since': since.isoformat(), 'parts': 28})}"] = body(
+    api.stored[f"{path}?{urlencode({'since': since.isoformat()})}"] = body(
         Usage(1.0, 1, (), (), (), ()), Usage
     )
     assert f'data-copy="fournos usage -n {NS} --since 7d"' in await shown(usage.PAGE, call(api))
 
 
-async def test_locks_are_hatched_and_in_no_other_sum() -> None:
-    half = timedelta(hours=84)
-    parts = tuple(
-        UsagePart(
-            NOW - (2 - place) * half, NOW - (1 - place) * half, owners=(Share("ann", 84.0, 1),), locks=locks
-        )
-        for place, locks in enumerate(((), (Share("ben", 672.0, 1),)))
-    )
-    used = Usage(168.0, 2, (Share("ann", 168.0, 2),), (), (), (), parts, locks=(Share("ben", 672.0, 1),))
+async def test_locks_are_in_no_other_sum() -> None:
+    used = Usage(168.0, 2, (Share("ann", 168.0, 2),), (), (), (), locks=(Share("ben", 672.0, 1),))
     since = (NOW - timedelta(days=7)).isoformat()
     api = Api()
-    path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/usage?{urlencode({'since': since, 'parts': 28})}"
+    path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/usage?{urlencode({'since': since})}"
     api.stored[path] = body(used, Usage)
     html = await shown(usage.PAGE, call(api))
-    assert "<title>locks: 8</title>" in html and html.count('fill="url(#hatch)"') == 1
+    assert "GPU-hours, by owner" in html
     assert "168.0 GPU-hours in 2 runs" in text(html) and "Lock holder GPU-hours Runs ben" in text(html)
-
-
-async def test_waiting_is_shown_over_time_and_by_cause() -> None:
-    def waits(edge: int) -> tuple[Waited, ...]:
-        counts = tuple(2 if each == edge else 0 for each in (*EDGES, 0))
-        return Waited("", counts), Waited("Quota", counts)
-
-    half = timedelta(hours=84)
-    parts = tuple(
-        UsagePart(NOW - (2 - place) * half, NOW - (1 - place) * half, waits=waits(edge))
-        for place, edge in enumerate((60, 600))
-    )
-    used = Usage(0.0, 0, (), (), (), (), parts, waits(600))
-    since = (NOW - timedelta(days=7)).isoformat()
-    api = Api()
-    path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/usage?{urlencode({'since': since, 'parts': 28})}"
-    api.stored[path] = body(used, Usage)
-    html = await shown(usage.PAGE, call(api))
-    words = text(html)
-    assert "Quota 2 7m30s 9m30s" in words and "all causes 2 7m30s 9m30s" in words
-    assert 'aria-label="Quota: 2 values, first 0.95, last 9.5,' in html
-    assert "half of the runs: 2 values, first 0.75, last 7.5" in html
 
 
 @pytest.mark.parametrize("period", ["1d", "7d", "90d", "forever", ""])
