@@ -10,7 +10,7 @@ from typing import Any, Final
 import yaml
 from pydantic_settings import BaseSettings
 
-from fournos.app.settings_page import variables
+from fournos.app.generate import variables
 from fournos.engine.runtime.process import ProcessSettings
 from fournos.engine.runtime.webhook.registration import WebhookSettings
 

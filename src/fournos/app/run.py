@@ -7,9 +7,9 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,14 +18,12 @@ import uvloop
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
-from fournos.app.metrics import TABLE
-from fournos.app.parts import PARTS
-from fournos.app.place import lease_namespace, operator_namespace
-from fournos.app.webhooks import Served, WebhookOffer, served
+from fournos.app.parts import PARTS, TABLE
+from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials, load
-from fournos.engine.kube.errors import CredentialsError, KubeError
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.errors import CredentialsError, KubeError, NotFoundError
+from fournos.engine.kube.resource import NAMESPACE, Key
 from fournos.engine.runtime import logs, process
 from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.engine.runtime.events import Recorder
@@ -34,9 +32,99 @@ from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part, Running, UnsupportedError, preflight
 from fournos.engine.runtime.process import Health
-from fournos.engine.runtime.webhook.registration import WebhookSettings
+from fournos.engine.runtime.webhook.registration import Registrar, WebhookSettings
+from fournos.engine.runtime.webhook.review import Webhook
+from fournos.engine.runtime.webhook.server import WebhookServer
+
+# --- namespaces -------------------------------------------------------------------------------------
+# The namespaces of a part's Lease and of the operator itself.
 
 log = logging.getLogger(__name__)
+
+
+def operator_namespace(settings: BaseSettings) -> str:
+    """Returns the namespace of the operator's Services and certificates.
+
+    Only the jobs' operator may have a namespace that is not the one it works in.
+    """
+    return str(getattr(settings, "controller_namespace", "") or getattr(settings, "namespace", ""))
+
+
+async def lease_namespace(api: Api, settings: BaseSettings, current: str) -> str:
+    """Returns the namespace of the settings, or `current`, the namespace of the credentials.
+
+    It is the namespace in which the part works, never that of the operator: operators of the same jobs have
+    one Lease, wherever each is deployed.
+
+    `current` is used if the settings name no namespace and the default one does not exist, so that an
+    operator in a terminal needs no deployment before it.
+    """
+    namespace = str(getattr(settings, "namespace", ""))
+    if "namespace" in settings.model_fields_set:
+        return namespace
+    try:
+        await api.get(NAMESPACE, Key("", namespace))
+    except NotFoundError:
+        log.info("there is no namespace %s: the Lease lies in namespace %s", namespace, current)
+        return current
+    except KubeError:
+        pass  # the write of the Lease reports the error
+    return namespace
+
+
+# --- webhooks ---------------------------------------------------------------------------------------
+# The admission webhooks of the enabled parts, as tasks of the process.
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOffer:
+    """The webhooks of one part, the namespace of its operator, and its lease."""
+
+    webhooks: Sequence[Webhook]
+    namespace: str
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The tasks and readiness problems that webhooks add to the process; empty if none are served."""
+
+    background: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
+    problems: Callable[[], Iterable[str]] = tuple
+
+
+def served(
+    api: Api, offers: Iterable[WebhookOffer], settings: WebhookSettings, *, clock: Clock, metrics: Metrics
+) -> Served:
+    """Returns the webhook server and the certificate rotation of all parts.
+
+    `api` must not be guarded by a lease, because every replica answers.  All webhooks share one port, one
+    certificate and one writer of the configurations: the leader of the first part that has webhooks.
+    """
+    offered = [offer for offer in offers if offer.webhooks]
+    target = settings.target(offered[0].namespace) if offered else None
+    if target is None:
+        return Served()
+    webhooks = [webhook for offer in offered for webhook in offer.webhooks]
+    server = WebhookServer(api, webhooks, metrics=metrics, clients=settings.client_authorities)
+    registrar = Registrar(
+        api,
+        webhooks,
+        target,
+        secret=Key(offered[0].namespace, settings.secret),
+        clock=clock,
+        metrics=metrics,
+        leading=offered[0].lease.leading,
+        show=server.show,
+    )
+    return Served(
+        background={
+            "webhooks": partial(server.run, port=settings.port, host=settings.host),
+            "webhook-certificates": registrar.run,
+        },
+        problems=lambda: [*server.problems(), *registrar.problems()],
+    )
+
 
 _RATE = (200.0, 400)
 """Requests per second over time, and at once, of a client without an entry in the table."""

@@ -14,8 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from fournos.app.metrics import TABLE
-from fournos.app.parts import PARTS, kinds
+from fournos.app.parts import PARTS, TABLE, kinds
 from fournos.engine.api.crd import crd
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import KubeError, NotFoundError, TransientError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fournos.app.metrics import TABLE, reference
+from fournos.app.parts import TABLE, reference
 from fournos.engine.runtime.metrics import CONTROLLER_RUNTIME, Counter, Gauge, Metrics
 from fournos.systems.miniclusters import metrics
 

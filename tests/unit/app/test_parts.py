@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import fournos
-from fournos.app.metrics import TABLE
-from fournos.app.parts import PARTS
+from fournos.app.parts import PARTS, TABLE
 from fournos.app.run import main
 from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.clock import SystemClock

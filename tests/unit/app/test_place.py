@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.app.place import lease_namespace
+from fournos.app.run import lease_namespace
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import NAMESPACE
 from fournos.systems.miniclusters.settings import MiniClusterSettings

@@ -12,7 +12,7 @@ import pytest
 
 from fournos.app import run
 from fournos.app.parts import PARTS
-from fournos.app.webhooks import Served, WebhookOffer
+from fournos.app.run import Served, WebhookOffer
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.resource import Key

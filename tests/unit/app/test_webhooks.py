@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fournos.app.webhooks import WebhookOffer, served
+from fournos.app.run import WebhookOffer, served
 from fournos.engine.kube.resource import SECRET, VALIDATING_WEBHOOKS, Key
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.lease import Lease

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from devcluster import manifests
-from fournos.app.metrics import TABLE
+from fournos.app.parts import TABLE
 from tests.unit.deploy.monitoring import (
     FOLDER,
     ROOT,

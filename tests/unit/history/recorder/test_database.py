@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from sqlalchemy import Connection
 
 from fournos.app import run
-from fournos.app.webhooks import Served
+from fournos.app.run import Served
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.app.metrics import TABLE
+from fournos.app.parts import TABLE
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.systems.appwrappers.metrics import count_phase, report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.app.metrics import TABLE
+from fournos.app.parts import TABLE
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics

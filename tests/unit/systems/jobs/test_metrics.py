@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE
-from fournos.app.metrics import TABLE
+from fournos.app.parts import TABLE
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics

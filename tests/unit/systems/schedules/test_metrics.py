@@ -8,7 +8,7 @@ import pytest
 
 from fournos.api.fournosschedule import FournosScheduleSpec, FournosScheduleStatus
 from fournos.api.kinds import FOURNOS_SCHEDULE
-from fournos.app.metrics import TABLE
+from fournos.app.parts import TABLE
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Caches

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fournos.app.webhooks import Served, WebhookOffer, served
+from fournos.app.run import Served, WebhookOffer, served
 from fournos.engine.kube.auth import client_context
 from fournos.engine.kube.resource import SECRET, VALIDATING_WEBHOOKS, Key, key_of
 from fournos.engine.runtime.certificates import read
