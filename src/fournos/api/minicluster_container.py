@@ -6,8 +6,16 @@ from typing import Annotated, Final
 
 from pydantic import Field, WithJsonSchema
 
-from fournos.api.minicluster_security import SecurityContext
-from fournos.api.minicluster_values import Items, Resources, Variables, a_name, a_path, a_text, shell_code
+from fournos.api.minicluster_values import (
+    Items,
+    Resources,
+    SecurityContext,
+    Variables,
+    a_name,
+    a_path,
+    a_text,
+    shell_code,
+)
 from fournos.engine.api.crd import Model, described
 
 DEFAULT_IMAGE: Final = "ghcr.io/rse-ops/accounting:app-latest"

@@ -6,8 +6,15 @@ from typing import Final
 
 from pydantic import Field
 
-from fournos.api.minicluster_security import SecurityContext
-from fournos.api.minicluster_values import Resources, Variables, a_name, a_path, a_text, shell_code
+from fournos.api.minicluster_values import (
+    Resources,
+    SecurityContext,
+    Variables,
+    a_name,
+    a_path,
+    a_text,
+    shell_code,
+)
 from fournos.engine.api.crd import Model, described
 
 DEFAULT_PORT: Final = 8050

@@ -21,7 +21,6 @@ from fournos.insight.job_row import JobRow
 from fournos.insight.log_sources import WantedLogs, nothing
 from fournos.insight.reasons import explain
 from fournos.insight.timeline import timeline
-from fournos.systems.appwrappers.health import ComponentState, fournos_job
 from fournos.systems.jobs.decide import _POLICIES
 from fournos.systems.jobs.metrics import cause_of
 from tests.unit.cli.api import Api, Program
@@ -105,7 +104,6 @@ def test_readers_of_one_job_take_an_unknown_phase() -> None:
     assert progress(paused(), [], NOW)
     assert nothing(paused(), WaitFacts(paused()).found, WantedLogs())
     assert cause_of(paused()) == ""
-    assert fournos_job(paused()).state is ComponentState.PENDING
     assert JobRow.of(paused()).phase == UNKNOWN
 
 
