@@ -7,10 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fournos.history.api.wire import body
 from fournos.history.compare.comparison import RowKey
 from fournos.history.logs.stored import ContainerLog
-from fournos.history.records import Ending, Identity, Query, Run
+from fournos.history.records import Ending, Identity, Query, Run, body
 from fournos.history.results.models import Kpi, Test, series_id
 
 CLUSTER = "5a1f6c0e-cluster"

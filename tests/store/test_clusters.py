@@ -15,8 +15,7 @@ from aiohttp.test_utils import TestClient
 from sqlalchemy import select
 
 from fournos.history.api.all_routes import ROUTES
-from fournos.history.api.parameters import Scoped
-from fournos.history.api.routes import Route
+from fournos.history.api.routes import Route, Scoped
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.records import Document, Identity, Record

@@ -64,7 +64,7 @@ async def withdraw(cli: Cli, job: RunArgument, kpi: KpiOption = "") -> None:
 def _show(cli: Cli, acknowledged: Sequence[Acknowledged]) -> None:
     if cli.output.structured:
         from fournos.history.api.verdicts import Acknowledged
-        from fournos.history.api.wire import adapter
+        from fournos.history.records import adapter
 
         cli.output.data(adapter(tuple[Acknowledged, ...]).dump_python(tuple(acknowledged), mode="json"))
     elif not acknowledged:

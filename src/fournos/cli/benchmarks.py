@@ -92,7 +92,7 @@ async def benchmarks(
     states = {Shown.FAILING: FAILING, Shown.SILENT: {BenchmarkState.SILENT}}
     shown = [row for row in listed if show is None or row.state in states[show]]
     if cli.output.structured:
-        from fournos.history.api.wire import adapter
+        from fournos.history.records import adapter
 
         cli.output.data(adapter(list[Benchmark]).dump_python(shown, mode="json"))
     elif not shown:

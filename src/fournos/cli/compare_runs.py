@@ -117,7 +117,7 @@ async def trend(
         trends = await history.trends(name, kpi=kpi, runs=runs)
     if cli.output.structured:
         from fournos.history.api.comparisons import Trends
-        from fournos.history.api.wire import adapter
+        from fournos.history.records import adapter
 
         cli.output.data(adapter(Trends).dump_python(trends, mode="json"))
     elif not trends.series:

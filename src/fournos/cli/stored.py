@@ -93,7 +93,7 @@ def result_table(records: Sequence[Test], *, width: int | None = None, most: int
 
 def api_data(value: Any) -> Any:
     """A value of the history's API as JSON, in the names of the API."""
-    from fournos.history.api.wire import adapter
+    from fournos.history.records import adapter
 
     kind: Any = type(value)
     return adapter(kind).dump_python(value, mode="json", by_alias=True)

@@ -67,7 +67,7 @@ async def usage(
         history = history_of(session, all_clusters=all_clusters)
         used = await history.usage(since=cli.world.now() - length, everywhere=everywhere)
     if cli.output.structured:
-        from fournos.history.api.wire import adapter
+        from fournos.history.records import adapter
         from fournos.history.usage import Usage
 
         cli.output.data(adapter(Usage).dump_python(used, mode="json"))

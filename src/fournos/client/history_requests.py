@@ -86,7 +86,7 @@ class HistoryRequests:
 
 def parsed(kind: type[T], answer: bytes) -> T:
     """Returns the value that an answer has as JSON."""
-    from fournos.history.api.wire import adapter
+    from fournos.history.records import adapter
 
     value: T = adapter(cast(Hashable, kind)).validate_json(answer)
     return value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ConfigDict, with_config
+from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic.alias_generators import to_camel
 
 from fournos.engine.kube.resource import Key
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 api_row: Final = with_config(ConfigDict(alias_generator=to_camel, populate_by_name=True))
 """Decorates a row that is written as JSON in the history's API."""
+
+
+@functools.cache
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    """The reader and writer of a type of rows."""
+    return TypeAdapter(kind)
+
+
+def body(value: Any, kind: Any) -> bytes:
+    """Returns the value as JSON, in the names of the API."""
+    return adapter(kind).dump_json(value, by_alias=True)
 
 
 @api_row

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fournos.history.api.wire import body
+from fournos.history.records import body
 from fournos.history.regressions.benchmark import Benchmark
 from fournos.history.regressions.series import Series
 from tests.unit.cli.api import Api, Program

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from fournos.cli.output import sparkline
 from fournos.history.api.comparisons import Trends
-from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, compare
 from fournos.history.compare.differences import ComparedRun, LeftOut
 from fournos.history.fingerprint import fingerprint
+from fournos.history.records import body
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, Test

@@ -35,7 +35,7 @@ from fournos.engine.kube.errors import (
 )
 from fournos.engine.kube.resource import NAMESPACE
 from fournos.engine.queueing.workload import RESOURCE_FLAVOR
-from fournos.history.api.wire import body
+from fournos.history.records import body
 from fournos.history.results.models import RunValues, ValuePage
 from tests.history import a_run, measured_value
 from tests.unit.cli.api import Api, Program

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fournos.history.api.wire import body
 from fournos.history.estimates import Typical
+from fournos.history.records import body
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS, job, workload
 from tests.unit.cli.test_explain import pending, world

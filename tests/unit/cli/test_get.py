@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fournos.history.api.wire import body
+from fournos.history.records import body
 from fournos.history.results.models import Kpi, Test
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import ago, child, job, pod, run, task_run, workload

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-from fournos.history.api.wire import body
 from fournos.history.artifacts.rules import Artifact
-from fournos.history.records import Page
+from fournos.history.records import Page, body
 from fournos.history.results.models import Kpi, Test
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.test_stored import RUNS, run

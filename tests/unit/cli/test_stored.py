@@ -8,8 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from fournos.history.api.wire import body
-from fournos.history.records import Detail, Ending, Identity, Interval, Page, Run
+from fournos.history.records import Detail, Ending, Identity, Interval, Page, Run, body
 from fournos.insight.causes import Cause
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS, job

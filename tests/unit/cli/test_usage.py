@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fournos.history.api.wire import body
+from fournos.history.records import body
 from fournos.history.usage import Share, Usage
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from fournos.history.api.verdicts import Acknowledged, Withdrawn
-from fournos.history.api.wire import body
-from fournos.history.records import Detail, Page
+from fournos.history.records import Detail, Page, body
 from fournos.history.regressions.review import Baseline
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS

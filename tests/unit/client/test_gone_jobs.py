@@ -13,9 +13,8 @@ from fournos.client import AsyncClient, Client, DeletedError, JobFailed, KeyConf
 from fournos.client.errors import NoHistoryError
 from fournos.client.recorded_jobs import read_recorded_job, recorded_job
 from fournos.engine.kube.resource import key_of
-from fournos.history.api.wire import body
 from fournos.history.logs.stored import ContainerLog
-from fournos.history.records import Detail, Ending
+from fournos.history.records import Detail, Ending, body
 from tests.history import a_run, at, ended, keep_logs
 from tests.unit.client.world import NS, SPEC, Api
 

@@ -9,10 +9,10 @@ import pytest
 
 from fournos.client.errors import FournosError
 from fournos.history.api.comparisons import Trends
-from fournos.history.api.wire import body
 from fournos.history.compare.comparison import Comparison, RowKey, compare
 from fournos.history.compare.differences import ComparedRun, LeftOut
 from fournos.history.fingerprint import fingerprint
+from fournos.history.records import body
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.review import Acknowledgement, Baseline
 from fournos.history.regressions.series import Point, Series

@@ -12,8 +12,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key
-from fournos.history.api.wire import body
-from fournos.history.records import Detail, KeepMark
+from fournos.history.records import Detail, KeepMark, body
 from fournos.web.errors import PageError
 from fournos.web.pages import job
 from fournos.web.pages import job as actions

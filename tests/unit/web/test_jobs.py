@@ -10,9 +10,8 @@ from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.workload import LOCAL_QUEUE
-from fournos.history.api.wire import body
 from fournos.history.records import Page as RunPage
-from fournos.history.records import Run
+from fournos.history.records import Run, body
 from fournos.history.results.models import RunValues, ValuePage
 from fournos.web.pages import jobs
 from fournos.web.rights import RUNS

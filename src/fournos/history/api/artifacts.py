@@ -8,9 +8,16 @@ from urllib.parse import quote
 
 from aiohttp import ClientError, web
 
-from fournos.history.api.errors import BadRequestError, InvalidError, NotFoundError, TooManyRequestsError
-from fournos.history.api.identity import Access
-from fournos.history.api.routes import ApiCall, Route, streamed
+from fournos.history.api.routes import (
+    Access,
+    ApiCall,
+    BadRequestError,
+    InvalidError,
+    NotFoundError,
+    Route,
+    TooManyRequestsError,
+    streamed,
+)
 from fournos.history.api.runs import Which, found, written_run
 from fournos.history.artifacts.archive import NoRunError, UploadBusyError
 from fournos.history.artifacts.rules import Artifact, ArtifactError

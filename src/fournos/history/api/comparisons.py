@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from fournos.history.api.identity import Access, Scope
-from fournos.history.api.parameters import Scoped, Text, Texts
-from fournos.history.api.routes import ApiCall, Route
+from fournos.history.api.routes import Access, ApiCall, Route, Scope, Scoped, Text, Texts
 from fournos.history.api.runs import found, named
 from fournos.history.compare.comparison import Comparison, compare
 from fournos.history.compare.differences import ComparedRun, LeftOut, OtherRuns, left_out, origin_of

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import ACTIVE
-from fournos.history.api.errors import NotFoundError
-from fournos.history.api.identity import Access
-from fournos.history.api.routes import ApiCall, Route
+from fournos.history.api.routes import Access, ApiCall, NotFoundError, Route
 from fournos.history.api.runs import found
 from fournos.history.estimates import Typical
 from fournos.history.records import PAGE_MAX, Ending, Query

@@ -25,8 +25,14 @@ from fournos.engine.kube.resource import NAMESPACE, Key, Obj, Resource, key_of, 
 from fournos.engine.runtime.decision import Facts, Unknown, User
 from fournos.engine.runtime.fetch_facts import answered
 from fournos.engine.runtime.reviews import Reviewer, TtlCache
-from fournos.history.api.errors import ForbiddenError, UnauthorizedError, UnavailableError
-from fournos.history.records import Run
+from fournos.history.api.routes import (
+    GROUP,
+    Access,
+    ForbiddenError,
+    Scope,
+    UnauthorizedError,
+    UnavailableError,
+)
 from fournos.systems.jobs.own_job import job_of_pod
 
 if TYPE_CHECKING:
@@ -173,44 +179,10 @@ def correction(service: Obj, bundle: bytes, *, namespace: str) -> dict[str, Any]
     }
 
 
-GROUP: Final = "history.fournos.dev"
 ALL_CLUSTERS: Final = "allclusters"
 """The resource on which a verb opens the runs of other clusters, where one database has those of several."""
 _NAMESPACES: Final = 10.0
 """Seconds for which the list of namespaces is cached."""
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """What a request does."""
-
-    verb: str
-    resource: str = "runs"
-    """With its subresource, such as runs/logs."""
-
-    def attributes(self, namespace: str) -> dict[str, str]:
-        """The resourceAttributes of a SubjectAccessReview; `namespace` "" means all."""
-        resource, _, subresource = self.resource.partition("/")
-        attributes = {"group": GROUP, "version": "v1", "verb": self.verb, "resource": resource}
-        if namespace:
-            attributes["namespace"] = namespace
-        if subresource:
-            attributes["subresource"] = subresource
-        return attributes
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The part of the history that a caller may read with one request."""
-
-    namespaces: tuple[str, ...] | None
-    """UIDs of namespaces; None: all, gone ones included."""
-    cluster: str = ""
-    """Whose runs may be read (`Identity.cluster`); "": any that has the namespaces, as a UID is of one."""
-
-    def includes(self, run: Run) -> bool:
-        mine = self.cluster in ("", run.identity.cluster)
-        return mine and (self.namespaces is None or run.namespace_uid in self.namespaces)
 
 
 class HistoryAuthorizer:

@@ -9,9 +9,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from fournos.history.api.errors import NotFoundError
-from fournos.history.api.identity import Access
-from fournos.history.api.routes import ApiCall, Route, streamed
+from fournos.history.api.routes import Access, ApiCall, NotFoundError, Route, streamed
 from fournos.history.api.runs import Which, found
 from fournos.history.logs.stored import ContainerLog
 

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from fournos.history.api.errors import (
+from fournos.history.api.routes import (
+    Access,
+    ApiCall,
     BadRequestError,
     InvalidError,
     NotFoundError,
+    Parameters,
+    Route,
+    Text,
 )
-from fournos.history.api.identity import Access
-from fournos.history.api.parameters import Parameters, Text
-from fournos.history.api.routes import ApiCall, Route
 from fournos.history.api.runs import Which, found, written_run
 from fournos.history.results.models import Received, Test
 from fournos.history.results.read import read_file

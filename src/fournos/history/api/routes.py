@@ -1,4 +1,7 @@
-"""The routes of the API as data."""
+"""What all routes share: their declaration, the parameters of requests, and errors.
+
+Errors are written as a Kubernetes Status, which every client already understands.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,275 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from aiohttp import web
+from multidict import MultiMapping
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
 
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.listening import cut
-from fournos.history.api.identity import Access, Scope
-from fournos.history.api.parameters import NoParameters, Parameters
+from fournos.history.records import PAGE_MAX, Query, Run
+from fournos.insight.values import NEW
+
+
+class ApiError(Exception):
+    """An error response: its HTTP status, its reason and a message for people."""
+
+    status: ClassVar[int] = 500
+    reason: ClassVar[str] = "InternalError"
+
+    def __init__(self, message: str, *, name: str = "", retry_after: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.name = name
+        self.retry_after = retry_after
+        """Seconds; 0 for none."""
+
+    def body(self) -> dict[str, Any]:
+        """The Status object."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.status,
+        }
+        if self.name:
+            status["details"] = {"name": self.name}
+        return status
+
+
+class BadRequestError(ApiError):
+    status = 400
+    reason = "BadRequest"
+
+
+class UnauthorizedError(ApiError):
+    """The caller is not known."""
+
+    status = 401
+    reason = "Unauthorized"
+
+
+class ForbiddenError(ApiError):
+    """The caller is known and lacks the right."""
+
+    status = 403
+    reason = "Forbidden"
+
+
+class NotFoundError(ApiError):
+    status = 404
+    reason = "NotFound"
+
+
+class RequestTimeoutError(ApiError):
+    status = 408
+    reason = "Timeout"
+
+
+class ConflictError(ApiError):
+    status = 409
+    reason = "Conflict"
+
+
+class InvalidError(ApiError):
+    """The request is understood, and its content is refused."""
+
+    status = 422
+    reason = "Invalid"
+
+
+class TooManyRequestsError(ApiError):
+    status = 429
+    reason = "TooManyRequests"
+
+
+class UnavailableError(ApiError):
+    """The database or the API server does not answer."""
+
+    status = 503
+    reason = "ServiceUnavailable"
+
+
+class InsufficientStorageError(ApiError):
+    """The volume is almost full."""
+
+    status = 507
+    reason = "InsufficientStorage"
+
+
+_LONGEST: Final = 1024
+"""Maximum characters of a value."""
+_MOST: Final = 64
+"""Maximum number of values of a parameter."""
+
+
+def _aware(value: Any) -> Any:
+    """A time without a zone is UTC."""
+    if isinstance(value, str):
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            return value
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return value
+
+
+Time = Annotated[datetime, BeforeValidator(_aware)]
+Text = Annotated[str, Field(max_length=_LONGEST)]
+Texts = Annotated[tuple[Text, ...], Field(max_length=_MOST)]
+
+
+class Parameters(BaseModel):
+    """Base of the parameters of all routes."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+
+class NoParameters(Parameters):
+    """A route without parameters."""
+
+
+class Scoped(Parameters):
+    """Base of the parameters of routes that read or write stored runs."""
+
+    all_clusters: bool = Field(
+        False,
+        description="Also runs of other clusters in the same database; takes the right to `allclusters`.",
+    )
+
+
+class RunFilter(Scoped):
+    """The filters of a list of runs.  A filter with several values matches any of them."""
+
+    kind: Texts = Field((), description="Kind of the object, such as FournosJob.")
+    phase: Texts = Field((), description="Phase, such as Failed.")
+    owner: Texts = Field((), description="Owner (spec.owner).")
+    cluster: Texts = Field((), description="Cluster that it ran on.")
+    pipeline: Texts = Field((), description="Tekton Pipeline.")
+    fingerprint: Texts = Field((), description="Fingerprint: runs that can be compared have the same.")
+    label: Texts = Field((), description="Label, as name=value; all must match.")
+    name: Text = Field("", description="Exact name.")
+    text: Text = Field("", description="Part of the name or display name, in any case.")
+    since: Time | None = Field(None, description="Submitted at or after this time (RFC 3339).")
+    until: Time | None = Field(None, description="Submitted before this time (RFC 3339).")
+    limit: int = Field(50, ge=1, le=PAGE_MAX, description="Maximum number of runs.")
+    cursor: Text = Field("", description="`cursor` of the page before; without it, the newest runs.")
+
+    def query(self, *, namespaces: tuple[str, ...] | None, in_cluster: str, namespace: str = "") -> Query:
+        """Returns the query of the store.  Raises BadRequestError for a label without a value."""
+        labels = dict(_label(one) for one in self.label)
+        return Query(
+            namespaces=namespaces,
+            in_cluster=in_cluster,
+            namespace=namespace,
+            kinds=self.kind,
+            # A run that nothing has reconciled yet may have no phase at all.
+            phases=(*self.phase, "") if NEW in self.phase else self.phase,
+            owners=self.owner,
+            targets=self.cluster,
+            pipelines=self.pipeline,
+            fingerprints=self.fingerprint,
+            labels=labels,
+            name=self.name,
+            text=self.text,
+            since=self.since,
+            until=self.until,
+            limit=self.limit,
+            cursor=self.cursor,
+        )
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise BadRequestError(f"label: write name=value, not {text!r}")
+    return name, value
+
+
+P = TypeVar("P", bound=Parameters)
+
+
+def read(model: type[P], given: MultiMapping[str]) -> P:
+    """Reads the parameters of a request.  Raises BadRequestError, which names each problem."""
+    values: dict[str, Any] = {}
+    several = {info.alias or name for name, info in model.model_fields.items() if _is_tuple(info.annotation)}
+    for name in set(given.keys()):
+        texts = given.getall(name)
+        if name in several:
+            values[name] = tuple(texts)
+        elif len(texts) > 1:
+            raise BadRequestError(f"{name}: given {len(texts)} times, and it takes one value")
+        else:
+            values[name] = texts[0]
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(str(one) for one in problem['loc'])}: {_message(problem)}"
+            for problem in error.errors()
+        ]
+        raise BadRequestError("; ".join(problems[:20])) from None
+
+
+def _is_tuple(annotation: Any) -> bool:
+    return getattr(annotation, "__origin__", None) is tuple
+
+
+def _message(problem: Any) -> str:
+    if problem["type"] == "extra_forbidden":
+        return "unknown parameter"
+    return str(problem["msg"]).removeprefix("Value error, ")
+
 
 log = logging.getLogger(__name__)
+
+GROUP: Final = "history.fournos.dev"
 
 LARGEST: Final = 8 * 2**20
 """Maximum bytes of a request whose body is read as a whole."""
 SLOW: Final = 60.0
 """Seconds for which a reader may take nothing of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request does."""
+
+    verb: str
+    resource: str = "runs"
+    """With its subresource, such as runs/logs."""
+
+    def attributes(self, namespace: str) -> dict[str, str]:
+        """The resourceAttributes of a SubjectAccessReview; `namespace` "" means all."""
+        resource, _, subresource = self.resource.partition("/")
+        attributes = {"group": GROUP, "version": "v1", "verb": self.verb, "resource": resource}
+        if namespace:
+            attributes["namespace"] = namespace
+        if subresource:
+            attributes["subresource"] = subresource
+        return attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of the history that a caller may read with one request."""
+
+    namespaces: tuple[str, ...] | None
+    """UIDs of namespaces; None: all, gone ones included."""
+    cluster: str = ""
+    """Whose runs may be read (`Identity.cluster`); "": any that has the namespaces, as a UID is of one."""
+
+    def includes(self, run: Run) -> bool:
+        mine = self.cluster in ("", run.identity.cluster)
+        return mine and (self.namespaces is None or run.namespace_uid in self.namespaces)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import Field
 
 from fournos.engine.kube.resource import key_of, uid_of
-from fournos.history.api.errors import NotFoundError
-from fournos.history.api.identity import Access
-from fournos.history.api.parameters import RunFilter, Scoped, Text
-from fournos.history.api.routes import ApiCall, Route
+from fournos.history.api.routes import Access, ApiCall, NotFoundError, Route, RunFilter, Scoped, Text
 from fournos.history.records import Detail, Document, Identity, Page, Query, Run, api_row
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from fournos.engine.runtime.clock import Clock
-from fournos.history.api.identity import Scope
+from fournos.history.api.routes import Scope
 from fournos.history.artifacts.archive import Artifacts
 from fournos.history.artifacts.rules import ArtifactLimits
 from fournos.history.blobs import Blobs

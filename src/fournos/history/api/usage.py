@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.history.api.errors import BadRequestError
-from fournos.history.api.identity import Access
-from fournos.history.api.parameters import Scoped, Texts, Time
-from fournos.history.api.routes import ApiCall, Route
+from fournos.history.api.routes import Access, ApiCall, BadRequestError, Route, Scoped, Texts, Time
 from fournos.history.store.usage import used
 from fournos.history.usage import Usage
 

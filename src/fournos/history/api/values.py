@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from fournos.history.api.errors import BadRequestError, ForbiddenError
-from fournos.history.api.identity import Access
-from fournos.history.api.parameters import RunFilter, Texts
-from fournos.history.api.routes import ApiCall, Route
+from fournos.history.api.routes import (
+    Access,
+    ApiCall,
+    BadRequestError,
+    ForbiddenError,
+    Route,
+    RunFilter,
+    Texts,
+)
 from fournos.history.records import Document, Identity
 from fournos.history.results.models import RunValues, ValuePage
 from fournos.insight.manifests import field_of

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field
 
 from fournos.history.api.comparisons import Trends, trends_of
-from fournos.history.api.errors import InvalidError, NotFoundError
-from fournos.history.api.identity import Access
-from fournos.history.api.parameters import Parameters, Scoped, Text
-from fournos.history.api.routes import ApiCall, Route
+from fournos.history.api.routes import (
+    Access,
+    ApiCall,
+    InvalidError,
+    NotFoundError,
+    Parameters,
+    Route,
+    Scoped,
+    Text,
+)
 from fournos.history.api.runs import UID, Keep, Which, found
 from fournos.history.records import api_row, uid_in
 from fournos.history.regressions.review import Acknowledgement, Baseline, near

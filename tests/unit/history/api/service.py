@@ -15,8 +15,8 @@ from fournos.engine.kube.api import Listing
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import NAMESPACE, SUBJECT_ACCESS_REVIEW, Obj, Resource
 from fournos.engine.runtime.decision import User
-from fournos.history.api.errors import UnauthorizedError
 from fournos.history.api.identity import FrontProxy, HistoryAuthorizer
+from fournos.history.api.routes import UnauthorizedError
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fournos.history.api.errors import RequestTimeoutError
+from fournos.history.api.routes import RequestTimeoutError
 from fournos.history.api.server import HistoryServer
 from fournos.history.records import Document
 from fournos.history.store.errors import StoreQueryError, StoreUnavailableError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fournos.history.api.wire import body
+from fournos.history.records import body
 from fournos.history.regressions.benchmark import Benchmark
 from fournos.web.charts import sparkline
 from fournos.web.pages import benchmarks

@@ -8,8 +8,8 @@ import pytest
 
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Resource
-from fournos.history.api.wire import body
 from fournos.history.estimates import Typical
+from fournos.history.records import body
 from fournos.history.regressions.benchmark import Benchmark
 from fournos.insight.errors import FournosError
 from fournos.web.errors import PageError

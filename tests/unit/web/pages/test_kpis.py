@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from fournos.history.api.wire import body
+from fournos.history.records import body
 from fournos.history.results.models import RunValues, ValuePage
 from fournos.web.pages import kpis
 from tests.unit.cli.api import Api

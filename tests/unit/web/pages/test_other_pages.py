@@ -11,7 +11,7 @@ import pytest
 
 from fournos.engine.kube.errors import NoSuchResourceError
 from fournos.engine.kube.resource import Resource
-from fournos.history.api.wire import body
+from fournos.history.records import body
 from fournos.history.usage import Share, Usage
 from fournos.web.pages import health, kinds, usage
 from tests.unit.cli.api import Api

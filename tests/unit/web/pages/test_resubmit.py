@@ -12,8 +12,7 @@ import pytest
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.client.repeat import repeat
 from fournos.engine.api.crd import schema
-from fournos.history.api.wire import body
-from fournos.history.records import Detail
+from fournos.history.records import Detail, body
 from fournos.insight.differences import SpecDifference
 from fournos.web.errors import PageError
 from fournos.web.forms import Origin, changes, filled, groups, inputs, wanted

@@ -10,7 +10,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.engine.kube.errors import NoSuchResourceError
 from fournos.engine.kube.resource import Key
-from fournos.history.api.wire import body
+from fournos.history.records import body
 from fournos.history.results.models import ValuePage
 from fournos.insight.schedules import TIMES_SHOWN, line
 from fournos.systems.schedules.names import SCHEDULE_UID_LABEL, TIME_LABEL, TRIGGER_ANNOTATION
