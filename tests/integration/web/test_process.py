@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,12 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
-from yarl import URL
 
 from devcluster import manifests
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.resource import Key
-from fournos.engine.runtime.listening import room
 from fournos.engine.runtime.reviews import Reviewer
 from tests.integration.conftest import Server
 from tests.integration.jobs.operator import Operator
@@ -240,20 +237,3 @@ async def test_without_a_person_nothing_is_shown(site: Site) -> None:
         for headers in ({}, {"Authorization": "Bearer forged"}, {"X-Forwarded-User": "ann"}):
             async with session.get("/jobs", headers=headers) as answer:
                 assert answer.status == 401
-
-
-async def test_silent_connections_make_room_for_a_request(site: Site) -> None:
-    """In the process as it is deployed: another event loop accepts connections in another way."""
-    most = room(0)
-    url = URL(site.url)
-    assert url.host and url.port
-    with ExitStack() as silent:
-        for _ in range(most + 20):
-            silent.enter_context(await asyncio.to_thread(socket.create_connection, (url.host, url.port)))
-        async with aiohttp.ClientSession(site.url, connector=aiohttp.TCPConnector(ssl=False)) as session:
-            assert (await page(session, "/"))[0] == 401
-
-    async def made() -> bool:
-        return "idle connections end to make room" in site.process.tail()
-
-    await until(made, "no connection ended to make room", report=site.process.tail)
