@@ -90,6 +90,7 @@ def paused() -> Any:
     return job(phase=UNKNOWN, status={"cluster": "cluster-1", "phaseTimes": times, "message": "By somebody"})
 
 
+@pytest.mark.parametrize("command", [("get", "one"), ("list",), ("explain", "one")])
 def test_commands_show_an_unknown_phase(command: tuple[str, ...]) -> None:
     result = Program(Api(paused()))(*command)
     assert result.exit_code == 0, result.stderr
