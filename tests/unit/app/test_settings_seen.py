@@ -49,8 +49,8 @@ WRAPPERS, MINICLUSTERS, ADMISSION = (
 FRAMEWORKS, WORKERS = (f"tests/unit/systems/{name}/test_settings.py" for name in ("frameworks", "multikueue"))
 WEBHOOK = "tests/unit/engine/runtime/webhook/test_settings.py"
 VAULT = "tests/unit/systems/vault/test_sync.py"
-ARCHIVE, HISTORY = "tests/unit/systems/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
-CONFIRM = "tests/unit/systems/jobs/test_confirm.py"
+ARCHIVE, HISTORY = "tests/unit/systems/jobs/test_finish.py", "tests/unit/history/recorder/test_settings.py"
+CONFIRM = "tests/unit/systems/jobs/test_finish.py"
 WEB = "tests/unit/web/test_settings.py"
 STORE, API = "tests/unit/history/test_store_settings.py", "tests/unit/history/api/test_tasks.py"
 LOGS = "tests/unit/history/recorder/test_logs.py"
@@ -89,7 +89,10 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "retry_backoff_sec": (JOBS, "test_the_wait_before_a_retry"),
         "hardware_required": (JOBS, "test_a_shared_job_without_gpus_runs_where_the_setting_allows_it"),
         "validation_image": (JOBS, "test_the_connectivity_check_has_the_pipelines_image_or_the_settings"),
-        "secret_policy": ("tests/unit/systems/jobs/test_allow.py", "test_without_a_list_the_setting_counts"),
+        "secret_policy": (
+            "tests/unit/systems/jobs/test_settings.py",
+            "test_without_a_list_the_setting_counts",
+        ),
         "confirm_repeats": (CONFIRM, "test_the_default_number_of_reruns"),
         "confirm_priority": (CONFIRM, "test_the_priority_of_reruns"),
         "secrets_kept": (JOBS, "test_how_long_copies_of_secrets_are_kept"),

@@ -15,9 +15,8 @@ from fournos.systems.jobs.observe import Observer, project_queue, watches
 from fournos.systems.jobs.queue import CHOOSING_AT_MOST, free_quota, free_to
 from fournos.systems.jobs.status import FreeQuota
 from tests.unit.systems.jobs.actors import NS
-from tests.unit.systems.jobs.passes import a_job, condition_of, decided, true, written
-from tests.unit.systems.jobs.pending_passes import pending, queued
-from tests.unit.systems.jobs.test_observe import JOB, SETTINGS, caches
+from tests.unit.systems.jobs.passes import a_job, condition_of, decided, pending, queued, true, written
+from tests.unit.systems.jobs.test_decide import JOB, SETTINGS, caches
 from tests.unit.systems.jobs.test_resolving import ENGINE, QUEUES, resolver
 
 CHOICES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,18 +10,50 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import JOB, POD, SECRET, Key, uid_of
+from fournos.systems.jobs.part import jobs_controller
 from fournos.systems.jobs.rules import check_manifest
-from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.jobs.settings import JobSettings, Template
 from tests.unit.systems.jobs.actors import (
     NS,
+    SETTINGS,
+    TEMPLATE,
+    Kueue,
     Resolver,
     Tekton,
+    environment,
     job,
     phase,
     submit,
 )
-from tests.unit.systems.jobs.single import finished
+from tests.world.harness import Scenario, in_order, run
 from tests.world.server import Server
+
+
+async def finished(
+    setup: Callable[[Server], Any] = submit,
+    *,
+    writes: dict[str, Any] | None = None,
+    resolver: Any = None,
+    cast: Any = None,
+    settings: JobSettings = SETTINGS,
+    template: Template = TEMPLATE,
+    script: Any = (),
+    tekton: Tekton | None = None,
+    horizon: float = 60.0,
+) -> Server:
+    """Returns the server at the end; `cast` are the actors in place of a Resolver, Kueue and Tekton."""
+    cast = cast or [resolver or Resolver(writes or {}), Kueue(), tekton or Tekton()]
+    begin = in_order(environment, setup)
+    return (
+        await run(Scenario(jobs_controller(settings, template), begin, cast, script, horizon=horizon))
+    ).server
+
+
+def status(server: Server) -> Any:
+    return job(server).get("status") or {}
+
+
+# --- test names and adoption ---------------------------------------------------------------------------
 
 
 def message(server: Server) -> str:

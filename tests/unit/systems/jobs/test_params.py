@@ -8,16 +8,22 @@ import pytest
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import PIPELINE
-from fournos.engine.kube.resource import Key
+from fournos.engine.api.conditions import condition
+from fournos.engine.kube.errors import ServerError
+from fournos.engine.kube.resource import JOB, Key
 from fournos.engine.runtime.decision import Absent, Answer, Create, Facts, LiveGet, Present, Unknown, User
 from fournos.engine.runtime.webhook.review import Request
 from fournos.systems.jobs.observe import project_pipeline
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.rules import declared, problem, review
 from fournos.systems.jobs.settings import JobSettings
-from tests.unit.systems.jobs.actors import NS
+from tests.unit.engine.queueing.test_kind_names import SILENT
+from tests.unit.systems.jobs.actors import NS, job, phase, submit
 from tests.unit.systems.jobs.passes import KEY, a_job, a_workload, condition_of, decided, written
+from tests.unit.systems.jobs.test_lifecycle import scenario
 from tests.unit.systems.jobs.test_resolving import ENGINE, PIPELINE_READ, annotated, resolver, resolving
+from tests.world.harness import run
+from tests.world.server import Server
 
 PARAMS = [
     {"name": "model", "description": "which", "default": "llama"},
@@ -170,3 +176,28 @@ def test_only_jobs_with_parameters_come_to_the_webhook() -> None:
     (webhook, _) = job_webhooks(JobSettings(namespace="bench"))
     assert webhook.conditions == (("has-params", "has(object.spec) && has(object.spec.params)"),)
     assert webhook.failure_policy == "Ignore"
+
+
+# --- test kueue webhook --------------------------------------------------------------------------------
+# Kueue's webhook refuses a resolve Job: the job waits with the reason and the remedy, and then goes on.
+
+
+async def test_a_resolve_job_that_kueue_holds_up_names_the_cure() -> None:
+    messages: list[str] = []
+
+    def setup(server: Server) -> None:
+        submit(server)
+
+        def refuse(verb: str, resource: Any, body: Any) -> Any:
+            if (verb, resource) != ("create", JOB) or messages:
+                return None
+            found = condition(job(server), "Retrying") or {}
+            messages.extend([found["message"]] if found else [])
+            return ServerError(SILENT, status=500)
+
+        server.refusals.append(refuse)
+
+    done = await run(scenario(setup))
+    assert phase(done.server) == "Succeeded"
+    (message,) = messages
+    assert SILENT in message and message.endswith("kubectl apply --server-side -k deploy/kueue)")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from fournos.api.fournosjob import Waiting
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.kube.resource import Key, Obj, owner_reference
+from fournos.engine.queueing.workload import WORKLOAD, WORKLOAD_PRIORITY_CLASS, QueueState, WorkloadView
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,
@@ -23,9 +25,25 @@ from fournos.engine.runtime.decision import (
     Unknown,
 )
 from fournos.systems.jobs import names
+from fournos.systems.jobs.pending import admission, waits_for
+from fournos.systems.jobs.status import Context
 from tests.unit.systems.jobs.actors import NS
-from tests.unit.systems.jobs.passes import GONE, KEY, NOW, a_job, ago, condition_of, true, written
-from tests.unit.systems.jobs.pending_passes import ON, pending, queued, requested
+from tests.unit.systems.jobs.passes import (
+    GONE,
+    KEY,
+    NOW,
+    ON,
+    a_job,
+    a_workload,
+    ago,
+    condition_of,
+    decided,
+    pending,
+    queued,
+    requested,
+    true,
+    written,
+)
 
 CLASS = LiveGet(WORKLOAD_PRIORITY_CLASS, Key("", "urgent"))
 WAITING = "Workload created, waiting for Kueue admission"
@@ -340,3 +358,185 @@ def test_a_workload_has_the_value_of_its_priority_class(known: Any) -> None:
     (step,) = pending(priority="urgent", **known).steps
     assert isinstance(step, Create)
     assert (step.body["spec"]["priority"], step.body["spec"]["priorityClassRef"]["name"]) == (5, "urgent")
+
+
+# --- test pending on others quota ----------------------------------------------------------------------
+# A job in the queue with a Workload that it has not made, as tables: that of MultiKueue.
+
+PARENT = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "name": "aw", "uid": "aw1"}
+
+PREBUILT = {"labels": {"kueue.x-k8s.io/prebuilt-workload-name": "pre"}}
+LIVE = LiveGet(WORKLOAD, Key(NS, "pre"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (Absent(), "Waiting: its Workload 'pre' is not there"),
+        (Unknown("timeout"), "Waiting: its Workload 'pre' cannot be read"),
+    ],
+)
+def test_a_prebuilt_workload_that_is_missing_is_waited_for(answer: Answer, message: str) -> None:
+    found = pending(meta=PREBUILT, answers={LIVE: answer})
+    assert written(found, "phase", "message") == ("Pending", message) and found.retry and found.steps == ()
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "PrebuiltMissing", message)
+
+
+def prebuilt(owner: Any) -> Obj:
+    base = a_workload(name="pre")
+    return {**base, "metadata": {**base["metadata"], "ownerReferences": [owner] if owner else []}}
+
+
+def test_a_prebuilt_workload_of_another_owner_fails_the_job_and_stays() -> None:
+    theirs = {**PARENT, "controller": True}
+    found = pending(meta=PREBUILT, answers={LIVE: Present(prebuilt(theirs))})
+    text = "Workload 'pre' belongs to AppWrapper aw"
+    assert written(found, "phase", "message") == ("Failed", text) and found.steps == ()
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "PrebuiltTaken", text)
+
+
+@pytest.mark.parametrize("owner", [None, owner_reference(FOURNOS_JOB, a_job(""))], ids=["free", "ours"])
+def test_a_prebuilt_workload_that_only_the_cache_misses_is_waited_for(owner: Any) -> None:
+    found = pending(meta=PREBUILT, answers={LIVE: Present(prebuilt(owner))})
+    assert found == Decision(retry=True)
+
+
+def test_a_job_that_does_not_match_its_prebuilt_workload_fails() -> None:
+    """The Workload is finished after the status: its end is the signal to the manager cluster."""
+    labels = {"kueue.x-k8s.io/prebuilt-workload-name": "job"}
+    owner = owner_reference(FOURNOS_JOB, a_job(""))
+    base = queued()
+    ours = {**base, "metadata": {**base["metadata"], "ownerReferences": [owner]}}
+    found = pending(ours, meta={"labels": labels}, prebuilt=ours, cluster="cluster-2")
+    text = (
+        "The prebuilt workload is out of sync with its user job: "
+        "write the GPUs that it needs into spec.hardware where it is submitted"
+    )
+    assert written(found, "phase", "message") == ("Failed", text) and found.steps == ()
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "OutOfSync", text)
+
+
+def test_a_free_prebuilt_workload_is_taken_before_anything_else() -> None:
+    found = decided(a_job("", meta=PREBUILT, status={"resolved": None}), prebuilt=prebuilt(None))
+    (step,) = found.steps
+    assert isinstance(step, Patch) and (step.resource, step.key) == (WORKLOAD, Key(NS, "pre"))
+    assert step.body["metadata"]["ownerReferences"][0]["uid"] == "u1" and found.status is None
+
+
+# --- test waiting --------------------------------------------------------------------------------------
+# The message of a queued job when clusters take no jobs: a plain reason instead of Kueue's taints.
+
+PREFIX = "couldn't assign flavors to pod set launcher: "
+DRAINED = "untolerated taint {fournos.dev/unavailable draining NoSchedule <nil>} in flavor c1"
+LOST = "untolerated taint {fournos.dev/unavailable unreachable NoSchedule <nil>} in flavor c2.lab"
+SHORT_OF = "insufficient unused quota for fournos/gpu-a100 in flavor c3, 2 more needed"
+ELSEWHERE = "flavor c4 doesn't match node affinity"
+SPOT = "untolerated taint {instance spot NoSchedule <nil>} in flavor c5"
+
+
+def admitted(*reasons: str, cluster: str | None = None, **observed: Any) -> tuple[str, Waiting]:
+    """As Kueue joins them (its flavor assigner sorts the reasons)."""
+    nothing = {"exclusive_holders": (), "holders": (), "all_locked": False, "may_name_holder": True}
+    seen = SimpleNamespace(**{**nothing, **observed})
+    ctx: Any = SimpleNamespace(observed=seen, spec=SimpleNamespace(cluster=cluster, exclusive=False))
+    queue = WorkloadView(QueueState.WAITING, "Pending", PREFIX + ", ".join(sorted(reasons)), {}, True)
+    return admission(cast(Context, ctx), queue)
+
+
+def message_for(*reasons: str, cluster: str | None = None) -> str:
+    return admitted(*reasons, cluster=cluster)[0]
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("draining", "it is being drained"),
+        ("removing", "it is being taken out of service"),
+        ("unreachable", "it cannot be reached"),
+        ("kubeconfig-invalid", "its kubeconfig is not accepted"),
+        ("kubeconfig-missing", "its kubeconfig Secret is missing"),
+        ("not-ready", "it is not ready yet"),
+        ("tuesday", "tuesday"),
+    ],
+)
+def test_the_wanted_cluster_takes_no_jobs(word: str, text: str) -> None:
+    reason = DRAINED.replace("draining", word)
+    expected = f"Cluster c1 takes no jobs: {text}. Waiting until it does"
+    assert message_for(reason, cluster="c1") == expected
+    assert message_for(reason, LOST, ELSEWHERE, cluster="c1") == expected
+
+
+def test_another_cluster_s_problem_is_not_the_reason() -> None:
+    assert message_for(DRAINED, LOST, SHORT_OF, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT_OF}"
+    assert message_for(SHORT_OF, LOST, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT_OF}"
+
+
+def test_none_of_the_clusters_takes_jobs() -> None:
+    assert message_for(DRAINED) == "Cluster c1 takes no jobs: it is being drained. Waiting until one does"
+    assert message_for(DRAINED, LOST) == (
+        "No cluster takes jobs: c1: it is being drained; c2.lab: it cannot be reached. Waiting until one does"
+    )
+
+
+def test_some_take_jobs_and_have_no_room() -> None:
+    expected = (
+        f"Waiting for admission: {PREFIX}{SHORT_OF} (c1: it is being drained; c2.lab: it cannot be reached)"
+    )
+    assert message_for(DRAINED, LOST, SHORT_OF) == expected
+
+
+def test_other_people_s_taints_are_kueue_s_business() -> None:
+    assert message_for(SPOT) == f"Waiting for admission: {PREFIX}{SPOT}"
+    assert message_for(DRAINED, SPOT) == f"Waiting for admission: {PREFIX}{SPOT} (c1: it is being drained)"
+
+
+SLOTS = "insufficient unused quota for fournos/cluster-slot in flavor c1, 100 more needed"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "cluster", "seen", "expected"),
+    [
+        ((DRAINED,), "c1", {}, {"cause": "Lock", "cluster": "c1"}),
+        ((DRAINED,), None, {}, {"cause": "Lock"}),
+        ((SHORT_OF,), "c3", {}, {"cause": "Quota"}),
+        ((SLOTS,), "c1", {}, {"cause": "Quota", "cluster": "c1"}),
+        ((SLOTS,), None, {}, {"cause": "Quota"}),
+        ((SLOTS,), None, {"all_locked": True}, {"cause": "Lock"}),
+        ((SLOTS,), "c1", {"exclusive_holders": ("a",)}, {"cause": "Lock", "cluster": "c1", "holder": "a"}),
+        (
+            (SLOTS,),
+            "c1",
+            {"exclusive_holders": ("a",), "may_name_holder": False},
+            {"cause": "Lock", "cluster": "c1"},
+        ),
+        (('topology "rack" has no room',), None, {}, {"cause": "Scheduling"}),
+    ],
+)
+def test_what_a_queued_job_waits_for_is_a_field(
+    reasons: tuple[str, ...], cluster: str | None, seen: dict[str, Any], expected: dict[str, str]
+) -> None:
+    message, waiting = admitted(*reasons, cluster=cluster, **seen)
+    assert waiting.model_dump(exclude_none=True) == expected
+    assert ("job a," in message) == ("holder" in expected)
+
+
+@pytest.mark.parametrize(
+    ("phase", "waiting", "expected"),
+    [
+        ("Pending", {"cause": "Lock", "cluster": "c1", "holder": "first"}, ("job/first",)),
+        ("Pending", {"cause": "Quota", "cluster": "c1"}, ("cluster/c1",)),
+        ("Pending", {"cause": "Lock", "cluster": "c1"}, ()),
+        ("Pending", {"cause": "Quota"}, ()),
+        ("Pending", None, ()),
+        ("Running", {"cause": "Lock", "cluster": "c1", "holder": "first"}, ()),
+    ],
+)
+def test_a_job_is_woken_by_what_its_status_says_that_it_waits_for(
+    phase: str, waiting: dict[str, str] | None, expected: tuple[str, ...]
+) -> None:
+    message = "Cluster c1 is exclusively locked by job forged, waiting for it to finish"
+    assert waits_for({"status": {"phase": phase, "message": message, "waiting": waiting}}) == expected
+
+
+def test_a_job_without_status_waits_for_nothing() -> None:
+    assert waits_for({}) == ()

@@ -23,7 +23,7 @@ from tests.unit.systems.jobs.actors import (
     phase,
     submit,
 )
-from tests.unit.systems.jobs.single import finished, status
+from tests.unit.systems.jobs.test_names_and_adoption import finished, status
 from tests.world.server import Server
 
 _NO_HARDWARE = (

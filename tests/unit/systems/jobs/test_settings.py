@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +14,19 @@ from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import JOB, SECRET, Key
 from fournos.engine.queueing.workload import CLUSTER_QUEUE, WORKLOAD
-from fournos.systems.jobs.settings import JobSettings, load_template, template_roots
-from tests.unit.systems.jobs.actors import (
-    NS,
-    SETTINGS,
-    Kueue,
-    Resolver,
-    Tekton,
-    job,
-    phase,
-    submit,
+from fournos.systems.jobs.settings import (
+    LABELS,
+    NAMESPACES,
+    OWNERS,
+    JobSettings,
+    load_template,
+    secret_consumer,
+    template_roots,
 )
-from tests.unit.systems.jobs.single import finished
+from tests.unit.systems.jobs.actors import NS, SETTINGS, Kueue, Resolver, Tekton, job, phase, submit
+from tests.unit.systems.jobs.test_lifecycle import scenario
+from tests.unit.systems.jobs.test_names_and_adoption import finished
+from tests.world.harness import run
 from tests.world.server import Server
 from tests.world.status import set_conditions
 
@@ -320,3 +323,103 @@ async def test_no_secret_leaves_the_secrets(caplog: pytest.LogCaptureFixture) ->
     for resource in (FOURNOS_JOB, WORKLOAD, PIPELINE_RUN, JOB):
         assert not [text for text in hidden if text in str(server.list(resource))]
     assert not [text for text in hidden if text in caplog.text]
+
+
+# --- test allow ----------------------------------------------------------------------------------------
+# Which jobs may use a Secret: annotations on it, and a setting for those without.
+
+A_JOB = {"metadata": {"namespace": "bench", "labels": {"team": "llm"}}, "spec": {"owner": "ann"}}
+LISTED = SETTINGS.model_copy(update={"secret_policy": "listed"})
+
+
+@pytest.mark.parametrize(
+    ("annotations", "lets_in"),
+    [
+        ({NAMESPACES: "bench"}, True),
+        ({NAMESPACES: "other, bench"}, True),
+        ({NAMESPACES: "other"}, False),
+        ({NAMESPACES: "benchmark"}, False),
+        ({NAMESPACES: ""}, False),
+        ({OWNERS: "bob,ann"}, True),
+        ({OWNERS: "bob"}, False),
+        ({LABELS: "team=llm"}, True),
+        ({LABELS: "team in (a,b)"}, False),
+        ({LABELS: "(("}, False),
+        ({LABELS: ""}, False),
+        ({NAMESPACES: "bench", OWNERS: "bob"}, False),
+        ({NAMESPACES: "bench", OWNERS: "ann", LABELS: "team"}, True),
+    ],
+)
+def test_every_list_of_a_secret_must_let_the_job_in(annotations: dict[str, str], lets_in: bool) -> None:
+    for policy in ("open", "listed"):
+        refusal = secret_consumer(A_JOB, policy)("s", annotations)  # type: ignore[arg-type]
+        assert (refusal == "") == lets_in
+        assert lets_in or all(word in refusal for word in ("Secret 's'", *list(annotations)[-1:]))
+
+
+def test_a_job_without_an_owner_is_on_no_list_of_owners() -> None:
+    assert secret_consumer({**A_JOB, "spec": {}}, "open")("s", {OWNERS: ","})
+
+
+def test_without_a_list_the_setting_counts() -> None:
+    assert secret_consumer(A_JOB, "open")("s", {}) == ""
+    assert "FOURNOS_SECRET_POLICY=listed" in secret_consumer(A_JOB, "listed")("s", {})
+    assert JobSettings(namespace="n").secret_policy == "open"
+
+
+def annotated(name: str, **annotations: str) -> Callable[[Server], None]:
+    def change(server: Server) -> None:
+        keys = {f"fournos.dev/allowed-{key}": value for key, value in annotations.items()}
+        server.patch(SECRET, Key("psap-secrets", name), {"metadata": {"annotations": keys}})
+
+    return change
+
+
+async def allowed_play(*before: Any, settings: JobSettings = SETTINGS, **kwargs: Any) -> Server:
+    def setup(server: Server) -> None:
+        for one in before:
+            one(server)
+        submit(server)
+
+    resolver = Resolver({"secretRefs": ["my-creds"]})
+    story = scenario(setup, resolver=lambda: resolver, settings=settings)
+    return (await run(replace(story, **kwargs))).server
+
+
+async def test_a_vault_entry_that_lets_another_namespace_in() -> None:
+    server = await allowed_play(annotated("vault-my-creds", namespaces="team-b"))
+    assert phase(server) == "Failed"
+    assert "Secret 'vault-my-creds' does not let this job in" in job(server)["status"]["message"]
+    assert server.list(SECRET, namespace=NS) == [] and server.list(WORKLOAD) == []
+
+
+async def test_a_cluster_that_lets_another_owner_in_gets_no_run_and_keeps_no_quota() -> None:
+    server = await allowed_play(annotated("kubeconfig-cluster-1", owners="bob"))
+    assert phase(server) == "Failed"
+    status = job(server)["status"]["message"]
+    assert status.startswith(
+        "Failed to copy kubeconfig: Secret 'kubeconfig-cluster-1' does not let this job in"
+    )
+    assert server.list(SECRET, namespace=NS) == [] and server.list(PIPELINE_RUN) == []
+    assert server.list(WORKLOAD) == []
+
+
+async def test_a_list_that_comes_after_the_resolver_counts_at_the_launch() -> None:
+    """The annotation is written when the job's first Secret is read: after the check of the resolver."""
+    looked: list[int] = []
+
+    def later(server: Server) -> None:
+        if server.list(WORKLOAD) and not looked:
+            looked.append(1)
+            annotated("vault-my-creds", namespaces="team-b")(server)
+
+    server = await allowed_play(actors=(later,))
+    assert looked and phase(server) == "Failed"
+    assert "does not let this job in" in job(server)["status"]["message"]
+
+
+async def test_listed_lets_in_what_is_listed() -> None:
+    server = await allowed_play(settings=LISTED)
+    assert phase(server) == "Failed"
+    lists = [annotated(one, namespaces=NS) for one in ("vault-my-creds", "kubeconfig-cluster-1")]
+    assert phase(await allowed_play(*lists, settings=LISTED)) == "Succeeded"

@@ -1,15 +1,22 @@
-"""Which policy a job gets, as tables: retried failures, specs that cannot be used, quota of other objects."""
+"""The decision by phase, the status that it writes, and what it sees."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from fournos.api.fournosjob import FournosJobSpec, Outcome
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.store import Store
 from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.decision import Create, Decision, EventRecord, Patch, Present, StepFailure
+from fournos.systems.jobs.observe import Observer, watches
+from fournos.systems.jobs.settings import JobSettings
+from fournos.systems.jobs.status import StatusDraft
 from tests.unit.systems.jobs.passes import (
     KEY,
     OWN_WORKLOAD,
@@ -168,3 +175,129 @@ def test_a_workload_that_is_not_on_record_has_the_name_of_its_attempt() -> None:
 def test_a_resolved_pending_job_does_not_begin_again() -> None:
     found = decided(a_job("Pending", lockOnly=True, cluster=None), workloads=())
     assert written(found, "phase") != ("Failed",)
+
+
+# --- test status ---------------------------------------------------------------------------------------
+# The status draft of a FournosJob.
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def draft(**status: Any) -> StatusDraft:
+    meta = {"name": "job", "generation": 3}
+    return StatusDraft({"metadata": meta, "spec": {"displayName": "Job"}, "status": status}, NOW)
+
+
+def test_a_status_is_rendered_with_generation_and_display_name() -> None:
+    found = draft(phase="Pending")
+    assert found.render() == {"phase": "Pending", "observedGeneration": 3, "displayName": "Job"}
+    found.put(phase=None)
+    assert found.render() == {}, "the rendered fields are not part of the draft"
+
+
+def test_it_is_read_by_types() -> None:
+    found = draft(
+        cluster="c",
+        attempt=2,
+        attempts=[{"number": 1, "outcome": "Failed"}, {"number": 2, "pipelineRun": "job-r2", "new": 1}],
+        phaseTimes={"pending": "2026-01-01T00:00:00Z"},
+        retryAt="2026-01-02T00:00:00Z",
+        resolved={},
+        conditions="spoiled",
+    )
+    assert (found.cluster, found.attempt, found.is_resolved) == ("c", 2, True)
+    assert [one.outcome for one in found.attempts] == [Outcome.FAILED, None]
+    assert (found.last_attempt.number, found.last_attempt.pipeline_run) == (2, "job-r2")
+    assert found.phase_times.pending == datetime(2026, 1, 1, tzinfo=UTC)
+    assert found.retry_at == datetime(2026, 1, 2, tzinfo=UTC)
+    assert found.stop_requested_at is None
+
+
+def test_an_empty_status_is_read_by_types_too() -> None:
+    found = draft()
+    assert (found.cluster, found.attempt, found.attempts, found.is_resolved) == ("", 0, (), False)
+    assert found.last_attempt.number == 0 and found.phase_times.pending is None and found.retry_at is None
+
+
+def test_the_start_of_running_is_written_once() -> None:
+    found = draft(phaseTimes={"pending": "2026-01-01T00:00:00Z"})
+    found.started_running(NOW).started_running(datetime(2027, 1, 1, tzinfo=UTC))
+    times = {"pending": "2026-01-01T00:00:00Z", "running": "2026-03-01T00:00:00Z"}
+    assert found.render()["phaseTimes"] == times
+
+
+def test_the_start_of_an_earlier_attempt_is_not_that_of_a_short_run() -> None:
+    before, second = "2026-01-01T00:00:00Z", {"number": 2, "startedAt": "2026-02-01T00:00:00Z"}
+    found = draft(attempt=2, attempts=[second], phaseTimes={"running": before}).started_running(NOW)
+    assert found.render()["phaseTimes"] == {"running": "2026-03-01T00:00:00Z"}
+
+
+def test_an_outcome_stands() -> None:
+    found = draft(attempt=1, attempts=[{"number": 1}]).end_attempt("Evicted").end_attempt("Failed", "late")
+    assert found.last_attempt.outcome is Outcome.EVICTED and found.last_attempt.message is None
+
+
+def test_failed_attempts_are_kept_whatever_is_evicted_after_them() -> None:
+    """`spec.retry` counts them."""
+    found = draft()
+    for number in range(1, 31):
+        found.begin_attempt(cluster="c", workload=None, run=f"job-{number}")
+        found.end_attempt("Failed" if number == 2 else "Evicted")
+    assert [each.number for each in found.attempts] == [2, *range(12, 31)]
+
+
+def test_nothing_is_rendered_of_an_empty_status() -> None:
+    assert draft().render() == {}
+
+
+# --- test observe --------------------------------------------------------------------------------------
+# What a pass reads of a job, and what of it is kept for the next pass.
+
+SETTINGS = JobSettings(namespace="bench")
+JOB = Key(SETTINGS.namespace, "a")
+
+
+def caches(*jobs: dict[str, Any]) -> Caches:
+    stores = {
+        watch.resource: Store(project=watch.project, indexes=watch.indexes) for watch in watches(SETTINGS)
+    }
+    stores[FOURNOS_JOB].replace(jobs, "1")
+    return Caches(stores)
+
+
+def job(owner: str, *, uid: str = "1", generation: int = 1) -> dict[str, Any]:
+    metadata = {"namespace": JOB.namespace, "name": JOB.name, "uid": uid, "resourceVersion": "1"}
+    return {"metadata": {**metadata, "generation": generation}, "spec": {"owner": owner}}
+
+
+def test_a_spec_is_parsed_once_for_each_generation_of_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse = FournosJobSpec.model_validate
+
+    def counting(spec: dict[str, Any]) -> FournosJobSpec:
+        parsed.append(spec["owner"])
+        return parse(spec)
+
+    monkeypatch.setattr(FournosJobSpec, "model_validate", counting)
+    observe = Observer(SETTINGS)
+    for found in (
+        caches(job("ann")),
+        caches(job("ann")),
+        caches(job("bob", generation=2)),
+        caches(job("cid", uid="2")),
+        caches(),
+        caches(job("cid", uid="2")),
+    ):
+        observe(found, JOB)
+    assert parsed == ["ann", "bob", "cid", "cid"], "of a job that is gone nothing is kept"
+
+
+def test_a_job_that_was_pending_is_known_until_it_is_gone() -> None:
+    def queued_before(caches: Caches) -> bool | None:
+        observed = observe(caches, JOB)
+        return observed and observed.queued_before
+
+    observe, new = Observer(SETTINGS), job("ann")
+    queued, other = {**new, "status": {"phase": "Pending"}}, job("ann", uid="2")
+    lives = [caches(new), caches(queued), caches(queued), caches(other), caches(), caches(queued)]
+    assert [queued_before(each) for each in lives] == [False, False, True, False, None, False]
