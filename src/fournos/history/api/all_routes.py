@@ -7,8 +7,6 @@ from typing import Final
 from fournos.history.api import (
     artifacts,
     comparisons,
-    estimates,
-    logs,
     results,
     runs,
     usage,
@@ -19,12 +17,10 @@ from fournos.history.api.routes import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
     *runs.ROUTES,
-    *logs.ROUTES,
     *artifacts.ROUTES,
     *results.ROUTES,
     *values.ROUTES,
     *comparisons.ROUTES,
-    *estimates.ROUTES,
     *verdicts.ROUTES,
     *usage.ROUTES,
 )

@@ -1,19 +1,34 @@
-"""The routes of runs: lists, one run with its waiting ledger, its documents, keep marks and deletion."""
+"""The routes of runs: lists, one run with its waiting ledger, documents, logs, keep marks and deletion."""
 
 from __future__ import annotations
 
 import re
+import zlib
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import quote
 
+from aiohttp import web
 from pydantic import Field
 
 from fournos.engine.kube.resource import key_of, uid_of
-from fournos.history.api.routes import Access, ApiCall, NotFoundError, Route, RunFilter, Scoped, Text
+from fournos.history.api.routes import (
+    Access,
+    ApiCall,
+    NotFoundError,
+    Route,
+    RunFilter,
+    Scoped,
+    Text,
+    streamed,
+)
+from fournos.history.logs.stored import ContainerLog
 from fournos.history.records import Detail, Document, Identity, Page, Query, Run, api_row
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
+
 
 UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -121,7 +136,7 @@ async def delete_run(service: HistoryService, call: ApiCall) -> None:
 
 _ONE: Final = "/namespaces/{namespace}/runs/{run}"
 
-ROUTES: Final = (
+_RUNS_ROUTES: Final = (
     Route("GET", "/runs", "listRuns", Access("list"), list_runs, Page, RunFilter),
     Route(
         "GET",
@@ -145,4 +160,63 @@ ROUTES: Final = (
     Route("PUT", _ONE + "/keep", "keepRun", Access("update", "runs/keep"), keep_run, None, Which, Keep),
     Route("DELETE", _ONE + "/keep", "releaseRun", Access("delete", "runs/keep"), release_run, None, Which),
     Route("DELETE", _ONE, "deleteRun", Access("delete"), delete_run, None, Scoped),
+)
+
+
+_PIECE: Final = 256 * 1024
+
+
+async def list_logs(service: HistoryService, call: ApiCall) -> list[ContainerLog]:
+    run = await found(service, call)
+    return await (await service.log_rows()).logs(run.identity)
+
+
+async def get_log(service: HistoryService, call: ApiCall) -> web.StreamResponse:
+    """Sends the text.  A browser saves it and never shows it: any task may have printed it."""
+    run, pod, container = await found(service, call), call.path["pod"], call.path["container"]
+    key = await (await service.log_rows()).key(run.identity, pod, container)
+    packed = await service.blobs.read(key) if key is not None else None
+    if packed is None:
+        raise NotFoundError(f"{run.name} has no log of {pod}/{container}", name=run.name)
+    response = web.StreamResponse(
+        headers={
+            "Content-Type": "text/plain; charset=utf-8",
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(f'{pod}-{container}', safe='')}.log",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "private, no-cache",
+        }
+    )
+    assert call.request is not None
+    return await streamed(call.request, response, _unpacked(packed))
+
+
+async def _unpacked(packed: bytes) -> AsyncGenerator[bytes, None]:
+    """Yields the text in pieces: it may be a hundred times as long as what is stored."""
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    while piece := unpacker.decompress(packed, _PIECE):
+        packed = unpacker.unconsumed_tail
+        yield piece
+
+
+_LOGS: Final = "/namespaces/{namespace}/runs/{run}/logs"
+
+_LOGS_ROUTES: Final = (
+    Route("GET", _LOGS, "listLogs", Access("get", "runs/logs"), list_logs, list[ContainerLog], Which),
+    Route(
+        "GET",
+        _LOGS + "/{pod}/{container}",
+        "getLog",
+        Access("get", "runs/logs"),
+        get_log,
+        Any,
+        Which,
+        stream=True,
+    ),
+)
+
+
+ROUTES: Final = (
+    *_LOGS_ROUTES,
+    *_RUNS_ROUTES,
 )

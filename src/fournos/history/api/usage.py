@@ -1,4 +1,4 @@
-"""The routes of usage: GPU-hours of a period, added up over the runs that the caller may read."""
+"""The routes of usage and of estimates."""
 
 from __future__ import annotations
 
@@ -8,12 +8,27 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.history.api.routes import Access, ApiCall, BadRequestError, Route, Scoped, Texts, Time
+from fournos.api.phase import ACTIVE
+from fournos.history.api.routes import (
+    Access,
+    ApiCall,
+    BadRequestError,
+    NotFoundError,
+    Route,
+    Scoped,
+    Texts,
+    Time,
+)
+from fournos.history.api.runs import found
+from fournos.history.estimates import Typical
+from fournos.history.records import PAGE_MAX, Ending, Query
+from fournos.history.store.durations import typical
 from fournos.history.store.usage import used
 from fournos.history.usage import Usage
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
+
 
 PERIOD: Final = timedelta(days=7)
 
@@ -44,7 +59,7 @@ async def get_usage(service: HistoryService, call: ApiCall) -> Usage:
     )
 
 
-ROUTES: Final = (
+_USAGE_ROUTES: Final = (
     Route("GET", "/usage", "getUsage", Access("list", "usage"), get_usage, Usage, Period),
     Route(
         "GET",
@@ -55,4 +70,40 @@ ROUTES: Final = (
         Usage,
         Period,
     ),
+)
+
+
+async def list_estimates(service: HistoryService, call: ApiCall) -> list[Typical]:
+    """The newest jobs of the namespace that have not ended."""
+    store = await service.store()
+    query = Query(
+        namespaces=call.scope.namespaces,
+        in_cluster=call.scope.cluster,
+        namespace=call.namespace,
+        kinds=(FOURNOS_JOB.kind,),
+        phases=tuple(sorted(ACTIVE)),
+        limit=PAGE_MAX,
+    )
+    page = await store.find(query)
+    return await typical(store, [run for run in page.runs if run.ending is Ending.OPEN])
+
+
+async def get_estimate(service: HistoryService, call: ApiCall) -> Typical:
+    run = await found(service, call)
+    if run.kind != FOURNOS_JOB.kind or run.ending is not Ending.OPEN:
+        raise NotFoundError(f"{run.name} is no job that waits or runs", name=run.name)
+    return (await typical(await service.store(), [run]))[0]
+
+
+_ALL: Final = "/namespaces/{namespace}/estimates"
+
+_ESTIMATES_ROUTES: Final = (
+    Route("GET", _ALL, "listEstimates", Access("list", "estimates"), list_estimates, list[Typical]),
+    Route("GET", _ALL + "/{run}", "getEstimate", Access("get", "estimates"), get_estimate, Typical),
+)
+
+
+ROUTES: Final = (
+    *_USAGE_ROUTES,
+    *_ESTIMATES_ROUTES,
 )
