@@ -33,10 +33,7 @@ class Package:
     license_file: str = "LICENSE"
 
 
-PACKAGES = (
-    Package("htmx.org", "4.0.1", "0BSD", ("dist/htmx.min.js",)),
-    Package("uplot", "1.6.32", "MIT", ("dist/uPlot.iife.min.js", "dist/uPlot.min.css")),
-)
+PACKAGES = (Package("htmx.org", "4.0.1", "0BSD", ("dist/htmx.min.js",)),)
 IN_TESTS = (Package("axe-core", "4.14.1", "MPL-2.0", ("axe.min.js",)),)
 FOLDERS = {FOLDER: PACKAGES, TESTS: IN_TESTS}
 

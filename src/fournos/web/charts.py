@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from markupsafe import Markup
 
@@ -52,7 +51,7 @@ def _round_up(seconds: float) -> float:
     return float(next((step for step in _STEPS if step >= seconds), _STEPS[-1]))
 
 
-# --- Lines over a numeric axis: an SVG for every browser, and the same data for uPlot.  Pure --------------
+# --- Lines over a numeric axis ----------------------------------------------------------------------------
 
 
 WIDTH: Final = 640
@@ -73,7 +72,9 @@ _HATCH: Final = Markup(
 _HATCHED: Final = Markup(
     '<rect class="hatched" fill="url(#hatch)" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
 )
-_DOT: Final = Markup('<circle class="dot series-{}" cx="{:.1f}" cy="{:.1f}" r="3"/>')
+_DOT: Final = Markup('<circle class="dot series-{}" cx="{:.1f}" cy="{:.1f}" r="3"><title>{}</title></circle>')
+_OPENS: Final = Markup('<a href="{}" tabindex="-1">{}</a>')
+"""Around the point of a run; by keyboard the table below leads there."""
 _MARK: Final = Markup(
     '<line class="mark" data-state="{}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"><title>{}</title></line>'
 )
@@ -86,6 +87,8 @@ _GRID: Final = Markup(
 )
 Axis: TypeAlias = Callable[[float], float]
 """A value → its place in the drawing."""
+_MOST_DOTS: Final = 64
+"""Points of a line that are drawn as dots."""
 COLOURS: Final = 8
 """Colours of lines in the style sheet; further lines begin with the first one again."""
 
@@ -123,8 +126,6 @@ class PlotRun:
     name: str
     link: str
     """The address of its page."""
-    compare: str = ""
-    """The address of its comparison with the run of the page; "" for that run itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,28 +148,6 @@ class Plot:
     """True: the lines, which have the same x, are stacked as bars."""
 
     @property
-    def data(self) -> str:
-        """The plot as JSON for the script that draws it with uPlot."""
-        xs = sorted({x for line in self.lines for x, _ in line.points})
-        values = [dict(line.points) for line in self.lines]
-        data: dict[str, Any] = {
-            "x": xs,
-            "series": [
-                {"name": line.name, "y": [ys.get(x) for x in xs]}
-                for line, ys in zip(self.lines, values, strict=True)
-            ],
-            "xTitle": self.x_title,
-            "yTitle": self.y_title,
-            "labels": list(self.labels),
-            "runs": [[run.name, run.link, run.compare] for run in self.runs],
-            "baseline": self.baseline,
-            "dots": self.dots,
-            "band": [self.band.low, self.band.high] if self.band else None,
-            "marks": [{"x": mark.x, "state": mark.state.lower()} for mark in self.marks],
-        }
-        return json.dumps(data, separators=(",", ":"))
-
-    @property
     def text(self) -> str:
         """The plot in words, for those who do not see it."""
         drawn = [line for line in self.lines if line.points]
@@ -181,7 +160,7 @@ class Plot:
         values = [dict(line.points) for line in self.lines]
         return [
             (
-                self._label(x),
+                self.label(x),
                 [f"{ys[x]:.6g}" if x in ys else "" for ys in values],
                 self.runs[int(x)] if self.runs else None,
             )
@@ -192,7 +171,7 @@ class Plot:
     def svg(self) -> Markup:
         return _draw(self)
 
-    def _label(self, x: float) -> str:
+    def label(self, x: float) -> str:
         return self.labels[int(x)] if self.labels else f"{x:.6g}"
 
 
@@ -243,7 +222,7 @@ def _draw(plot: Plot) -> Markup:
         parts += [_HATCH] if any(line.hatched for line in plot.lines) else []
         parts += _bars(plot.lines, across, up)
     for number, line in enumerate(() if plot.bars else plot.lines):
-        parts.append(_line(number % COLOURS, [(across(x), up(y)) for x, y in line.points], dots=plot.dots))
+        parts.append(_line(plot, number % COLOURS, line, across, up))
     parts += _bottom(plot, left, right, across)
     return Markup('<svg class="plot" aria-hidden="true" viewBox="0 0 {} {}">{}</svg>').format(
         WIDTH, HEIGHT, Markup().join(parts)
@@ -282,14 +261,22 @@ def _bars(lines: Sequence[PlotLine], across: Axis, up: Axis) -> Iterator[Markup]
                     yield _HATCHED.format(left, top, *size)
 
 
-def _line(colour: int, points: Sequence[tuple[float, float]], *, dots: bool) -> Markup:
+def _line(plot: Plot, colour: int, line: PlotLine, across: Axis, up: Axis) -> Markup:
     drawn = Markup()
-    if not dots:
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    if not plot.dots:
+        path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in line.points)
         drawn += Markup('<polyline class="line series-{}" points="{}"/>').format(colour, path)
-    if dots or len(points) <= 64:
-        drawn += Markup().join(_DOT.format(colour, x, y) for x, y in points)
+    if plot.dots or plot.runs or len(line.points) <= _MOST_DOTS:
+        drawn += Markup().join(_point(plot, colour, line.name, x, y, across, up) for x, y in line.points)
     return drawn
+
+
+def _point(plot: Plot, colour: int, name: str, x: float, y: float, across: Axis, up: Axis) -> Markup:
+    """A point with its values for a pointer; that of a run leads to its page."""
+    run = plot.runs[int(x)] if plot.runs else None
+    words = [run.name if run else "", plot.label(x), f"{name}: {y:.6g} {plot.y_title}".rstrip()]
+    dot = _DOT.format(colour, across(x), up(y), " · ".join(filter(None, words)))
+    return _OPENS.format(run.link, dot) if run else dot
 
 
 def _bottom(plot: Plot, left: float, right: float, across: Axis) -> list[Markup]:

@@ -25,7 +25,7 @@ PREFIX: Final = "/static/"
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _TYPES: Final = (".css", ".js", ".svg", ".woff2", ".png")
 SHEET: Final = "site.css"
-_SHEETS: Final = ("vendor/uPlot.min.css", "tokens.css", "page.css")
+_SHEETS: Final = ("tokens.css", "page.css")
 """Served as one file: a browser paints nothing before it has each style sheet of the head."""
 
 

@@ -19,7 +19,6 @@ from tests.e2e.web.tab import Tab
 
 FOLDER: Final = ROOT / "docs" / "images"
 WIDTH: Final = 1280
-DRAWN: Final = """() => [...document.querySelectorAll("[data-chart]")].every((one) => one.dataset.drawn)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,6 @@ PICTURES: Final = (
     Picture("compare", f"/compare?job={BEFORE}&job={NIGHTLY}", 680),
     Picture("benchmarks", "/benchmarks", 560),
     Picture("trends", f"/trends/{NS}/{NIGHTLY}", 780),
-    Picture("kpis", "/kpis?kpi=throughput", 780),
     Picture("submit", f"/submit?from={NS}/{NIGHTLY}", 800),
     Picture("schedules", "/schedules", 620),
 )
@@ -57,7 +55,6 @@ def take(browser: Browser, stage: Staged, picture: Picture) -> bytes:
     tab = Tab.open(context, stage.base)
     tab.page.clock.set_fixed_time(NOW)
     tab.goto(picture.path)
-    tab.until(lambda: tab.page.evaluate(DRAWN))
     tab.page.evaluate("() => { document.activeElement?.blur(); scrollTo(0, 0); }")
     found = tab.page.screenshot(animations="disabled")
     problems = tab.closed()

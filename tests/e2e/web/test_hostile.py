@@ -118,8 +118,6 @@ PAGES: Final = {
     "queue": "/queue",
     "jobs": f"/jobs?text={quote(SCRIPT)}&owner={quote(EVIL[:150])}",
     "all jobs": "/jobs",
-    "KPI columns": f"/jobs?kpi={quote(SCRIPT)},{'w' * 200}",
-    "KPIs": f"/kpis?by={quote(SCRIPT)}&kpi={quote(SCRIPT)}&owner=",
     "job": JOB,
     "logs": f"{JOB}/logs",
     "found lines": f"{JOB}/logs?q={quote(SCRIPT[:40])}",

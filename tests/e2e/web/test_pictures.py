@@ -13,7 +13,7 @@ from fournos.web.pages import jobs
 from tests.e2e.hub import ROOT
 from tests.e2e.web.conftest import OpenTab
 from tests.e2e.web.lab import NIGHTLY, SLOWER, lab
-from tests.e2e.web.pictures import DRAWN, FOLDER, PICTURES, WIDTH, Picture, size_of, take
+from tests.e2e.web.pictures import FOLDER, PICTURES, WIDTH, Picture, size_of, take
 from tests.e2e.web.staged import NS, Staged, staged
 
 LARGEST = 150_000
@@ -74,47 +74,23 @@ def test_a_regression_is_acknowledged_and_withdrawn(
     assert "withdrawn" in tab.notice and "the new vllm" not in tab.text("main")
 
 
-def test_a_point_of_a_trend_opens_its_run_and_compares_with_it(
-    stage: Staged, browser: Browser, open_tab: OpenTab
-) -> None:
+def test_a_point_of_a_trend_opens_its_run(stage: Staged, browser: Browser, open_tab: OpenTab) -> None:
     tab = open_tab(f"/trends/{NS}/{NIGHTLY}", served=stage.served(browser))
-    tab.until(lambda: tab.page.evaluate(DRAWN))
-    plot = tab.page.locator(".trend .u-over").first
-    plot.hover(position={"x": 2, "y": 20})
-    assert "nightly-70b-01" in tab.one(".trend .values").first.inner_text()
-    plot.click(position={"x": 2, "y": 20}, modifiers=["Shift"])
-    tab.until(lambda: "/compare?" in tab.page.url)
-    assert "nightly-70b-01 (reference)" in tab.text("main")
-    tab.page.go_back()
-    tab.until(lambda: tab.page.evaluate(DRAWN))
-    tab.page.locator(".trend .u-over").first.click(position={"x": 2, "y": 20})
-    tab.until(lambda: "/jobs/" in tab.page.url)
+    point = tab.one(".trend .chart a").first
+    assert "nightly-70b-01" in point.locator("title").inner_html()
+    tab.press(point)
     assert "nightly-70b-01" in tab.text("h1")
 
 
-def test_a_version_of_the_kpis_leads_to_its_runs(stage: Staged, browser: Browser, open_tab: OpenTab) -> None:
-    tab = open_tab(f"/trends/{NS}/{NIGHTLY}", served=stage.served(browser))
-    tab.press(tab.one(".trend a", has_text="by version and other fields").first)
-    assert "by test.image_tag" in tab.text("#table-title")
-    rows = tab.one("table.heat tbody th").all_inner_texts()
-    assert rows == ["v0.9", "v0.10", "v0.11"], "by their first runs, not by the alphabet"
-    tab.until(lambda: tab.page.evaluate(DRAWN))
-    tab.is_accessible()
-    tab.press(tab.one("table.heat a").last)
-    assert "/compare?" in tab.page.url and "reference" in tab.text("main")
-
-
-def test_marks_and_kpi_columns_go_with_the_pages_of_the_list(
+def test_marks_go_with_the_pages_of_the_list(
     stage: Staged, browser: Browser, open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "ROWS", 20)
-    tab = open_tab("/jobs?kpi=throughput&text=nightly", served=stage.served(browser))
+    tab = open_tab("/jobs?text=nightly", served=stage.served(browser))
     tab.one("tbody .pick input").first.check()
     first = tab.one("tbody .pick input").first.get_attribute("value")
-    assert re.search(r"2,?\d{3}", tab.one("tbody tr").first.inner_text())
     tab.press(tab.one("button", has_text="Earlier jobs"))
     assert "1 marked on other pages" in tab.text("nav.pages")
-    assert tab.one(".filters input[name=kpi]").input_value() == "throughput"
     last = tab.one("tbody .pick input").last
     last.check()
     second = last.get_attribute("value")

@@ -12,10 +12,8 @@ from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.workload import LOCAL_QUEUE
 from fournos.history.records import Page as RunPage
 from fournos.history.records import Run, body
-from fournos.history.results.models import RunValues, ValuePage
 from fournos.web.pages import jobs
 from fournos.web.rights import RUNS
-from tests.history import measured_value
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.listed import run
 from tests.unit.web.page import AllRights, visit
@@ -70,32 +68,6 @@ async def test_live_jobs_and_those_of_the_history() -> None:
     assert html.index(">new</a>") < html.index(">old</a>") < html.index("&lt;i&gt;older")
     assert "<i>" not in html
     assert html.count("The object is gone") == 2
-
-
-class Measured(History):
-    """Answers what its runs measured, too."""
-
-    async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
-        if not urlsplit(path).path.endswith("/results"):
-            return await super().raw(method, path)
-        self.asked.append(parse_qs(urlsplit(path).query))
-        values = (measured_value("tput", 12.5), measured_value("tput", 14.0), measured_value("other", 1.0))
-        failed = measured_value("tput", 1.0, success=False)
-        return body(ValuePage(tuple(RunValues(each, (*values, failed)) for each in self.runs)), ValuePage)
-
-
-async def test_chosen_kpis_are_columns() -> None:
-    api = Measured([run("old", -5), run("older", -9)])
-    async with visit(api) as here:
-        data = await jobs.PAGE.gather(here.call({"kpi": "tput, latency,tput", "owner": "ann"}))
-        html = await here.show(jobs.PAGE, {"kpi": "tput, latency", "owner": "ann"})
-    assert data["filters"].kpis == ["tput", "latency"]
-    assert data["values"].value["uid-old"] == ("12.5 to 14", "")
-    assert html.count("12.5 to 14") == 2 and '<th scope="col" class="number">latency</th>' in html
-    (asked, _) = (query for query in api.asked if "kpi" in query)
-    assert (asked["kpi"], asked["owner"], asked["limit"]) == (["tput", "latency"], ["ann"], ["4"])
-    assert (asked["since"], asked["until"]) == (["2029-12-31T23:59:51+00:00"], ["2029-12-31T23:59:56+00:00"])
-    assert 'href="/kpis?owner=ann&amp;kpi=tput"' in html, "a link to what these jobs measured"
 
 
 async def test_a_live_job_that_is_recorded_is_shown_once() -> None:

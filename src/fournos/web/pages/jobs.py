@@ -18,20 +18,19 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.client.history import AsyncHistory
 from fournos.engine.api.values import format_time, parse_time
-from fournos.engine.kube.resource import Obj, Resource, uid_of
+from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.job_row import recorded_row
 from fournos.history.records import Run
-from fournos.history.results.models import RunValues
 from fournos.insight.facts import everywhere
 from fournos.insight.job_row import JobRow
 from fournos.insight.snapshots import valued
-from fournos.insight.values import created, number
+from fournos.insight.values import created
 from fournos.insight.views import BY_UID, Lines
 from fournos.web.errors import PageError
 from fournos.web.pages.compare import MOST as COMPARED
 from fournos.web.rights import recorded_namespaces
 from fournos.web.runs.filters import PHASES, Filters, names, read, shortcuts
-from fournos.web.runs.subject import PagePart, part
+from fournos.web.runs.subject import part
 from fournos.web.site import Call, Page
 
 
@@ -207,46 +206,6 @@ async def recorded(
     return RecordedRuns(rows[:most])
 
 
-# --- The KPIs of the rows of the list of jobs, as columns -------------------------------------------------
-
-
-RESULTS: Final = Resource("history.fournos.dev", "v1", "Result", "results")
-"""What rules of the history's API name."""
-KpiValues = Mapping[str, tuple[str, ...]]
-"""UID of a job → the values of the chosen KPIs for people, in their order; "" for none."""
-
-
-async def kpi_values(
-    history: AsyncHistory, filters: Filters, rows: Sequence[ListRow], namespace: str
-) -> KpiValues:
-    """Reads the KPIs of the filters for these rows, newest first.  Raises FournosError.
-
-    `namespace` is "" for all namespaces.  The rows follow each other in the history, so that the time between
-    them names them; runs between that are no rows, such as those of another phase, are read for nothing.
-    """
-    runs = history.values(
-        kpis=filters.kpis,
-        limit=2 * len(rows),
-        everywhere=not namespace,
-        namespace=namespace or None,
-        kind=FOURNOS_JOB.kind,
-        **filters.recorded,
-        since=parse_time(rows[-1].submitted),
-        until=parse_time(rows[0].submitted) + timedelta(seconds=1),
-    )
-    return {run.run.identity.uid: _texts(run, filters.kpis) async for run in runs if run.values}
-
-
-def _texts(run: RunValues, kpis: Sequence[str]) -> tuple[str, ...]:
-    """The values of a run; of several tests the lowest and the highest."""
-    values: dict[str, list[float]] = {kpi: [] for kpi in kpis}
-    for test, kpi in run.values:
-        if test.success and kpi.kpi_id in values:
-            values[kpi.kpi_id].append(kpi.height)
-    ends = ({number(min(each)): None, number(max(each)): None} if each else {} for each in values.values())
-    return tuple(map(" to ".join, ends))
-
-
 # --- The jobs: those that exist and those that only the history has, in one list, newest first ------------
 
 
@@ -266,9 +225,6 @@ async def gather(call: Call) -> Mapping[str, Any]:
     history = await part(_recorded(call, filters, after, live, oldest))
     runs = history.value or RecordedRuns()
     rows, following = merged(shown, runs.runs, ROWS, runs.complete_from)
-    values: PagePart[KpiValues] = PagePart()
-    if filters.kpis and rows:
-        values = await part(_values(call, filters, rows))
     return {
         "filters": filters,
         "shortcuts": shortcuts(call.viewer.client.owner or "", call.now),
@@ -280,7 +236,6 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "marked": _marked(call),
         "live_jobs": listed,
         "history": history,
-        "values": values,
         "ended": TERMINAL,
         "namespaces": len({row.namespace for row in rows}) > 1,
     }
@@ -315,14 +270,6 @@ async def _recorded(
         (run for one in recorded_by_namespace for run in one.runs), key=recorded_place, reverse=True
     )
     return RecordedRuns(runs[: ROWS + 1], max(one.complete_from for one in recorded_by_namespace))
-
-
-async def _values(call: Call, filters: Filters, rows: Sequence[ListRow]) -> KpiValues:
-    """Reads the KPIs of the rows, of which the history has those that are live, too."""
-    spaces = await recorded_namespaces(call, RESULTS)
-    history = call.viewer.client.history
-    found = await asyncio.gather(*(kpi_values(history, filters, rows, space) for space in spaces))
-    return {uid: texts for by_uid in found for uid, texts in by_uid.items()}
 
 
 PAGE: Final = Page(

@@ -16,7 +16,7 @@ from fournos.insight.values import count, number
 from fournos.web.charts import Plot, PlotBand, PlotLine, PlotMark, PlotRun
 from fournos.web.errors import PageError
 from fournos.web.rights import RUNS as RECORDED
-from fournos.web.runs.subject import address, compare_address, direction, groups_address
+from fournos.web.runs.subject import address, direction
 from fournos.web.site import Action, Call, Done, Page
 
 MOST: Final = 40
@@ -59,8 +59,6 @@ class Trend:
     """Steady, or its open change; and why its newest run has no verdict."""
     plot: Plot
     changes: Sequence[TrendChange]
-    groups: str
-    """The address of the same values by fields of their runs."""
 
 
 def trend_rows(trends: Trends) -> tuple[list[Trend], int]:
@@ -96,12 +94,9 @@ def _change(finding: Finding, trends: Trends) -> TrendChange:
 
 def _run(point: Point, trends: Trends) -> PlotRun:
     _, namespace, uid = point.run.split("/", 2)
-    name, here = trends.names.get(point.run, uid), trends.run.identity
-    version = trends.versions.get(point.run, "")
-    both = f"{namespace}/{uid}", f"{here.namespace}/{here.uid}"
-    compare = compare_address(*both) if point.run != here.text else ""
+    name, version = trends.names.get(point.run, uid), trends.versions.get(point.run, "")
     title = f"{name} ({version})" if version else name
-    return PlotRun(title, address(namespace, name, uid=uid), compare)
+    return PlotRun(title, address(namespace, name, uid=uid))
 
 
 def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Trend:
@@ -124,9 +119,7 @@ def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Tr
         baseline=trends.baseline_values.get(series.id),
     )
     newest, state = number(points[-1].value), trends.state_of(series)
-    run = trends.run
-    groups = groups_address(run.identity.namespace, run.fingerprint, series.kpi_id)
-    return Trend(series.kpi_id, labels, better, newest, series.unit, state, plot, changes, groups)
+    return Trend(series.kpi_id, labels, better, newest, series.unit, state, plot, changes)
 
 
 # --- The KPIs of a run over the runs that can be compared with it: change points, baseline, ---------------

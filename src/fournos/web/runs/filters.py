@@ -27,11 +27,8 @@ _FIELDS: Final = {
     "label": "-l",
     "since": "",
     "until": "",
-    "kpi": "",
 }
 """The fields of the form, each with the option of `fournos list`; "" where there is none."""
-MOST_KPIS: Final = 5
-"""Columns of KPIs."""
 _DAY: Final = 10
 """Characters of a date without a time."""
 _TITLES: Final = {"phase": "Phase", "label": "Labels", "since": "From", "until": "To"}
@@ -62,8 +59,6 @@ class Filters:
     """As typed: a date, or a time of RFC 3339."""
     until: str = ""
     """As typed; a date includes its whole day."""
-    kpi: str = ""
-    """As typed: KPIs that are shown as columns, with commas.  They leave no job out."""
     labels: Mapping[str, str] = field(default_factory=dict)
     phases: frozenset[str] = frozenset()
     begin: datetime | None = None
@@ -93,16 +88,10 @@ class Filters:
             "text": self.text,
         }
 
-    @property
-    def kpis(self) -> list[str]:
-        """The KPIs that are shown as columns."""
-        names = (name.strip() for name in self.kpi.split(","))
-        return list(dict.fromkeys(filter(None, names)))[:MOST_KPIS]
-
-    def address(self, path: str = "/jobs", **more: str) -> str:
-        """The address of the list with these filters, or of another page that takes them."""
-        given = urlencode({**self.fields, **{name: value for name, value in more.items() if value}})
-        return f"{path}?{given}" if given else path
+    def address(self) -> str:
+        """The address of the list with these filters."""
+        given = urlencode(self.fields)
+        return f"/jobs?{given}" if given else "/jobs"
 
     @property
     def command(self) -> str:

@@ -125,11 +125,6 @@ def trends_address(namespace: str, uid: str, kpi: str = "") -> str:
     return f"{path}?{urlencode({'kpi': kpi})}" if kpi else path
 
 
-def groups_address(namespace: str, fingerprint: str, kpi: str) -> str:
-    """The address of a KPI of comparable runs by the fields in which they differ."""
-    return f"/kpis?{urlencode({'namespace': namespace, 'fingerprint': fingerprint, 'kpi': kpi})}"
-
-
 def compare_address(*runs: str) -> str:
     """The address of the comparison of runs, each as NAMESPACE/UID; the first is the reference."""
     return f"/compare?{urlencode([('job', run) for run in runs], safe='/')}"
