@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import insert, text
 
 from bench.machine import Result
+from fournos.api.phase import Cause
 from fournos.history.records import Document, Ending, Identity, Interval, Query, Record, Run
 from fournos.history.store import HistoryStore, rows, schema
 from fournos.history.store.text import pack
 from fournos.history.store.usage import used
-from fournos.insight.causes import Cause
 
 if TYPE_CHECKING:
     from devcluster.postgres import Postgres

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
@@ -23,7 +24,6 @@ from fournos.engine.queueing.workload import (
     RESOURCE_FLAVOR,
     WORKLOAD,
 )
-from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import queue_facts
 from fournos.insight.queue_reasons import Words, in_queue

@@ -15,9 +15,9 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
+from fournos.api.phase import Cause
 from fournos.history.records import Document, Interval, Record
 from fournos.history.store import HistoryStore
-from fournos.insight.causes import Cause
 from tests.history import a_run, at, ended
 
 

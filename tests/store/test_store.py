@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from fournos.api.phase import Cause
 from fournos.history.records import Document, Ending, Identity, Interval, Query, Record
 from fournos.history.store import HistoryStore, StoreQueryError
-from fournos.insight.causes import Cause
 from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended, everything
 
 FULL = a_run(

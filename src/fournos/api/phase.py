@@ -11,6 +11,46 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 
+class Cause(StrEnum):
+    """The class of what a job waits for: of an explanation, and of an interval of the waiting ledger."""
+
+    OPERATOR = "Operator"
+    """No operator has written a status yet."""
+    RESOLVER = "Resolver"
+    SUSPENDED = "Suspended"
+    RETRY = "Retry"
+    """The backoff before the next attempt."""
+    QUEUE_STOPPED = "QueueStopped"
+    """The LocalQueue or the ClusterQueue is missing, stopped or inactive."""
+    LOCK = "Lock"
+    """The cluster is locked, or drained."""
+    QUOTA = "Quota"
+    PRIORITY = "Priority"
+    """Quota is free, but other Workloads come first."""
+    ADMISSION_CHECK = "AdmissionCheck"
+    DISPATCH = "Dispatch"
+    """The run is being created, on this cluster or on a worker."""
+    IMAGE_PULL = "ImagePull"
+    SCHEDULING = "Scheduling"
+    """The pods of the run wait for a node."""
+    STARTING = "Starting"
+    """Pods are bound to nodes; no container of the run has started yet."""
+    UNKNOWN = "Unknown"
+    """Not observed: the recorder did not run, or lacked the right to read the reason."""
+
+
+CAUSE_OF_REASON: Final[Mapping[str, Cause]] = {
+    "TopologyPlacementFailed": Cause.SCHEDULING,
+    "PendingDelayedTopologyRequests": Cause.SCHEDULING,
+    "AdmissionGated": Cause.ADMISSION_CHECK,
+    "WaitingForPreemptedWorkloads": Cause.QUOTA,
+    "WaitingForPodsReady": Cause.PRIORITY,
+    "Misconfigured": Cause.QUEUE_STOPPED,
+    "Suspended": Cause.QUEUE_STOPPED,
+}
+"""Kueue's reasons for not admitting a Workload, but for those that name its quota."""
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What all readers have to know of a phase."""
@@ -38,9 +78,9 @@ class Phase(StrEnum):
         phase._value_, phase.traits = value, traits
         return phase
 
-    RESOLVING = "Resolving", Traits("resolving", "cyan", queued=False, cause="Resolver")
+    RESOLVING = "Resolving", Traits("resolving", "cyan", queued=False, cause=Cause.RESOLVER)
     PENDING = "Pending", Traits("pending", "yellow")
-    ADMITTED = "Admitted", Traits("admitted", "blue", holds=True, cause="Dispatch")
+    ADMITTED = "Admitted", Traits("admitted", "blue", holds=True, cause=Cause.DISPATCH)
     RUNNING = "Running", Traits("running", "bold blue", holds=True, runs=True)
     SUCCEEDED = "Succeeded", Traits("finished", "green", terminal=True)
     FAILED = "Failed", Traits("finished", "bold red", terminal=True)

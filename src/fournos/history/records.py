@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic.alias_generators import to_camel
 
+from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Key
-from fournos.insight.causes import Cause
 
 if TYPE_CHECKING:
     from fournos.history.results.models import Test

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from fournos.api.kinds import APPWRAPPER
+from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.queueing.podsets import queue_name
-from fournos.insight.causes import Cause
 from fournos.insight.children import current_workload
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Obj, key_of
-from fournos.insight.causes import Cause
 from fournos.insight.quota import Quota, rows
 from fournos.insight.values import name_of, phase_of
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from fournos.api.phase import CAUSE_OF_REASON, Cause
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.workload import LEGACY, TOPOLOGY, named_reason, view
-from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.quota import is_counted, uncounted_devices
 
@@ -17,13 +17,11 @@ from fournos.insight.quota import is_counted, uncounted_devices
 class KueueReason:
     """What a reason means.  `sentence` follows the name of what waits."""
 
-    cause: Cause
     sentence: str
     advice: tuple[str, ...] = ()
 
 
 _TOPOLOGY: Final = KueueReason(
-    Cause.SCHEDULING,
     "waits for nodes that are near enough to each other: the topology that it asks for has no room now.",
     ("ask for a wider topology, or wait until pods there end",),
 )
@@ -33,23 +31,18 @@ REASONS: Final[Mapping[str, KueueReason]] = {
     TOPOLOGY: _TOPOLOGY,
     "PendingDelayedTopologyRequests": _TOPOLOGY,
     "AdmissionGated": KueueReason(
-        Cause.ADMISSION_CHECK,
         "is held back by a gate.",
         ("whoever set the annotation kueue.x-k8s.io/admission-gated-by removes it",),
     ),
     "WaitingForPreemptedWorkloads": KueueReason(
-        Cause.QUOTA, "waits until the workloads that are preempted for it have given their quota back."
+        "waits until the workloads that are preempted for it have given their quota back."
     ),
     "WaitingForPodsReady": KueueReason(
-        Cause.PRIORITY,
         "waits until the pods of all admitted workloads are ready (Kueue's waitForPodsReady).",
         ("see whose pods are not ready: kubectl get workloads -A",),
     ),
-    "Misconfigured": KueueReason(
-        Cause.QUEUE_STOPPED, "waits for a queue that cannot be used.", _ASK_ADMINISTRATOR
-    ),
+    "Misconfigured": KueueReason("waits for a queue that cannot be used.", _ASK_ADMINISTRATOR),
     "Suspended": KueueReason(
-        Cause.QUEUE_STOPPED,
         "waits: its queue is stopped, or not active.",
         ("wait until an administrator sets stopPolicy to None, or repairs the queue",),
     ),
@@ -64,8 +57,9 @@ _UNUSED_QUOTA_MESSAGE: Final = "insufficient unused quota"
 def kueue_reason(name: str, workload: Obj, because: tuple[str, ...]) -> Explanation | None:
     """Explains a waiting Workload by Kueue's own reason; None if the quota explains it."""
     queue = view(workload)
-    if reason := REASONS.get(named_reason(queue.reason, queue.message)):
-        return Explanation(f"{name} {reason.sentence}", because, reason.advice, cause=reason.cause)
+    named = named_reason(queue.reason, queue.message)
+    if reason := REASONS.get(named):
+        return Explanation(f"{name} {reason.sentence}", because, reason.advice, cause=CAUSE_OF_REASON[named])
     if devices := uncounted_devices(workload):
         text = f"{name} asks for devices (DRA: {', '.join(devices)}), whose quota only Kueue counts."
         return Explanation(text, because, cause=Cause.QUOTA)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.queueing.workload import QueueState, view
-from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
 from fournos.insight.kueue_reasons import kueue_reason

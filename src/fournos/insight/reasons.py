@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from fournos.api.phase import run_times
+from fournos.api.phase import Cause, run_times
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.workload import view
-from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
 from fournos.insight.failure import failure

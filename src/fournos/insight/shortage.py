@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from fournos.api.phase import Cause
 from fournos.api.slots import no_jobs
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.queueing.observe import covered
-from fournos.insight.causes import Cause
 from fournos.insight.cohorts import LESS_USED, fair_shares, usage_orders
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Obj
-from fournos.insight.causes import Cause
 from fournos.insight.children import Children
 from fournos.insight.values import moment, name_of, one_line, spec_of, status_of
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE_RUN, TASK_RUN
+from fournos.api.phase import Cause
 from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import EVENT, POD, Key, Obj
 from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
@@ -14,7 +15,6 @@ from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
 from fournos.history.results.read import read_file
 from fournos.history.store.results import Results
-from fournos.insight.causes import Cause
 from fournos.insight.schedules import next_times
 from fournos.systems.schedules.names import SCHEDULE_LABEL, SCHEDULE_UID_LABEL, TIME_LABEL
 from tests.e2e.web.staged import CLUSTERS, NOW, NS, Stage, ago

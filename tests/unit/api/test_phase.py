@@ -11,11 +11,21 @@ import pytest
 
 import fournos
 from fournos.api.fournosjob import PhaseTimes
-from fournos.api.phase import ACTIVE, BEFORE_RUN, HOLDING, NEW, PHASE_TIME, RUNS, TERMINAL, UNQUEUED, Phase
+from fournos.api.phase import (
+    ACTIVE,
+    BEFORE_RUN,
+    HOLDING,
+    NEW,
+    PHASE_TIME,
+    RUNS,
+    TERMINAL,
+    UNQUEUED,
+    Cause,
+    Phase,
+)
 from fournos.cli.get import next_steps
 from fournos.cli.progress import progress
 from fournos.cli.watch import ENDS
-from fournos.insight.causes import Cause
 from fournos.insight.facts import WaitFacts
 from fournos.insight.job_row import JobRow
 from fournos.insight.log_sources import WantedLogs, nothing

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from fournos.api.phase import Cause
 from fournos.history.records import Detail, Ending, Identity, Interval, Page, Run, body
-from fournos.insight.causes import Cause
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS, job
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Key, Obj
 from fournos.history.recorder.projections import project_workload
-from fournos.insight.causes import Cause
 from fournos.insight.cohorts import available, members
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts, gather, in_line

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from fournos.api.phase import Cause
 from fournos.api.slots import UNAVAILABLE_TAINT
 from fournos.engine.kube.resource import Obj
-from fournos.insight.causes import Cause
 from fournos.insight.children import Children
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fournos.api.phase import Cause
 from fournos.engine.kube.errors import ForbiddenError, NotFoundError
-from fournos.insight.causes import Cause
 from fournos.insight.children import Children
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts

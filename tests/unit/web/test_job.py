@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.api.phase import Cause
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
 from fournos.engine.kube.resource import Key, Resource
 from fournos.history.artifacts.rules import Artifact
 from fournos.history.records import Interval, body
 from fournos.history.results.models import Kpi, Test
-from fournos.insight.causes import Cause
 from fournos.insight.children import RESOURCES
 from fournos.insight.tasks import Task
 from fournos.web.errors import PageError

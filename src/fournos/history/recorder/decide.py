@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.phase import RUNS
+from fournos.api.phase import RUNS, Cause
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import key_of, uid_of
@@ -35,7 +35,6 @@ from fournos.history.recorder.record import Life, deleted, digest_of, life_of, o
 from fournos.history.records import Record, Run
 from fournos.history.results.read import ResultFile
 from fournos.history.settings import HistorySettings
-from fournos.insight.causes import Cause
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.reasons import explain
 from fournos.insight.values import status_of

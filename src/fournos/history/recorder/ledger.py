@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from fournos.api.phase import Phase
+from fournos.api.phase import Cause, Phase
 from fournos.history.records import Interval
-from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.values import moment, one_line
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import ColumnElement, Row, Text, cast, func, select, type_coerce
 
+from fournos.api.phase import Cause
 from fournos.history.records import Ending, Identity, Interval, Run
 from fournos.history.store.schema import labels, runs
 from fournos.history.store.text import folded, indexed, message
-from fournos.insight.causes import Cause
 
 _PLAIN: Final = tuple(
     field.name for field in fields(Run) if field.name not in ("identity", "labels", "ending", "message")

@@ -13,7 +13,7 @@ from typing import Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE
-from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Phase, run_times
+from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Cause, Phase, run_times
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import creation_time, parse_time
 from fournos.engine.kube.resource import Key, Obj, uid_of
@@ -21,7 +21,7 @@ from fournos.engine.runtime import metrics as table
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metric, Metrics
-from fournos.systems.jobs.pending import CAUSE_OF_REASON, LOCK, QUOTA
+from fournos.systems.jobs.pending import CAUSE_OF_OUR_REASON
 
 PIPELINES_MAX: Final = 30
 """Pipelines with a label value of their own; jobs of others, and of names that no Pipeline has, are OTHER."""
@@ -63,7 +63,17 @@ METRICS: Final[tuple[Metric, ...]] = (BY_PHASE, WAITING, LONGEST, FAILURES, WAIT
 
 _OF_PHASE: Final[Mapping[str, str]] = {"": "Operator", **{phase: phase.traits.cause for phase in Phase}}
 CAUSES: Final = tuple(
-    sorted({*_OF_PHASE.values(), *CAUSE_OF_REASON.values(), "Suspended", "Retry", LOCK, QUOTA} - {""})
+    sorted(
+        {
+            *_OF_PHASE.values(),
+            *CAUSE_OF_OUR_REASON.values(),
+            Cause.SUSPENDED,
+            Cause.RETRY,
+            Cause.LOCK,
+            Cause.QUOTA,
+        }
+        - {""}
+    )
 )
 """All values of the label `cause`, named as in the waiting ledger of the history."""
 
@@ -80,7 +90,7 @@ def cause_of(job: Obj) -> str:
         return "Retry"
     cause = (status.get("waiting") or {}).get("cause")
     reason = str((condition(job, "WorkloadAdmitted") or {}).get("reason") or "")
-    return cause if cause in CAUSES else CAUSE_OF_REASON.get(reason, QUOTA)
+    return cause if cause in CAUSES else CAUSE_OF_OUR_REASON.get(reason, Cause.QUOTA)
 
 
 def _entered(job: Obj) -> datetime:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from fournos.api.fournosjob import Waiting
-from fournos.api.phase import Phase
+from fournos.api.phase import CAUSE_OF_REASON, Cause, Phase
 from fournos.api.slots import blames_others, no_jobs, unavailable_in
 from fournos.engine.api.values import creation_time, format_time, parse_duration
 from fournos.engine.kube.resource import Key, Obj, controller_of, controls, uid_of
@@ -26,18 +26,12 @@ NAMING_AT_MOST = 50
 
 When that job ends, the operator writes the status of each of them again.
 """
-LOCK, QUOTA = "Lock", "Quota"
 NOT_BEFORE = "NotBefore"
 """The reason of a job that waits for `spec.scheduledStartTime`."""
-CAUSE_OF_REASON: Final[Mapping[str, str]] = {
-    "TopologyPlacementFailed": "Scheduling",
-    "PendingDelayedTopologyRequests": "Scheduling",
-    "AdmissionGated": "AdmissionCheck",
-    "WaitingForPodsReady": "Priority",
-    "Misconfigured": "QueueStopped",
-    "Suspended": "QueueStopped",
-    "KueueNotInstalled": "QueueStopped",
-    NOT_BEFORE: "Suspended",
+CAUSE_OF_OUR_REASON: Final[Mapping[str, Cause]] = {
+    **CAUSE_OF_REASON,
+    "KueueNotInstalled": Cause.QUEUE_STOPPED,
+    NOT_BEFORE: Cause.SUSPENDED,
 }
 """Reasons of the condition WorkloadAdmitted, Kueue's and ours, that are not about quota."""
 
@@ -53,7 +47,8 @@ def waits_for(job: Obj) -> tuple[str, ...]:
         return ()
     if waiting.get("holder"):
         return (f"job/{waiting['holder']}",)
-    return (f"cluster/{waiting['cluster']}",) if waiting.get("cluster") and waiting["cause"] != LOCK else ()
+    locked = waiting.get("cause") == Cause.LOCK
+    return (f"cluster/{waiting['cluster']}",) if waiting.get("cluster") and not locked else ()
 
 
 def wait(ctx: Context, type_: str, reason: str, message: str) -> Decision:
@@ -80,7 +75,7 @@ def wait_if_curable(ctx: Context, failure: StepFailure, type_: str, *, engine: s
 
 def cause_by_kueue(queue: WorkloadView) -> str:
     """Returns the cause of the reason for which Kueue does not admit a Workload."""
-    return CAUSE_OF_REASON.get(named_reason(queue.reason, queue.message), QUOTA)
+    return CAUSE_OF_OUR_REASON.get(named_reason(queue.reason, queue.message), Cause.QUOTA)
 
 
 def admission(ctx: Context, queue: WorkloadView) -> tuple[str, Waiting]:
@@ -95,7 +90,7 @@ def admission(ctx: Context, queue: WorkloadView) -> tuple[str, Waiting]:
         return "Waiting for Kueue admission", waiting
     observed = ctx.observed
     cluster = ctx.spec.cluster
-    lock = Waiting(cause=LOCK, cluster=cluster)
+    lock = Waiting(cause=Cause.LOCK, cluster=cluster)
     closed, kueue_message = unavailable_in(queue.message)
     if cluster in closed:
         return f"{no_jobs({cluster: closed[cluster]})}. Waiting until it does", lock

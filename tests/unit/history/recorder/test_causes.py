@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
+from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.runtime.decision import Facts
 from fournos.history.recorder.archive import Write
@@ -16,7 +17,6 @@ from fournos.history.recorder.decide import decide
 from fournos.history.settings import HistorySettings
 from fournos.insight import appwrapper_reasons, reasons
 from fournos.insight.appwrapper_reasons import WrapperMembers
-from fournos.insight.causes import Cause
 from fournos.insight.children import Children
 from fournos.insight.facts import WaitFacts
 from fournos.insight.kueue_reasons import REASONS

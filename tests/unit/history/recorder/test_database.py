@@ -12,6 +12,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from sqlalchemy import Connection
 
+from fournos.api.phase import Cause
 from fournos.app import run
 from fournos.app.run import Served
 from fournos.engine.kube.errors import ServerError
@@ -26,7 +27,6 @@ from fournos.history.records import Interval, Record
 from fournos.history.settings import HistorySettings
 from fournos.history.store import HistoryStore, StoreUnavailableError
 from fournos.history.store.database import Database
-from fournos.insight.causes import Cause
 from tests.unit.history.recorder.test_settings import a_run
 
 UIDS = ("u0", "u1", "u2")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Facts
 from fournos.history.fingerprint import Fingerprint, fingerprint_of
@@ -22,7 +23,6 @@ from fournos.history.recorder.projections import project_task_run
 from fournos.history.recorder.record import run_of
 from fournos.history.records import Document, Interval
 from fournos.history.settings import HistorySettings
-from fournos.insight.causes import Cause
 from fournos.insight.children import TASK_LABEL, Children
 from fournos.insight.facts import WaitFacts
 from fournos.systems.jobs.names import RESULT_NAME

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.workload import RESOURCE_FLAVOR
 from fournos.history.fingerprint import CLUSTER_CLASS_LABEL
 from fournos.history.records import Document, Ending, Run
-from fournos.insight.causes import Cause
 from fournos.systems.jobs.names import FINALIZER
 from tests.unit.history.recorder.stories import KEY, TTL, Story, archived_in, wait_is_covered
 from tests.unit.systems.jobs.actors import NS, Kueue, Resolver, Tekton, job, submit

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import APPWRAPPER, PIPELINE_RUN
+from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.history.recorder.controller import recorder
@@ -14,7 +15,6 @@ from fournos.history.recorder.journal import Journal
 from fournos.history.recorder.kinds import state_of
 from fournos.history.records import Document, Ending
 from fournos.history.settings import HistorySettings
-from fournos.insight.causes import Cause
 from tests.unit.history.recorder.fakes import Archives, namespaces
 from tests.unit.systems.jobs.actors import NS
 from tests.world.harness import Run as Life

@@ -8,6 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fournos.api.phase import Cause
 from fournos.history.recorder.ledger import (
     INTERVALS_MAX,
     Observation,
@@ -19,7 +20,6 @@ from fournos.history.recorder.ledger import (
     unobserved,
 )
 from fournos.history.records import Interval
-from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
