@@ -225,10 +225,7 @@ async def fill(store: HistoryStore, jobs: int) -> None:
         made = {number + 1: make_run(number, jobs) for number in numbers}
         data = {number: packed[number % len(packed)] for number in made}
         async with store.writing() as connection:
-            row = (
-                {"id": number, "document_bytes": len(data[number]), **rows.row_of(run)}
-                for number, run in made.items()
-            )
+            row = ({"id": number, **rows.row_of(run)} for number, run in made.items())
             await connection.execute(insert(schema.runs), list(row))
             await connection.execute(insert(schema.labels), list(_belonging(made, rows.label_rows)))
             await connection.execute(insert(schema.waits), list(_belonging(made, _waits)))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from devcluster.postgres import Postgres
-from fournos.history.blobs import Blobs, S3Location, open_blobs
+from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.store import HistoryStore
 from fournos.history.store.artifacts import ArtifactRows
-from tests.store.s3_server import WRITER, S3Server, credentials
+from tests.store.s3_server import S3Server
 
 
 @pytest.fixture(scope="session")
@@ -80,30 +80,30 @@ def s3_server() -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def s3_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The credentials that may do anything, in the environment."""
-    for name, value in credentials(WRITER).items():
+def s3_keys(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server, and the credentials that may do anything, in the environment."""
+    for name, value in s3_server.variables().items():
         monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(params=["directory", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | S3Location:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A place of blobs that is empty."""
     if request.param == "directory":
-        return tmp_path / "blobs"
+        return str(tmp_path / "blobs")
     server: S3Server = request.getfixturevalue("s3_server")
     request.getfixturevalue("s3_keys")
     return server.place()
 
 
 @pytest.fixture
-def blobs(place: Path | S3Location) -> Blobs:
+def blobs(place: str) -> Blobs:
     return open_blobs(place)
 
 
 async def keys_of(blobs: Blobs) -> list[str]:
     """Returns the keys of all blobs."""
-    return sorted([one.key async for page in blobs.pages() for one in page])
+    return sorted([one["path"] async for page in blobs._store.list() for one in page])
 
 
 def artifact_rows(store: HistoryStore) -> Callable[[], Awaitable[ArtifactRows]]:

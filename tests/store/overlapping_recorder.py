@@ -21,7 +21,7 @@ from fournos.history.alerts.announce import Announcer, Events, Webhook
 from fournos.history.alerts.news import News, NewsContext
 from fournos.history.artifacts.archive import Artifacts, UploadBusyError
 from fournos.history.artifacts.rules import ArtifactLimits
-from fournos.history.blobs import Blobs, S3Location, open_blobs
+from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
@@ -125,7 +125,7 @@ async def announce(store: HistoryStore, cluster: str, sent: Path) -> None:
         await asyncio.sleep(0.2)
 
 
-async def main(url: str, cluster: str, sent: Path, place: S3Location) -> None:
+async def main(url: str, cluster: str, sent: Path, place: str) -> None:
     blobs = open_blobs(place)
     async with await HistoryStore.open(url) as store:
         print("ready", flush=True)
@@ -140,5 +140,5 @@ async def main(url: str, cluster: str, sent: Path, place: S3Location) -> None:
 
 
 if __name__ == "__main__":
-    url, cluster, sent, bucket, prefix, endpoint = sys.argv[1:]
-    asyncio.run(main(url, cluster, Path(sent), S3Location(bucket, prefix, endpoint=endpoint)))
+    url, cluster, sent, place = sys.argv[1:]
+    asyncio.run(main(url, cluster, Path(sent), place))

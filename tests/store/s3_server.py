@@ -12,7 +12,6 @@ import uuid
 from pathlib import Path
 
 from devcluster import pki
-from fournos.history.blobs import S3Location
 from tests.waiting import blocking_until, free_port
 
 HOST = "127.0.0.1"
@@ -56,10 +55,14 @@ class S3Server:
     def secure_endpoint(self) -> str:
         return f"https://{HOST}:{self._ports['s3.port.https']}"
 
-    def place(self, **changes: object) -> S3Location:
-        """Returns a part of the bucket that nothing else uses."""
-        given = {"bucket": BUCKET, "prefix": f"test/{uuid.uuid4().hex}", "endpoint": self.endpoint}
-        return S3Location(**{**given, **changes})  # type: ignore[arg-type]
+    def place(self) -> str:
+        """Returns the URL of a part of the bucket that nothing else uses."""
+        return f"s3://{BUCKET}/test/{uuid.uuid4().hex}"
+
+    def variables(self, keys: tuple[str, str] = WRITER) -> dict[str, str]:
+        """Returns the variables with which these keys use the server."""
+        names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL")
+        return dict(zip(names, (*keys, self.endpoint), strict=True))
 
     def make_bucket(self, name: str) -> None:
         self._filer("POST", f"buckets/{name}/")  # A folder of this place is a bucket.
@@ -123,8 +126,3 @@ class S3Server:
 
     def _log(self) -> str:
         return (self.directory / "log").read_text()[-4000:]
-
-
-def credentials(keys: tuple[str, str] = WRITER) -> dict[str, str]:
-    """The variables of these keys."""
-    return dict(zip(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), keys, strict=True))

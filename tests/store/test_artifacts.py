@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -12,17 +13,19 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from fournos.history.artifacts.archive import CHUNK
+from fournos.history.artifacts.archive import AT_ONCE
 from fournos.history.artifacts.rules import ArtifactLimits
-from fournos.history.blobs import Blobs
+from fournos.history.blobs import CHUNK, Blobs
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
-from fournos.history.store.retention import RetentionLimits, expire
+from fournos.history.store.blob_rows import BlobRows
+from fournos.history.store.retention import RetentionLimits, erase, expire
 from tests.history import a_run, at, ended
 from tests.store.conftest import keys_of
 from tests.store.s3_server import S3Server
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews
+from tests.waiting import until
 
 RUN = "/apis/history.fournos.dev/v1/namespaces/perf/runs/job-1/artifacts"
 
@@ -56,10 +59,11 @@ class Stage:
 async def stage(store: HistoryStore, blobs: Blobs) -> AsyncIterator[Stage]:
     reviews = Reviews()
     reviews.may("ann", "get", "update", resource="runs/artifacts")
+    reviews.may("ann", "create", resource="runs/results")
     reviews.may("ann", "delete", "get")
     run = a_run(1, identity=Identity("here", "perf", "uid-1"), namespace_uid="uid-perf")
     await store.record(Record(run))
-    limits = ArtifactLimits(files=3, bytes=10 * CHUNK)
+    limits = ArtifactLimits(files=5, bytes=10 * CHUNK)
     async with served(store, blobs, reviews, limits) as client:
         yield Stage(client, store, blobs)
 
@@ -78,12 +82,9 @@ async def test_a_file_of_several_chunks_comes_back_as_it_was_sent(stage: Stage) 
 async def test_the_same_file_again_is_stored_once_and_another_replaces_it(stage: Stage) -> None:
     first = await stage.send("log.txt", b"one")
     assert await stage.send("log.txt", b"one") == first
-    await stage.send("copy.txt", b"one")
     assert len(await stage.files()) == 1
     await stage.send("log.txt", b"two")
     assert (await stage.get("/log.txt"))[1] == b"two"
-    assert (await stage.get("/copy.txt"))[1] == b"one"
-    await stage.send("copy.txt", b"two")
     assert len(await stage.files()) == 1, "nothing refers to the first content any more"
 
 
@@ -111,10 +112,10 @@ async def test_a_path_that_is_not_plain_is_refused(stage: Stage, path: str) -> N
 
 
 async def test_the_limits_of_a_run(stage: Stage) -> None:
-    for name in "abc":
+    for name in "abcde":
         assert (await stage.send(name, name.encode()))[0] == 200
-    status, body = await stage.send("d", b"d")
-    assert (status, body["message"]) == (422, "the run has 3 artifacts, and at most 3 are kept")
+    status, body = await stage.send("f", b"f")
+    assert (status, body["message"]) == (422, "the run has 5 artifacts, and at most 5 are kept")
     assert (await stage.send("c", b"again"))[0] == 200
     status, body = await stage.send("c", b"x" * (10 * CHUNK))
     assert status == 422
@@ -137,6 +138,56 @@ async def test_a_file_that_is_too_large_is_refused_before_any_of_it_is_sent(stag
     writer.close()
     assert answer.startswith(b"HTTP/1.1 422"), answer
     assert not await stage.files()
+
+
+@pytest.mark.parametrize("place", ["directory"], indirect=True)
+async def test_few_files_of_a_run_are_received_at_once(stage: Stage) -> None:
+    """Those that keep back their last byte hold no memory of others, and the rest is sent again later."""
+    answers = Counter[bytes]()
+    readers: list[asyncio.StreamReader] = []
+    writers: list[asyncio.StreamWriter] = []
+    for number in range(AT_ONCE + 1):
+        reader, writer = await asyncio.open_connection("127.0.0.1", stage.client.port)
+        digest = hashlib.sha256(str(number).encode()).hexdigest()
+        head = f"PUT {RUN}/{number} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t-ann\r\n"
+        writer.write(f"{head}X-Content-SHA256: {digest}\r\nContent-Length: 2\r\n\r\nx".encode())
+        readers.append(reader)
+        writers.append(writer)
+
+    async def read(reader: asyncio.StreamReader) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"Retry-After: 2" in head
+        answers[head.split()[1]] += 1
+
+    tasks = [asyncio.create_task(read(reader)) for reader in readers]
+    await until(lambda: answers[b"429"] == 1)
+    assert answers.total() == 1
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for writer in writers:
+        writer.close()
+
+
+async def test_a_namespace_takes_no_more_than_its_bytes(stage: Stage) -> None:
+    """Artifacts and results together; what is refused leaves nothing, and a deleted run makes room."""
+    stage.store.namespace_bytes = 1000
+    other = a_run(2, identity=Identity("here", "perf", "uid-2"), namespace_uid="uid-perf")
+    await stage.store.record(Record(ended(other)))
+    assert await BlobRows(stage.store).claim_blob(other.identity, "uid-2/logs/0", 600)
+    assert (await stage.send("a", b"a" * 300))[0] == 200
+    status, body = await stage.send("b", b"b" * 101)
+    assert (status, body["reason"]) == (507, "InsufficientStorage")
+    assert "the namespace would have 0.0 MB" in body["message"]
+    assert (await stage.send("a", b"a" * 300))[0] == 200, "what is stored already takes nothing more"
+    results = b'[{"kpis": [{"kpi_id": "a", "value": 1}]}]'
+    async with stage.client.post(
+        RUN.replace("artifacts", "results"), data=results, headers={"Authorization": "Bearer t-ann"}
+    ) as response:
+        assert response.status == 507, await response.text()
+    assert len(await stage.files()) == 1
+    assert await erase(stage.store, stage.blobs, [other.identity], at(0)) == 1
+    assert (await stage.send("b", b"b" * 101))[0] == 200
 
 
 async def test_they_go_with_their_run(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.history.artifacts.rules import ArtifactLimits
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import open_blobs
 from fournos.history.regressions.benchmark import BenchmarkState
 from fournos.history.store import HistoryStore
 from tests.store.served import served
@@ -35,7 +35,7 @@ def reviews() -> Reviews:
 @pytest.fixture
 async def history(store: HistoryStore, tmp_path: Path, reviews: Reviews) -> AsyncIterator[AsyncHistory]:
     reviews.namespaces["bench"] = "77aa-namespace"
-    async with served(store, DirectoryBlobs(tmp_path / "blobs"), reviews, ArtifactLimits()) as client:
+    async with served(store, open_blobs(str(tmp_path / "blobs")), reviews, ArtifactLimits()) as client:
         url = str(client.make_url("")).rstrip("/")
         async with Client(Credentials(url, FixedIdentity(Proof(token="t-ann")))) as connection:
             yield AsyncHistory(connection, "bench")

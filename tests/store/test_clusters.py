@@ -17,7 +17,7 @@ from sqlalchemy import select
 from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.routes import Route, Scoped
 from fournos.history.artifacts.rules import ArtifactLimits
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.review import Acknowledgement
 from fournos.history.results.read import read_file
@@ -94,7 +94,7 @@ async def fill(store: HistoryStore, cluster: str) -> None:
 @dataclass
 class Stage:
     store: HistoryStore
-    blobs: DirectoryBlobs
+    blobs: Blobs
     client: TestClient[Any, Any]
     reviews: Reviews
 
@@ -142,7 +142,7 @@ async def stage(store: HistoryStore, tmp_path: Path) -> AsyncIterator[Stage]:
     """`ann` has all rights of the API in all namespaces of the one cluster."""
     for cluster in (HERE, FAR):
         await fill(store, cluster)
-    reviews, blobs = Reviews(), DirectoryBlobs(tmp_path / "blobs")
+    reviews, blobs = Reviews(), open_blobs(str(tmp_path / "blobs"))
     await blobs.write(LOG, gzip.compress(b"a line\n"))
     for route in routes():
         for access in filter(None, (route.access, route.details)):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fournos.cli.app import build
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import open_blobs
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
 from fournos.history.store.retention import erase
@@ -42,7 +42,7 @@ async def program(url: str, tmp_path: Path) -> Program:
         for run in (FULL, ended(a_run(1)), a_run(2), ended(a_run(4, owner="bob"))):
             await store.record(Record(run))
         await store.keep(FULL.identity, True, by="alice", reason="baseline", now=at(0))
-        await erase(store, DirectoryBlobs(tmp_path / "blobs"), [a_run(1).identity], at(0))
+        await erase(store, open_blobs(str(tmp_path / "blobs")), [a_run(1).identity], at(0))
     return Program(url, tmp_path)
 
 

@@ -17,7 +17,7 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.history.api import values as api_values
 from fournos.history.artifacts.rules import ArtifactLimits
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import open_blobs
 from fournos.history.compare.comparison import KpiVerdict
 from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import fingerprint
@@ -80,7 +80,7 @@ def reviews() -> Reviews:
 
 @pytest.fixture
 async def stage(store: HistoryStore, tmp_path: Path, reviews: Reviews) -> AsyncIterator[Stage]:
-    blobs = DirectoryBlobs(tmp_path / "blobs")
+    blobs = open_blobs(str(tmp_path / "blobs"))
     async with served(store, blobs, reviews, ArtifactLimits()) as client:
         url = str(client.make_url("")).rstrip("/")
         async with Client(Credentials(url, FixedIdentity(Proof(token="t-ann")))) as connection:

@@ -18,7 +18,7 @@ from sqlalchemy import text
 from bench.stores import Volume
 from devcluster import DevclusterError
 from devcluster.postgres import Postgres
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import open_blobs
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.records import Document, Record
 from fournos.history.store import (
@@ -109,7 +109,7 @@ async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert len(runs) == stored, "what did not fit is not there by half"
         assert await store.document(runs[0].identity, Document.OBJECT) is not None
         assert (
-            await expire(store, DirectoryBlobs(tmp_path), RetentionLimits(runs=5), at(10_000)) == stored - 5
+            await expire(store, open_blobs(str(tmp_path)), RetentionLimits(runs=5), at(10_000)) == stored - 5
         )
         assert await store.record(Record(a_run(1000), documents={Document.OBJECT: os.urandom(5_000).hex()}))
 
@@ -133,10 +133,10 @@ async def test_a_volume_without_a_byte_left() -> None:
                     await store.record(Record(ended(a_run(stored)), documents=noise))
                     stored += 1
             with pytest.raises(StoreFullError, match="no space left"):
-                await expire(store, DirectoryBlobs(volume.directory), limits, at(10_000))
+                await expire(store, open_blobs(str(volume.directory)), limits, at(10_000))
             assert len((await store.find(everything(limit=500))).runs) == stored, "it stays readable"
             volume.give_back()
-            assert await expire(store, DirectoryBlobs(volume.directory), limits, at(10_000)) == stored - 5
+            assert await expire(store, open_blobs(str(volume.directory)), limits, at(10_000)) == stored - 5
             assert await store.record(Record(a_run(1000), documents=noise))
         assert volume.damages() == []
     finally:
@@ -232,6 +232,6 @@ async def test_a_run_deleted_while_it_is_recorded(store: HistoryStore, tmp_path:
     run = a_run(1)
     await store.record(Record(run))
     later = [store.record(Record(replace(run, resource_version=version))) for version in range(200, 210)]
-    await asyncio.gather(erase(store, DirectoryBlobs(tmp_path), [run.identity], at(0)), *later)
+    await asyncio.gather(erase(store, open_blobs(str(tmp_path)), [run.identity], at(0)), *later)
     assert await store.get(run.identity) is None
     assert not await store.record(Record(ended(run, after=1, resource_version=999)))

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from obstore.store import LocalStore
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import func, select
 
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import RUNTIME, Metrics
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.metrics import METRICS
 from fournos.history.records import Document, KeepMark, Record, Run
 from fournos.history.store import HistoryStore, schema
 from fournos.history.store.blob_rows import BlobRows
-from fournos.history.store.retention import RetentionLimits, erasable, erase, expire, patrol, report
+from fournos.history.store.retention import RetentionLimits, erasable, erase, expire, keep_within, report
 from tests.history import CLUSTER, a_run, at, ended, everything
 
 DAY = 86_400
@@ -28,8 +29,8 @@ NEVER = RetentionLimits()
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> DirectoryBlobs:
-    return DirectoryBlobs(tmp_path / "blobs")
+def files(tmp_path: Path) -> Blobs:
+    return open_blobs(str(tmp_path / "blobs"))
 
 
 async def names(store: HistoryStore) -> set[str]:
@@ -41,7 +42,7 @@ async def record(store: HistoryStore, *runs: Run) -> None:
         assert await store.record(Record(run))
 
 
-async def test_by_age_of_the_end(store: HistoryStore, files: DirectoryBlobs) -> None:
+async def test_by_age_of_the_end(store: HistoryStore, files: Blobs) -> None:
     old, young = ended(a_run(1), after=60), ended(a_run(2), after=5 * DAY)
     still_open = a_run(3)
     await record(store, old, young, still_open)
@@ -53,12 +54,12 @@ async def test_by_age_of_the_end(store: HistoryStore, files: DirectoryBlobs) -> 
     assert await names(store) == {"job-3"}, "an open run never expires"
 
 
-async def test_without_limits_nothing_expires(store: HistoryStore, files: DirectoryBlobs) -> None:
+async def test_without_limits_nothing_expires(store: HistoryStore, files: Blobs) -> None:
     await record(store, ended(a_run(1)))
     assert await expire(store, files, NEVER, at(10_000 * DAY)) == 0
 
 
-async def test_by_number_in_each_namespace(store: HistoryStore, files: DirectoryBlobs) -> None:
+async def test_by_number_in_each_namespace(store: HistoryStore, files: Blobs) -> None:
     here = [ended(a_run(number)) for number in range(5)]
     there = [ended(a_run(number, namespace_uid="other")) for number in range(5, 7)]
     await record(store, *here, *there, a_run(8))
@@ -66,26 +67,14 @@ async def test_by_number_in_each_namespace(store: HistoryStore, files: Directory
     assert await names(store) == {"job-3", "job-4", "job-5", "job-6", "job-8"}
 
 
-async def test_by_size_in_each_namespace(store: HistoryStore, files: DirectoryBlobs) -> None:
-    for number in range(4):
-        run = ended(a_run(number))
-        await record(store, run)
-        assert await BlobRows(store).claim_blob(run.identity, f"run-{number}/log", 1000)
-    # The newest has a document besides.
-    await store.record(Record(ended(a_run(3)), documents={Document.OBJECT: {"a": "b"}}))
-    assert await expire(store, files, RetentionLimits(bytes=3000), at(DAY)) == 2
-    assert await names(store) == {"job-2", "job-3"}
-    assert await expire(store, files, RetentionLimits(bytes=10), at(DAY)) == 2
-
-
-async def test_a_mark_keeps_a_run(store: HistoryStore, files: DirectoryBlobs) -> None:
+async def test_a_mark_keeps_a_run(store: HistoryStore, files: Blobs) -> None:
     run = ended(a_run(1))
     await record(store, run, ended(a_run(2)))
     assert await store.keep(run.identity, True, by="alice", reason="baseline of 1.0", now=at(0))
     assert await store.keep(run.identity, True, by="bob", reason="again", now=at(1))
     marked = await store.detail(everything(uid=run.identity.uid))
     assert marked is not None and marked.kept == KeepMark("bob", at(1), "again")
-    every = RetentionLimits(timedelta(0), 0, 0)
+    every = RetentionLimits(timedelta(0), 0)
     assert await expire(store, files, every, at(1000 * DAY)) == 1
     assert await names(store) == {"job-1"}
     assert await store.keep(run.identity, False, by="bob", reason="", now=at(2))
@@ -94,15 +83,13 @@ async def test_a_mark_keeps_a_run(store: HistoryStore, files: DirectoryBlobs) ->
     assert await expire(store, files, every, at(1000 * DAY)) == 1
 
 
-async def test_an_end_in_the_future_expires_by_the_observation(
-    store: HistoryStore, files: DirectoryBlobs
-) -> None:
+async def test_an_end_in_the_future_expires_by_the_observation(store: HistoryStore, files: Blobs) -> None:
     run = replace(ended(a_run(1), after=36_500 * DAY), observed_at=at(60))
     await record(store, run)
     assert await expire(store, files, RetentionLimits(age=timedelta(days=90)), at(91 * DAY)) == 1
 
 
-async def test_what_was_deleted_is_not_recorded_again(store: HistoryStore, files: DirectoryBlobs) -> None:
+async def test_what_was_deleted_is_not_recorded_again(store: HistoryStore, files: Blobs) -> None:
     expired, erased, other = (ended(a_run(number)) for number in range(3))
     await record(store, expired)
     await expire(store, files, RetentionLimits(age=timedelta(0)), at(DAY))
@@ -117,7 +104,7 @@ async def test_what_was_deleted_is_not_recorded_again(store: HistoryStore, files
     assert not await store.record(Record(erased)), "what a person deleted stays deleted"
 
 
-async def test_everything_of_a_run_goes_with_it(store: HistoryStore, files: DirectoryBlobs) -> None:
+async def test_everything_of_a_run_goes_with_it(store: HistoryStore, files: Blobs) -> None:
     run, other = ended(a_run(1, labels={"a": "b"})), ended(a_run(2))
     for each in (run, other):
         await store.record(Record(each, documents={Document.OBJECT: {}}))
@@ -141,22 +128,20 @@ async def number(store: HistoryStore, run: Run) -> int:
     return found
 
 
-class FailingBlobs(DirectoryBlobs):
+class FailingBlobs(Blobs):
     """Ends like a process that is killed between the deletion of the rows and that of the files."""
 
-    async def delete(self, keys: Iterable[str]) -> None:
+    async def delete(self, keys: Sequence[str]) -> None:
         raise ConnectionAbortedError("killed")
 
 
-async def test_files_are_found_again_after_a_crash(
-    store: HistoryStore, files: DirectoryBlobs, tmp_path: Path
-) -> None:
+async def test_files_are_found_again_after_a_crash(store: HistoryStore, files: Blobs, tmp_path: Path) -> None:
     run = ended(a_run(1))
     await record(store, run)
     await BlobRows(store).claim_blob(run.identity, "run-1/log", 3)
     await files.write("run-1/log", b"log")
     with pytest.raises(ConnectionAbortedError):
-        await erase(store, FailingBlobs(tmp_path / "blobs"), [run.identity], at(0))
+        await erase(store, FailingBlobs("blobs", LocalStore(tmp_path / "blobs")), [run.identity], at(0))
     assert await names(store) == set()
     assert await files.read("run-1/log") == b"log"
     await expire(store, files, NEVER, at(0))
@@ -167,7 +152,7 @@ async def test_no_blob_is_claimed_for_a_run_that_is_gone(store: HistoryStore) ->
     assert not await BlobRows(store).claim_blob(a_run().identity, "a", 1)
 
 
-async def test_a_number_is_not_given_again(store: HistoryStore, files: DirectoryBlobs) -> None:
+async def test_a_number_is_not_given_again(store: HistoryStore, files: Blobs) -> None:
     await record(store, a_run(1))
     first = await number(store, a_run(1))
     await erase(store, files, [a_run(1).identity], at(0))
@@ -182,27 +167,27 @@ async def test_a_query_to_delete_spares_open_and_marked_runs(store: HistoryStore
     assert len(await erasable(store, everything(), with_marked=True)) == 3
 
 
-class RefusingBlobs(DirectoryBlobs):
+class RefusingBlobs(Blobs):
     """Refuses once, like a volume that is gone for a moment."""
 
     refused = False
 
-    async def delete(self, keys: Iterable[str]) -> None:
+    async def delete(self, keys: Sequence[str]) -> None:
         if not self.refused:
             self.refused = True
             raise OSError("no volume")
         await super().delete(keys)
 
 
-async def test_the_patrol_goes_on_after_a_failure(
+async def test_the_retention_goes_on_after_a_failure(
     store: HistoryStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     metrics = Metrics([*RUNTIME, *METRICS])
     await record(store, ended(a_run(1)))
     await BlobRows(store).claim_blob(a_run(1).identity, "run-1/log", 3)
-    files = RefusingBlobs(tmp_path / "blobs")
-    patrolling = asyncio.create_task(
-        patrol(
+    files = RefusingBlobs("blobs", LocalStore(tmp_path))
+    keeping = asyncio.create_task(
+        keep_within(
             store,
             files,
             RetentionLimits(age=timedelta(0)),
@@ -214,14 +199,14 @@ async def test_the_patrol_goes_on_after_a_failure(
     )
     while b"fournos_history_database_bytes 0.0" in metrics.render():  # noqa: ASYNC110 - metrics have no event
         await asyncio.sleep(0.01)
-    patrolling.cancel()
+    keeping.cancel()
     assert "tried again in 0 s: no volume" in caplog.text
     assert await names(store) == set()
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_nothing_of_a_deleted_run_stays_in_sqlites_files(
-    store: HistoryStore, files: DirectoryBlobs, tmp_path: Path
+    store: HistoryStore, files: Blobs, tmp_path: Path
 ) -> None:
     await record(store, ended(a_run(1, owner="very-particular-owner", labels={"l": "very-particular-label"})))
     await store.record(Record(a_run(2)))
@@ -234,7 +219,7 @@ def on_disk(folder: Path, text: bytes) -> bool:
     return any(text in path.read_bytes() for path in folder.glob("history.db*"))
 
 
-async def test_space_is_given_back(store: HistoryStore, files: DirectoryBlobs) -> None:
+async def test_space_is_given_back(store: HistoryStore, files: Blobs) -> None:
     for index in range(40):
         noise = {Document.OBJECT: os.urandom(20_000).hex()}
         await store.record(Record(ended(a_run(index)), documents=noise))
@@ -247,12 +232,13 @@ async def test_space_is_given_back(store: HistoryStore, files: DirectoryBlobs) -
     assert await names(store) == {"job-38", "job-39"}
 
 
-async def test_sizes_are_metrics(store: HistoryStore, files: DirectoryBlobs) -> None:
+async def test_sizes_are_metrics(store: HistoryStore) -> None:
     metrics = Metrics([*RUNTIME, *METRICS])
+    store.namespace_bytes = 5000
     for index in range(2):
-        await store.record(Record(ended(a_run(index)), documents={Document.OBJECT: {"a": 1}}))
+        await record(store, ended(a_run(index)))
     await BlobRows(store).claim_blob(a_run(0).identity, "a", 100)
-    await report(store, metrics, expired=3)
+    await report(store, metrics, CLUSTER, expired=3)
     found = {
         sample.name: sample.value
         for family in text_string_to_metric_families(metrics.render().decode())
@@ -260,16 +246,7 @@ async def test_sizes_are_metrics(store: HistoryStore, files: DirectoryBlobs) -> 
         if sample.name.startswith("fournos_history")
     }
     assert found["fournos_history_runs"] == 2
-    assert found["fournos_history_blob_bytes"] == 100
+    assert found["fournos_history_namespace_bytes"] == 100
+    assert found["fournos_history_namespace_limit_bytes"] == 5000
     assert found["fournos_history_expired_total"] == 3
-    assert 0 < found["fournos_history_document_bytes"] < 100
     assert found["fournos_history_database_bytes"] > 10_000
-    elsewhere = {  # test_patrol.py, test_announcements.py, test_clusters.py
-        "fournos_history_changes",
-        "fournos_history_silent_series",
-        "fournos_history_webhook_messages_total",
-        "fournos_history_events_total",
-        "fournos_history_namespace_bytes",
-    }
-    named = {metric.name for metric in METRICS} - elsewhere
-    assert {name for name in found if not name.endswith("_created")} == named

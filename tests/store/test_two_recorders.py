@@ -73,7 +73,7 @@ async def test_nothing_is_lost_and_nothing_is_twice(
     async with await HistoryStore.open(url) as store:
         await prepare(store, blobs)
         command = [sys.executable, "-m", PROGRAM, url]
-        rest = [str(sent), place.bucket, place.prefix, place.endpoint]
+        rest = [str(sent), place]
         await together([[*command, cluster, *rest] for cluster in clusters])
 
         run = await store.get(SHARED)
@@ -88,7 +88,7 @@ async def test_nothing_is_lost_and_nothing_is_twice(
         for path, contents in FILES.items():
             found = await artifacts.find(SHARED, path)
             assert found is not None
-            assert b"".join([chunk async for chunk in artifacts.read(SHARED, found)]) == contents[-1]
+            assert b"".join([chunk async for chunk in artifacts.read(found[0])]) == contents[-1]
 
         async with store.reading() as connection:
             named = sorted(await connection.scalars(select(blob_table.c.key)))

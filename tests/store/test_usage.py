@@ -17,7 +17,7 @@ from fournos.client.history import AsyncHistory
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials, FixedIdentity, Proof
 from fournos.history.artifacts.rules import ArtifactLimits
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import open_blobs
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.store import HistoryStore
 from fournos.history.store.usage import usage_statement, used
@@ -138,7 +138,7 @@ async def reviews() -> Reviews:
 
 @pytest.fixture
 async def api(store: HistoryStore, reviews: Reviews, tmp_path: Path) -> AsyncIterator[str]:
-    async with served(store, DirectoryBlobs(tmp_path / "blobs"), reviews, ArtifactLimits()) as client:
+    async with served(store, open_blobs(str(tmp_path / "blobs")), reviews, ArtifactLimits()) as client:
         yield str(client.make_url("")).rstrip("/")
 
 

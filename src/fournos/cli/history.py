@@ -16,7 +16,6 @@ from fournos.cli.exits import Exit
 from fournos.cli.output import table
 from fournos.engine.api.values import parse_ttl
 from fournos.extras import remedy
-from fournos.history.blobs import BlobsUsageError, open_blobs
 from fournos.history.records import PAGE_MAX, Query, Run
 from fournos.history.store_settings import StoreSettings
 
@@ -121,8 +120,11 @@ async def _store() -> AsyncIterator[HistoryStore]:
 
 
 def _blobs() -> Blobs:
+    from fournos.history.blobs import BlobsUsageError, open_blobs
+
+    settings = _settings()
     try:
-        return open_blobs(_settings().blob_place)
+        return open_blobs(settings.blob_place, settings.s3_ca_file)
     except BlobsUsageError as error:
         raise Fail(str(error)) from error
 

@@ -6,26 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fournos.engine.runtime.metrics import Counter, Gauge, Metric, Metrics
-from fournos.history.blobs.blobs import Room
 from fournos.history.regressions.review import Standing, counts, silent_by_schedule
 from fournos.history.regressions.series import Kind
 
 DATABASE_BYTES: Final = Gauge(
     "fournos_history_database_bytes", "Size of the history's database, its write-ahead log included."
 )
-DOCUMENT_BYTES: Final = Gauge(
-    "fournos_history_document_bytes", "Size of all documents in the history, as stored."
-)
-BLOB_BYTES: Final = Gauge("fournos_history_blob_bytes", "Size of all logs and artifacts in the history.")
 NAMESPACE_BYTES: Final = Gauge(
     "fournos_history_namespace_bytes",
-    "Size of the logs and artifacts of the namespaces with the most of them.",
+    "Size of the results, logs and artifacts of the namespaces with the most of them.",
     ("job_namespace",),
 )
-VOLUME_BYTES: Final = Gauge(
-    "fournos_history_volume_bytes", "Size of the volume with logs and artifacts; a bucket has none."
+NAMESPACE_LIMIT_BYTES: Final = Gauge(
+    "fournos_history_namespace_limit_bytes", "How much of them is kept of one namespace; more is refused."
 )
-VOLUME_FREE_BYTES: Final = Gauge("fournos_history_volume_free_bytes", "What is free of that volume.")
 RUNS: Final = Gauge("fournos_history_runs", "Runs in the history.")
 EXPIRED: Final = Counter("fournos_history_expired_total", "Runs that the retention has deleted.")
 
@@ -50,11 +44,8 @@ MESSAGES: Final = Counter(
 )
 METRICS: Final[tuple[Metric, ...]] = (
     DATABASE_BYTES,
-    DOCUMENT_BYTES,
-    BLOB_BYTES,
     NAMESPACE_BYTES,
-    VOLUME_BYTES,
-    VOLUME_FREE_BYTES,
+    NAMESPACE_LIMIT_BYTES,
     RUNS,
     EXPIRED,
     CHANGES,
@@ -63,23 +54,18 @@ METRICS: Final[tuple[Metric, ...]] = (
 )
 
 
-def report(metrics: Metrics, *, database: int, documents: int, blobs: int, runs: int, expired: int) -> None:
+def report(
+    metrics: Metrics, *, database: int, runs: int, expired: int, namespaces: Mapping[str, int], most: int
+) -> None:
     """Sets the sizes, in bytes, the number of runs, and adds the runs that have expired since."""
     metrics.add(EXPIRED, amount=expired)
     metrics.set(DATABASE_BYTES, database)
-    metrics.set(DOCUMENT_BYTES, documents)
-    metrics.set(BLOB_BYTES, blobs)
     metrics.set(RUNS, runs)
-
-
-def report_volume(metrics: Metrics, room: Room | None, namespaces: Mapping[str, int]) -> None:
-    """Sets the size of the volume, what is free of it, and the bytes of the largest namespaces."""
     metrics.clear(NAMESPACE_BYTES)
     for namespace, size in namespaces.items():
         metrics.set(NAMESPACE_BYTES, size, namespace)
-    if room is not None:
-        metrics.set(VOLUME_BYTES, room.total)
-        metrics.set(VOLUME_FREE_BYTES, room.free)
+    if most:
+        metrics.set(NAMESPACE_LIMIT_BYTES, most)
 
 
 def report_changes(metrics: Metrics, by_namespace: Mapping[str, Sequence[Standing]]) -> None:

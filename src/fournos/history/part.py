@@ -9,14 +9,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.client import Client
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import FOURNOS, Part, Running, UnsupportedError, Wake
 from fournos.extras import remedy
-from fournos.history.blobs import Blobs, BlobsUsageError, check_blobs, open_blobs
 from fournos.history.metrics import MESSAGES
 from fournos.history.recorder import metrics as recorder_metrics
 from fournos.history.recorder.controller import LiveObjects, name_of, recorder
@@ -24,6 +22,7 @@ from fournos.history.recorder.journal import Journal
 from fournos.history.settings import HistorySettings
 
 if TYPE_CHECKING:
+    from fournos.history.blobs import Blobs
     from fournos.history.logs.collector import LogCollector
     from fournos.history.recorder.database import DatabaseArchive
 
@@ -35,11 +34,12 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     # Imported here, because only this part needs the packages of the extra `history`.
     from fournos.history.api.service import HistoryService
     from fournos.history.api.tasks import api_tasks
+    from fournos.history.blobs import open_blobs
     from fournos.history.recorder.database import DatabaseArchive
 
-    archive = DatabaseArchive(settings.database_url)
+    archive = DatabaseArchive(settings.database_url, settings.namespace_bytes)
     journals = {resource.kind: (resource, Journal()) for resource in settings.resources()}
-    blobs = open_blobs(settings.blob_place)
+    blobs = open_blobs(settings.blob_place, settings.s3_ca_file)
     logs = _collector(settings, archive, blobs, wake)
 
     objects = LiveObjects(settings.resources())
@@ -86,14 +86,11 @@ async def _retention(
     clock: Clock,
     objects: LiveObjects,
 ) -> None:
-    """Deletes what has expired, until cancelled; first what an earlier start has left unfinished."""
-    from fournos.history.store.retention import RetentionLimits, patrol
+    """Deletes what has expired, until cancelled."""
+    from fournos.history.store.retention import RetentionLimits, keep_within
 
-    store = await archive.recording()
-    await blobs.sweep()
-    limits = RetentionLimits.of(settings)
-    interval = parse_duration(settings.retention_interval).total_seconds()
-    await patrol(store, blobs, limits, metrics, clock, cluster=objects.cluster, interval=interval)
+    store, limits = await archive.recording(), RetentionLimits.of(settings)
+    await keep_within(store, blobs, limits, metrics, clock, cluster=objects.cluster)
 
 
 def _changes(
@@ -138,10 +135,12 @@ async def verify(settings: HistorySettings, api: Client) -> list[str]:
 
     Raises UnsupportedError if packages of the history are missing, or its bucket cannot be used as it is set.
     """
-    if find_spec("sqlalchemy") is None:
+    if not all(map(find_spec, ("sqlalchemy", "obstore"))):
         raise UnsupportedError(f"the history needs packages that are missing: {remedy('history')}")
+    from fournos.history.blobs import BlobsUsageError, open_blobs
+
     try:
-        return await check_blobs(settings.blob_place)
+        return await open_blobs(settings.blob_place, settings.s3_ca_file).check()
     except BlobsUsageError as error:
         raise UnsupportedError(str(error)) from None
 

@@ -8,7 +8,6 @@ from typing import Annotated
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.workload import BadNameError, parse_name
 from fournos.engine.runtime.webhook.registration import Service
@@ -53,11 +52,6 @@ class HistorySettings(StoreSettings):
     artifact_mb: Annotated[int, Field(ge=0)] = Field(
         2000, description="Megabytes of artifacts that are kept of one run; more are refused"
     )
-    namespace_share: Annotated[int, Field(ge=1, le=100)] = Field(
-        25,
-        description="Percent of the volume that the logs and artifacts of one namespace may take; further "
-        "artifacts are refused; a bucket has no such limit",
-    )
     log_mb: Annotated[int, Field(ge=0)] = Field(
         100,
         description="Megabytes of logs that are stored of one run, beside the end of each log; 0: no logs "
@@ -66,9 +60,6 @@ class HistorySettings(StoreSettings):
     log_deadline_sec: Annotated[float, Field(ge=0)] = Field(
         300.0,
         description="How long `status.archivedAt` waits for the logs of an ended job at most (seconds)",
-    )
-    retention_interval: str = Field(
-        "1h", description="Time between two deletions of what is beyond the limits, at least 1s"
     )
     webhook_url_file: str = Field(
         "",
@@ -95,13 +86,6 @@ class HistorySettings(StoreSettings):
             _resource(name)
         return tuple(dict.fromkeys(value))
 
-    @field_validator("retention_interval")
-    @classmethod
-    def _is_some_time(cls, value: str) -> str:
-        if parse_duration(value).total_seconds() < 1:
-            raise ValueError("must be at least 1s")
-        return value
-
     @property
     def hosts(self) -> tuple[str, ...]:
         """The names in the certificate of the API."""
@@ -109,7 +93,7 @@ class HistorySettings(StoreSettings):
 
     @property
     def artifact_limits(self) -> ArtifactLimits:
-        return ArtifactLimits(self.artifact_files, self.artifact_mb * 1_000_000, self.namespace_share / 100)
+        return ArtifactLimits(self.artifact_files, self.artifact_mb * 1_000_000)
 
     def resources(self) -> tuple[Resource, ...]:
         """Returns the recorded resource types."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fournos.history.blobs.location import S3Location, parse_endpoint, parse_url
+_BUCKET: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?")
 
 
 class StoreSettings(BaseSettings):
@@ -31,16 +32,7 @@ class StoreSettings(BaseSettings):
         "",
         repr=False,
         description="Bucket of the logs and artifacts, `s3://bucket/prefix`, with the usual variables AWS_… "
-        "for the credentials; empty: FOURNOS_HISTORY_DIRECTORY has them",
-    )
-    s3_endpoint: str = Field(
-        "",
-        repr=False,
-        description="URL of the S3 server, such as `https://minio.example.com:9000`; empty: that of AWS",
-    )
-    s3_region: str = Field("", description="Region of the bucket; empty: AWS_REGION, else us-east-1")
-    s3_path_style: bool = Field(
-        True, description="Whether the bucket is in the path of a URL; false: in the name of the server"
+        "for the server, the region and the credentials; empty: FOURNOS_HISTORY_DIRECTORY has them",
     )
     s3_ca_file: str = Field(
         "",
@@ -52,41 +44,28 @@ class StoreSettings(BaseSettings):
     retention_runs: Annotated[int, Field(ge=0)] = Field(
         100_000, description="Ended runs that stay of each namespace, the newest ones; 0: all"
     )
-    retention_mb: Annotated[int, Field(ge=0)] = Field(
-        50_000,
-        description="Megabytes of documents, logs and artifacts that stay of each namespace's ended runs, "
-        "those of the newest ones; 0: all",
+    namespace_mb: Annotated[int, Field(ge=0)] = Field(
+        5_000,
+        description="Megabytes of results, logs and artifacts that are kept of each namespace; more are "
+        "refused; 0: no limit",
     )
 
     @field_validator("blobs")
     @classmethod
     def _is_a_bucket(cls, value: str) -> str:
-        if value:
-            parse_url(value)
+        if value and not _BUCKET.fullmatch(value):
+            raise ValueError("write it as s3://bucket/prefix; credentials have variables of their own")
         return value
-
-    @field_validator("s3_endpoint")
-    @classmethod
-    def _is_a_server(cls, value: str) -> str:
-        return parse_endpoint(value) if value else value
 
     @property
     def database_url(self) -> str:
         return self.url or f"sqlite:///{Path(self.directory) / 'history.db'}"
 
     @property
-    def blob_place(self) -> Path | S3Location:
-        """The place of logs and artifacts: a directory or a bucket."""
-        return self.bucket(self.blobs) if self.blobs else Path(self.directory) / "blobs"
+    def blob_place(self) -> str:
+        """The place of logs and artifacts: the URL of a bucket or a directory."""
+        return self.blobs.rstrip("/") or str(Path(self.directory) / "blobs")
 
-    def bucket(self, url: str) -> S3Location:
-        """Returns the place of a URL, at the server of these settings.  Raises ValueError for a wrong one."""
-        bucket, prefix = parse_url(url)
-        return S3Location(
-            bucket,
-            prefix,
-            endpoint=self.s3_endpoint,
-            region=self.s3_region,
-            path_style=self.s3_path_style,
-            ca_file=self.s3_ca_file,
-        )
+    @property
+    def namespace_bytes(self) -> int:
+        return self.namespace_mb * 1_000_000

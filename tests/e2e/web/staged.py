@@ -27,7 +27,7 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.resource import TOKEN_REVIEW, Obj, Resource
 from fournos.history.artifacts.rules import ArtifactLimits
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import open_blobs
 from fournos.history.store import HistoryStore
 from fournos.insight.caches import ObjectCaches
 from fournos.web.local import Loopback
@@ -152,7 +152,7 @@ async def _serve(
     objects = Objects(clock)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(await HistoryStore.open(f"sqlite:///{folder / 'history.db'}"))
-        blobs = DirectoryBlobs(folder / "blobs")
+        blobs = open_blobs(str(folder / "blobs"))
         reviews = Everyone(namespaces={NS: f"uid-{NS}"})
         client = await stack.enter_async_context(served(store, blobs, reviews, ArtifactLimits(), clock=clock))
         credentials = Credentials(str(client.make_url("")).rstrip("/"), FixedIdentity(Proof(token="t-ann")))

@@ -61,8 +61,7 @@ async def _pieces(request: web.Request) -> AsyncIterator[bytes]:
 
 async def list_artifacts(service: HistoryService, call: ApiCall) -> list[Artifact]:
     run = await found(service, call)
-    artifacts = await (await service.artifact_rows()).artifacts(run.identity)
-    return sorted(artifacts, key=lambda artifact: artifact.path)
+    return list((await (await service.artifact_rows()).artifacts(run.identity)).values())
 
 
 async def download(service: HistoryService, call: ApiCall) -> web.StreamResponse:
@@ -72,7 +71,7 @@ async def download(service: HistoryService, call: ApiCall) -> web.StreamResponse
     stored = await service.artifacts.find(run.identity, path)
     if stored is None:
         raise NotFoundError(f"{run.name} has no artifact {path}", name=path)
-    artifact = stored.artifact
+    key, artifact = stored
     tag = f'"{artifact.sha256}"'
     name = quote(path.rpartition("/")[2], safe="")
     headers = {
@@ -86,7 +85,7 @@ async def download(service: HistoryService, call: ApiCall) -> web.StreamResponse
     }
     if tag in request.headers.get("If-None-Match", ""):
         return web.Response(status=304, headers={"ETag": tag})
-    chunks = service.artifacts.read(run.identity, stored)
+    chunks = service.artifacts.read(key)
     return await streamed(request, web.StreamResponse(headers=headers), chunks)
 
 

@@ -47,7 +47,6 @@ async def put(service: HistoryService, call: ApiCall) -> Received:
         content = await call.request.read()
     except web.HTTPRequestEntityTooLarge:
         raise BadRequestError("the file is too large; send its records in several files") from None
-    await service.check_room(len(content))
     async with service.reading:  # one file at a time: each takes memory and the interpreter
         file = await asyncio.to_thread(read_file, content, call.parameters.name)
     if file.problems:

@@ -40,9 +40,14 @@ from fournos.history.api.routes import (
     UnavailableError,
     read,
 )
-from fournos.history.blobs import BlobsFullError, BlobsUnavailableError
+from fournos.history.blobs import BlobsUnavailableError
 from fournos.history.records import adapter, body
-from fournos.history.store.errors import StoreQueryError, StoreUnavailableError, StoreUsageError
+from fournos.history.store.errors import (
+    NamespaceFullError,
+    StoreQueryError,
+    StoreUnavailableError,
+    StoreUsageError,
+)
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -218,7 +223,7 @@ class HistoryServer:
             raise
         except StoreQueryError as error:
             return _refused(BadRequestError(str(error)))
-        except BlobsFullError as error:
+        except NamespaceFullError as error:
             return _refused(InsufficientStorageError(str(error), retry_after=60))
         except (StoreUnavailableError, StoreUsageError, BlobsUnavailableError) as error:
             # The message of a database driver may contain its address and user; that of the blobs does not.

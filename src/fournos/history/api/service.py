@@ -71,10 +71,5 @@ class HistoryService:
         """Deletes a run with its documents, logs, artifacts and results."""
         await erase(await self.store(), self.blobs, [identity], self.now())
 
-    async def check_room(self, size: int) -> None:
-        """Raises BlobsFullError if the volume is almost full: SQLite's file is on the same one."""
-        if (room := await self.blobs.room()) is not None:
-            room.check(size)
-
     def now(self) -> datetime:
         return self._clock.now()

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Final
 
 from fournos.engine.api.values import has_control
-from fournos.history.blobs.blobs import BlobsFullError, Room
 from fournos.history.records import api_row
 
 LONGEST_PATH: Final = 512
@@ -40,8 +39,6 @@ class ArtifactLimits:
 
     files: int = 1_000
     bytes: int = 2_000_000_000
-    share: float = 1.0
-    """The part of the volume that the logs and artifacts of one namespace may take."""
 
     def check(self, present: list[Artifact], path: str, size: int) -> None:
         """Raises ArtifactError if a file of this path and size is too much beside the present ones."""
@@ -53,22 +50,6 @@ class ArtifactLimits:
             raise ArtifactError(
                 f"{path}: the run would have {total} bytes of artifacts, and at most {self.bytes} are kept"
             )
-
-    def check_share(self, used: int, size: int, room: Room) -> None:
-        """Raises BlobsFullError if a namespace with `used` bytes would have more than its share.
-
-        Raises ArtifactError for what is more than the share alone.
-        """
-        share = int(self.share * room.total)
-        if used + size <= share:
-            return
-        mine = f"the share of the namespace of the history's volume is {share // 10**6} MB"
-        if size > share:
-            raise ArtifactError(f"the file has {size} bytes, and {mine}")
-        raise BlobsFullError(
-            f"{mine}, and its runs have {used // 10**6} MB of logs and artifacts; delete some, or ask an "
-            "administrator"
-        )
 
 
 def checked_path(path: str) -> str:

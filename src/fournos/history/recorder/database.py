@@ -33,8 +33,10 @@ class DatabaseArchive:
     It is opened with the first use and not at start: a standby must not hold the lock of a SQLite database.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, namespace_bytes: int = 0) -> None:
+        """`namespace_bytes`: as in `HistoryStore`."""
         self._url = url
+        self._namespace_bytes = namespace_bytes
         self._sqlite = url.startswith("sqlite")
         self._store: HistoryStore | None = None
         self._opening = asyncio.Lock()
@@ -147,7 +149,7 @@ class DatabaseArchive:
         async with self._opening:
             if self._store is None:
                 try:
-                    self._store = await HistoryStore.open(self._url)
+                    self._store = await HistoryStore.open(self._url, namespace_bytes=self._namespace_bytes)
                 except (StoreError, SQLAlchemyError) as error:
                     self._report(self._reason(error))
                     raise

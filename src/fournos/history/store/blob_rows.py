@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Executable, delete, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, delete, select
 
 from fournos.history.records import Identity
+from fournos.history.store import reads
 from fournos.history.store.database import INSERT
 from fournos.history.store.schema import blobs
-from fournos.history.store.store import HistoryStore, number_of
-
-_BATCH: Final = 1000
+from fournos.history.store.sizes import measure
+from fournos.history.store.store import HistoryStore
 
 
 class BlobRows:
@@ -23,36 +21,31 @@ class BlobRows:
         self._store = store
 
     async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
-        """Notes a blob of a run before it is written: it goes with the run.  False: there is no such run."""
-        async with self._store.writing() as connection:
-            number = await connection.scalar(select(number_of(identity)))
+        """Notes a blob of a run before it is written: it goes with the run.  False: there is no such run.
+
+        Raises NamespaceFullError if the runs of its namespace would have more bytes than are kept.
+        """
+
+        def claim(connection: Connection) -> bool:
+            number = reads.number_of(connection, identity)
             if number is None:
                 return False
             changed = {"run_id": number, "size": size}
-            statement = INSERT[self._store.database.dialect](blobs).values(key=key, **changed)
-            await connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_=changed))
+            statement = INSERT[connection.dialect.name](blobs).values(key=key, **changed)
+            connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_=changed))
+            measure(connection, number, self._store.namespace_bytes)
             return True
 
-    async def unclaim_blobs(self, keys: list[str]) -> None:
+        return await self._store.database.write(claim)
+
+    async def unclaim_blobs(self, keys: Sequence[str]) -> None:
         """Removes the notes of deleted blobs."""
-        async with self._store.writing() as connection:
-            await for_keys(connection, keys, lambda some: delete(blobs).where(some))
 
+        def unclaim(connection: Connection) -> None:
+            owners = select(blobs.c.run_id).where(blobs.c.key.in_(keys), blobs.c.run_id.is_not(None))
+            numbers = connection.scalars(owners.distinct()).all()
+            connection.execute(delete(blobs).where(blobs.c.key.in_(keys)))
+            for number in numbers:
+                measure(connection, number)
 
-async def claimed(connection: AsyncConnection, number: int, keys: Sequence[str]) -> list[str]:
-    """Returns those of the keys that belong to the run."""
-    own: list[str] = []
-    for start in range(0, len(keys), _BATCH):
-        some = (blobs.c.run_id == number, blobs.c.key.in_(keys[start : start + _BATCH]))
-        own += await connection.scalars(select(blobs.c.key).where(*some))
-    return own
-
-
-async def for_keys(
-    connection: AsyncConnection,
-    keys: Sequence[str],
-    statement: Callable[[ColumnElement[bool]], Executable],
-) -> None:
-    """Executes the statement for the blobs of these keys, batch by batch: a statement has few parameters."""
-    for start in range(0, len(keys), _BATCH):
-        await connection.execute(statement(blobs.c.key.in_(keys[start : start + _BATCH])))
+        await self._store.database.write(unclaim)

@@ -21,6 +21,10 @@ class StoreQueryError(StoreError):
     """The query is not valid: its cursor, its limit or its times."""
 
 
+class NamespaceFullError(StoreError):
+    """The runs of the namespace have as many results, logs and artifacts as are kept."""
+
+
 class StoreUnavailableError(StoreError):
     """The database does not answer, or cannot write now.  The same call may succeed later."""
 

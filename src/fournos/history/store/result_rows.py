@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, insert, select
 from fournos.history.results.models import Received, Test, series_id, series_labels
 from fournos.history.store.database import INSERT
 from fournos.history.store.schema import kpi_values, runs, series, tests
-from fournos.history.store.sizes import MEASURE
+from fournos.history.store.sizes import measure
 from fournos.history.store.text import pack
 
 MAX_TESTS: Final = 5_000
@@ -35,8 +35,12 @@ def put_tests(
     now: datetime,
     *,
     most: int = MAX_TESTS,
+    namespace_bytes: int = 0,
 ) -> Received:
-    """Stores the tests of the run `number`; those that are there with the same content stay as they are."""
+    """Stores the tests of the run `number`; those that are there with the same content stay as they are.
+
+    Raises NamespaceFullError if the namespace would have more than `namespace_bytes`; 0: no limit.
+    """
     fingerprint = str(connection.scalar(select(runs.c.fingerprint).where(runs.c.id == number)))
     content_keys = _content_keys(connection, number)
     added = refused = unchanged = 0
@@ -52,7 +56,7 @@ def put_tests(
     _put_values(connection, fingerprint, stored, now)
     replaced = len(prepared) - added - refused - unchanged
     if added or replaced:
-        connection.execute(MEASURE, {"number": number})
+        measure(connection, number, namespace_bytes)
     return Received(added, replaced, unchanged, refused)
 
 

@@ -41,7 +41,8 @@ class Results:
     async def put(self, identity: Identity, pushed: Sequence[Test], now: datetime) -> Received | None:
         """Stores the tests of a run; None if there is no such run.
 
-        Pushing them again changes nothing.  Of several with the same identity the last one counts.
+        Pushing them again changes nothing.  Of several with the same identity the last one counts.  Raises
+        NamespaceFullError.
         """
         prepared = await asyncio.to_thread(prepare, pushed)
 
@@ -49,7 +50,8 @@ class Results:
             number = reads.number_of(connection, identity)
             if number is None:
                 return None
-            return put_tests(connection, number, prepared, now, most=self._max_tests)
+            most, namespace_bytes = self._max_tests, self._store.namespace_bytes
+            return put_tests(connection, number, prepared, now, most=most, namespace_bytes=namespace_bytes)
 
         return await self._store.database.write(put)
 

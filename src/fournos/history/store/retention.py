@@ -1,4 +1,4 @@
-"""What leaves the history: by age, by number and size of each namespace, or because a person deletes it.
+"""What leaves the history: by age, by number in each namespace, or because a person deletes it.
 
 Deleting a run's row leaves its blobs without an owner in the table `blobs`; they are deleted after that, and
 found again if the process ends in between.
@@ -14,14 +14,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, or_, select, text
+from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.blobs import Blobs
 from fournos.history.metrics import report as set_metrics
-from fournos.history.metrics import report_volume
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
 from fournos.history.store.errors import StoreUnavailableError
 from fournos.history.store.patrol import UNKNOWN
@@ -48,8 +47,6 @@ _BATCH: Final = 200
 """Runs that one transaction deletes, so that a recorder waits for no long one."""
 _FORGOTTEN: Final = timedelta(days=365)
 """An expired run whose object still exists after this time may be recorded again; it expires at once."""
-VOLUME_INTERVAL: Final = 300.0
-"""Seconds between two reports of the volume."""
 _NAMESPACES: Final = 10
 
 
@@ -67,19 +64,16 @@ class RetentionLimits:
     age: timedelta | None = None
     runs: int | None = None
     """Ended runs of each namespace."""
-    bytes: int | None = None
-    """Bytes of each namespace's ended runs: documents and blobs."""
 
     @classmethod
     def of(cls, settings: StoreSettings) -> RetentionLimits:
         return cls(
             timedelta(days=settings.retention_days) if settings.retention_days else None,
             settings.retention_runs or None,
-            settings.retention_mb * 1_000_000 or None,
         )
 
 
-async def patrol(
+async def keep_within(
     store: HistoryStore,
     files: Blobs,
     limits: RetentionLimits,
@@ -99,45 +93,14 @@ async def patrol(
             await asyncio.sleep(min(interval, UNKNOWN))
             continue
         try:
-            now = clock.now()
-            number = await expire(store, files, limits, now, cluster=own)
+            number = await expire(store, files, limits, clock.now(), cluster=own)
             if number:
                 log.info("%d runs of the history have expired", number)
-                await store.database.tidy()
-            await report(store, metrics, number)
+            await store.database.tidy()
+            await report(store, metrics, own, number)
         except (StoreUnavailableError, OSError) as error:
             log.warning("The history's retention is tried again in %.0f s: %s", interval, error)
-        await _rest(store, files, metrics, own, interval)
-
-
-async def _rest(store: HistoryStore, files: Blobs, metrics: Metrics, cluster: str, seconds: float) -> None:
-    """Waits, and reports the volume meanwhile: it can be full long before the next pass."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
-    while True:
-        try:
-            report_volume(metrics, await files.room(), await largest(store, cluster))
-        except (StoreUnavailableError, OSError) as error:
-            log.warning("The history's volume is not known: %s", error)
-        if (left := until - loop.time()) <= VOLUME_INTERVAL:
-            await asyncio.sleep(left)
-            return
-        await asyncio.sleep(VOLUME_INTERVAL)
-
-
-async def largest(store: HistoryStore, cluster: str) -> dict[str, int]:
-    """Returns the bytes of logs and artifacts of the cluster's namespaces with the most of them."""
-    size = func.sum(blob_table.c.size)
-    statement = (
-        select(runs.c.namespace, size)
-        .join(blob_table, blob_table.c.run_id == runs.c.id)
-        .where(runs.c.cluster == indexed(cluster))
-        .group_by(runs.c.namespace)
-        .order_by(size.desc())
-        .limit(_NAMESPACES)
-    )
-    async with store.reading() as connection:
-        return {namespace: int(total) for namespace, total in await connection.execute(statement)}
+        await asyncio.sleep(interval)
 
 
 async def expire(
@@ -217,21 +180,26 @@ async def sweep_series(store: HistoryStore) -> None:
         await connection.execute(delete(acknowledgements).where(~known))
 
 
-async def report(store: HistoryStore, metrics: Metrics, expired: int) -> None:
+async def report(store: HistoryStore, metrics: Metrics, cluster: str, expired: int) -> None:
     """Sets the metrics of the store, after a pass of the retention."""
-    database = await store.database.size()
+    size = total(runs.c.bytes)
+    largest = (
+        select(runs.c.namespace, size)
+        .where(runs.c.cluster == indexed(cluster))
+        .group_by(runs.c.namespace)
+        .order_by(size.desc())
+        .limit(_NAMESPACES)
+    )
     async with store.reading() as connection:
-        number, documents = (
-            await connection.execute(select(func.count(), total(runs.c.document_bytes)))
-        ).one()
-        size = await connection.scalar(select(total(blob_table.c.size)))
+        number = await connection.scalar(select(func.count()).select_from(runs))
+        namespaces = {namespace: int(used) for namespace, used in await connection.execute(largest)}
     set_metrics(
         metrics,
-        database=database,
-        documents=int(documents),
-        blobs=int(size or 0),
-        runs=number,
+        database=await store.database.size(),
+        runs=number or 0,
         expired=expired,
+        namespaces=namespaces,
+        most=store.namespace_bytes,
     )
 
 
@@ -251,38 +219,17 @@ async def _beyond(store: HistoryStore, limits: RetentionLimits, now: datetime, c
             aged = select(runs.c.id).where(_may_expire(), runs.c.closed_at < now - limits.age, *mine)
             if found := await _first(connection, aged.order_by(runs.c.closed_at, runs.c.id)):
                 return found
-        if limits.runs is None and limits.bytes is None:
+        if limits.runs is None:
             return []
-        ranked = _ranked().where(*mine).subquery()
-        many = [ranked.c.place > limits.runs] if limits.runs is not None else []
-        large = [ranked.c.together > limits.bytes] if limits.bytes is not None else []
-        beyond = select(runs.c.id).join(ranked, ranked.c.id == runs.c.id)
-        beyond = beyond.where(_may_expire(), or_(*many, *large)).order_by(runs.c.closed_at, runs.c.id)
-        return await _first(connection, beyond)
-
-
-def _ranked() -> Select[Any]:
-    """Returns each ended run's place in its namespace, newest end first, and the bytes up to there."""
-    sizes = (
-        select(blob_table.c.run_id, func.sum(blob_table.c.size).label("size"))
-        .where(blob_table.c.run_id.is_not(None))
-        .group_by(blob_table.c.run_id)
-        .subquery()
-    )
-    order: dict[str, Any] = {
-        "partition_by": (runs.c.cluster, runs.c.namespace_uid),
-        "order_by": (runs.c.closed_at.desc(), runs.c.id.desc()),
-    }
-    size = runs.c.document_bytes + func.coalesce(sizes.c.size, 0)
-    return (
-        select(
-            runs.c.id,
-            func.row_number().over(**order).label("place"),
-            func.sum(size).over(**order, rows=(None, 0)).label("together"),
+        # Each ended run's place in its namespace, the newest end first.
+        place = func.row_number().over(
+            partition_by=(runs.c.cluster, runs.c.namespace_uid),
+            order_by=(runs.c.closed_at.desc(), runs.c.id.desc()),
         )
-        .outerjoin(sizes, sizes.c.run_id == runs.c.id)
-        .where(runs.c.closed_at.is_not(None))
-    )
+        ended = select(runs.c.id, place.label("place")).where(runs.c.closed_at.is_not(None), *mine).subquery()
+        beyond = select(runs.c.id).join(ended, ended.c.id == runs.c.id)
+        beyond = beyond.where(_may_expire(), ended.c.place > limits.runs)
+        return await _first(connection, beyond.order_by(runs.c.closed_at, runs.c.id))
 
 
 async def _first(connection: AsyncConnection, statement: Select[Any]) -> Sequence[int]:

@@ -108,7 +108,7 @@ runs: Final = Table(
     # What the store derives.
     Column("search", Text, nullable=False),  # name and display name, folded
     Column("closed_at", Time),  # when the run counts as over for the retention; NULL while it is open
-    Column("document_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("bytes", BigInteger, nullable=False, server_default="0"),  # of its results, logs and artifacts
     UniqueConstraint("uid", "namespace", "cluster"),  # nearly all runs are of one cluster
     sqlite_autoincrement=True,  # the number of a deleted run is not given again: cursors and blobs name it
 )
@@ -181,6 +181,7 @@ for _column in (
     Index(f"runs_{_column.name}", _column, runs.c.submitted_at, runs.c.id)
 # With the cluster: the newest of several namespaces are found in the index alone.
 Index("runs_namespace_uid", runs.c.namespace_uid, runs.c.submitted_at, runs.c.id, runs.c.cluster)
+Index("runs_bytes", runs.c.namespace_uid, runs.c.bytes)
 Index("runs_time", runs.c.submitted_at, runs.c.id)
 Index("labels_value", labels.c.name, labels.c.value, labels.c.run_id)
 Index("runs_ended", runs.c.ended_at, runs.c.id)
@@ -202,7 +203,7 @@ artifacts: Final = Table(
     Column("size", BigInteger, nullable=False),
     Column("sha256", Text, nullable=False),
     Column("stored_at", Time, nullable=False),
-    Column("upload", Text),  # NULL: from a version without it
+    Column("key", Text, nullable=False),  # of the blob with its content
 )
 
 logs: Final = Table(

@@ -29,16 +29,20 @@ class HistoryStore:
     later.  Modules with tables of their own use `reading` and `writing`.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, namespace_bytes: int = 0) -> None:
+        """`namespace_bytes`: most of the results, logs and artifacts of one namespace; 0: no limit."""
         self.database = database
+        self.namespace_bytes = namespace_bytes
 
     @classmethod
-    async def open(cls, url: str, *, busy_seconds: float = BUSY_SECONDS) -> HistoryStore:
+    async def open(
+        cls, url: str, *, namespace_bytes: int = 0, busy_seconds: float = BUSY_SECONDS
+    ) -> HistoryStore:
         """Opens the database of the URL and makes its tables.
 
         Raises StoreUsageError for one that cannot be used.
         """
-        return cls(await open_database(url, busy_seconds))
+        return cls(await open_database(url, busy_seconds), namespace_bytes)
 
     async def close(self) -> None:
         await self.database.close()
@@ -64,7 +68,7 @@ class HistoryStore:
     async def record(self, record: Record) -> bool:
         """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
         try:
-            await self.database.write(lambda connection: writes.put(connection, record))
+            await self.database.write(lambda connection: writes.put(connection, record, self.namespace_bytes))
         except writes.RecordRefusedError:
             return False
         return True

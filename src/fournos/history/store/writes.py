@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 
-from fournos.history.records import Record
+from fournos.history.records import Document, Record
 from fournos.history.store import rows
 from fournos.history.store.database import INSERT
+from fournos.history.store.errors import NamespaceFullError
 from fournos.history.store.result_rows import prepare, put_tests
 from fournos.history.store.schema import documents, labels, runs, tombstones, waits
-from fournos.history.store.sizes import MEASURE
 from fournos.history.store.text import pack
 
 # Statements are made once: making one takes longer than running it.
@@ -26,14 +26,17 @@ class RecordRefusedError(Exception):
     """Rolls the transaction of a record back."""
 
 
-def packed(record: Record) -> list[dict[str, Any]]:
+def packed(new_documents: Mapping[Document, Any]) -> list[dict[str, Any]]:
     """Returns the rows of the documents, without the run's key."""
-    found = {name.value: pack(document) for name, document in record.documents.items()}
+    found = {name.value: pack(document) for name, document in new_documents.items()}
     return [{"name": name, "size": len(data), "data": data} for name, data in found.items()]
 
 
-def put(connection: Connection, record: Record) -> None:
-    """Inserts or updates a run.  Raises RefusedError if the stored one is newer, or was deleted."""
+def put(connection: Connection, record: Record, namespace_bytes: int = 0) -> None:
+    """Inserts or updates a run.  Raises RecordRefusedError if the stored one is newer, or was deleted.
+
+    Results beyond the bytes of a namespace are not stored; its problems have the reason.
+    """
     row = rows.row_of(record.run)
     number = connection.scalar(_upsert(connection.dialect.name, tuple(row)), row)
     # Looked for after the upsert, which waits for a deletion of the run that is under way.
@@ -42,13 +45,17 @@ def put(connection: Connection, record: Record) -> None:
         raise RecordRefusedError
     _replace(connection, labels, number, rows.label_rows(record.run))
     _replace(connection, waits, number, rows.wait_rows(record.waits))
-    if record.documents:
-        found = [{"run_id": number, **each} for each in packed(record)]
-        connection.execute(_put_documents(connection.dialect.name), found)
-        connection.execute(MEASURE, {"number": number})
+    new_documents = dict(record.documents)
     if record.results:
         now = record.run.ended_at or record.run.observed_at
-        put_tests(connection, number, prepare(record.results), now)
+        try:
+            with connection.begin_nested():
+                put_tests(connection, number, prepare(record.results), now, namespace_bytes=namespace_bytes)
+        except NamespaceFullError as error:
+            new_documents[Document.PROBLEMS] = [*(new_documents.get(Document.PROBLEMS) or ()), str(error)]
+    if new_documents:
+        found = [{"run_id": number, **each} for each in packed(new_documents)]
+        connection.execute(_put_documents(connection.dialect.name), found)
 
 
 @cache

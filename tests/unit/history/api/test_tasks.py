@@ -49,10 +49,9 @@ async def test_the_certificate_is_in_its_secret(monkeypatch: pytest.MonkeyPatch)
 def test_how_many_artifacts_a_run_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURNOS_HISTORY_ARTIFACT_FILES", "1")
     monkeypatch.setenv("FOURNOS_HISTORY_ARTIFACT_MB", "3")
-    monkeypatch.setenv("FOURNOS_HISTORY_NAMESPACE_SHARE", "10")
     settings = HistorySettings()
     assert (settings.artifact_files, settings.artifact_mb) == (1, 3)
-    assert settings.artifact_limits == ArtifactLimits(1, 3_000_000, share=0.1)
+    assert settings.artifact_limits == ArtifactLimits(1, 3_000_000)
     present = [Artifact("a", 1, "0" * 64, BEGAN)]
     settings.artifact_limits.check(present, "a", 3_000_000)
     with pytest.raises(ArtifactError):
