@@ -13,5 +13,5 @@ python3 -m venv "$tool"
 compile=("$tool/bin/uv" pip compile --quiet --python-version 3.11 --generate-hashes --no-strip-extras --no-header)
 "${compile[@]}" "$@" --extra dev -o requirements.lock pyproject.toml
 # The image holds the very versions that the tests ran with.
-"${compile[@]}" --constraint requirements.lock --extra history --extra postgres --extra s3 --extra web \
+"${compile[@]}" --constraint requirements.lock --extra history --extra postgres --extra web \
   -o requirements-runtime.lock pyproject.toml

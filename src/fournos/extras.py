@@ -7,6 +7,6 @@ from __future__ import annotations
 
 
 def remedy(extras: str) -> str:
-    """Returns what to do if packages of `extras` (such as "history,s3") are missing."""
+    """Returns what to do if packages of `extras` (such as "history,postgres") are missing."""
     wheel = f"'./fournos-VERSION-py3-none-any.whl[{extras}]'"
     return f"pip install '.[{extras}]' in a checkout, or {wheel} of a release"

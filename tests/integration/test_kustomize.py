@@ -223,8 +223,8 @@ def test_two_replicas_of_the_history_share_a_bucket(kubeconfig: Path) -> None:
     }
     assert secrets == {
         "FOURNOS_HISTORY_BLOBS": ("url", False),
-        "FOURNOS_HISTORY_S3_ENDPOINT": ("endpoint", True),
-        "FOURNOS_HISTORY_S3_REGION": ("region", True),
+        "AWS_ENDPOINT_URL": ("endpoint", True),
+        "AWS_REGION": ("region", True),
         "AWS_ACCESS_KEY_ID": ("access-key-id", True),
         "AWS_SECRET_ACCESS_KEY": ("secret-access-key", True),
     }

@@ -96,7 +96,7 @@ async def test_the_client_reads_what_is_stored(stage: Stage) -> None:
             _ = [line async for line in history.logs("job-1", task="none")]
         await stage.end(LATER, "again")
         assert [line.text async for line in history.logs("job-1")] == ["again"]
-    assert sum([one.size async for page in stage.blobs.pages() for one in page]) < 50_000 * 8
+    assert sum([one["size"] async for page in stage.blobs._store.list() for one in page]) < 50_000 * 8
     async with stage.api("t-root") as api:
         with pytest.raises(NotAllowedError):
             await AsyncHistory(api, "perf").stored_logs("job-1")

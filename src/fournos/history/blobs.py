@@ -183,5 +183,9 @@ def open_blobs(place: str, ca_file: str = "") -> Blobs:
         retries: RetryConfig = {"max_retries": _RETRIES, "retry_timeout": _RETRY}
         return Blobs(place, S3Store.from_url(place, client_options=client, retry_config=retries))
     except (BaseError, OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0] if isinstance(error, OSError) else "check the variables AWS_…"
+        reason = (
+            str(error).partition("\n")[0]
+            if isinstance(error, OSError)
+            else "check FOURNOS_HISTORY_S3_CA_FILE and the variables AWS_…"
+        )
         raise BlobsUsageError(f"The history cannot use {place}: {reason}") from None

@@ -188,24 +188,23 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "kinds": (HISTORY, "test_a_controller_for_each_of_the_kinds"),
         "directory": (STORE, "test_the_directory_holds_the_database_and_the_blobs"),
         **dict.fromkeys(
-            ("blobs", "s3_endpoint", "s3_region", "s3_path_style", "s3_ca_file"),
+            ("blobs", "s3_ca_file"),
             (STORE, "test_the_blobs_are_in_a_bucket"),
         ),
         **dict.fromkeys(
-            ("retention_days", "retention_runs", "retention_mb"), (STORE, "test_each_limit_can_be_set")
+            ("retention_days", "retention_runs", "namespace_mb"), (STORE, "test_each_limit_can_be_set")
         ),
         "port": (API, "test_without_a_port_there_is_no_api"),
         "service": (API, "test_the_service_names_the_certificate"),
         "certificate_secret": (API, "test_the_certificate_is_in_its_secret"),
         **dict.fromkeys(
-            ("artifact_files", "artifact_mb", "namespace_share"),
+            ("artifact_files", "artifact_mb"),
             (API, "test_how_many_artifacts_a_run_may_have"),
         ),
         "log_mb": (LOGS, "test_the_collector_has_the_limit"),
         "log_deadline_sec": (LOGS, "test_the_hand_over_waits_for_logs_as_long_as_the_setting"),
         "webhook_url_file": (HISTORY, "test_confirmed_changes_go_to_the_webhook"),
         "page_url": (HISTORY, "test_messages_link_to_the_page"),
-        "retention_interval": (HISTORY, "test_the_replica_that_records_deletes_at_its_interval"),
         "interval_sec": (HISTORY, "test_changes_within_the_interval_are_written_together"),
     },
     WebhookSettings: {

@@ -19,7 +19,7 @@ from fournos.engine.runtime.logs import redact
 from fournos.history.blobs import Blobs
 from fournos.history.logs.stored import ContainerLog, failing_line, pod_key, readable_ids
 from fournos.history.records import Identity
-from fournos.history.store.errors import StoreUnavailableError, StoreUsageError
+from fournos.history.store.errors import NamespaceFullError, StoreUnavailableError, StoreUsageError
 
 if TYPE_CHECKING:
     from fournos.engine.kube.client import Client
@@ -184,6 +184,8 @@ class LogCollector:
                         await self._store(identity, container, server)
                 except (NotFoundError, ForbiddenError) as error:
                     log.info("the log of %s cannot be read: %s", container.pod, error.message)
+                except NamespaceFullError as error:
+                    log.warning("the log of %s is not stored: %s", container.pod, error)
                 except (KubeError, StoreUnavailableError, StoreUsageError, OSError, TimeoutError) as error:
                     # The watch may be faster than the kubelet, or the log be gone before its pod.
                     refused += isinstance(error, InvalidError)

@@ -118,7 +118,7 @@ async def test_a_database_that_hangs_is_noticed_while_it_hangs(monkeypatch: pyte
 
         async def close(self) -> None: ...
 
-    async def opened(url: str) -> Hanging:
+    async def opened(url: str, **_: object) -> Hanging:
         return Hanging()
 
     monkeypatch.setattr(HistoryStore, "open", opened)
