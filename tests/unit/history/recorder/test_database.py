@@ -156,7 +156,7 @@ async def test_the_process_is_ready_when_the_store_answers_unless_it_serves_webh
     started = run._Started(Running([], problems=running.problems), None, None, {})
     shared = run._Shared(None, None, SystemClock(), Metrics(), 1, "x")  # type: ignore[arg-type]
     served = Served({"webhooks": serve}) if webhooks else Served()
-    health = run._health([started], served, shared, plain=False, refresh=lambda: None)
+    health = run._health([started], served, shared)
     async with TestClient(TestServer(health.app())) as client:
         answer = await client.get("/readyz")
         assert (answer.status, CLOSED[0] in await answer.text()) == (status, True)
