@@ -182,8 +182,22 @@ async def sweep_series(store: HistoryStore) -> None:
 
 async def report(store: HistoryStore, metrics: Metrics, cluster: str, expired: int) -> None:
     """Sets the metrics of the store, after a pass of the retention."""
+    async with store.reading() as connection:
+        number = await connection.scalar(select(func.count()).select_from(runs))
+    set_metrics(
+        metrics,
+        database=await store.database.size(),
+        runs=number or 0,
+        expired=expired,
+        namespaces=await largest(store, cluster),
+        most=store.namespace_bytes,
+    )
+
+
+async def largest(store: HistoryStore, cluster: str) -> dict[str, int]:
+    """Returns the bytes of results, logs and artifacts of the cluster's namespaces with the most of them."""
     size = total(runs.c.bytes)
-    largest = (
+    statement = (
         select(runs.c.namespace, size)
         .where(runs.c.cluster == indexed(cluster))
         .group_by(runs.c.namespace)
@@ -191,16 +205,7 @@ async def report(store: HistoryStore, metrics: Metrics, cluster: str, expired: i
         .limit(_NAMESPACES)
     )
     async with store.reading() as connection:
-        number = await connection.scalar(select(func.count()).select_from(runs))
-        namespaces = {namespace: int(used) for namespace, used in await connection.execute(largest)}
-    set_metrics(
-        metrics,
-        database=await store.database.size(),
-        runs=number or 0,
-        expired=expired,
-        namespaces=namespaces,
-        most=store.namespace_bytes,
-    )
+        return {namespace: int(used) for namespace, used in await connection.execute(statement)}
 
 
 def _may_expire() -> ColumnElement[bool]:
