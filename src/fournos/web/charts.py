@@ -65,13 +65,6 @@ _BAR: Final = Markup(
     '<rect class="dot series-{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
     "<title>{}</title></rect>"
 )
-_HATCH: Final = Markup(
-    '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
-    'patternTransform="rotate(45)"><line class="hatch" y2="6"/></pattern></defs>'
-)
-_HATCHED: Final = Markup(
-    '<rect class="hatched" fill="url(#hatch)" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
-)
 _DOT: Final = Markup('<circle class="dot series-{}" cx="{:.1f}" cy="{:.1f}" r="3"><title>{}</title></circle>')
 _OPENS: Final = Markup('<a href="{}" tabindex="-1">{}</a>')
 """Around the point of a run; by keyboard the table below leads there."""
@@ -98,8 +91,6 @@ class PlotLine:
     name: str
     points: Sequence[tuple[float, float]]
     """By ascending x."""
-    hatched: bool = False
-    """True: its bars are hatched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +133,8 @@ class Plot:
     """The runs of x = 0, 1, …: a click on a point opens its run."""
     baseline: float | None = None
     """The value of the pinned run: a horizontal line."""
-    dots: bool = False
-    """True: points only, without lines between them."""
     bars: bool = False
-    """True: the lines, which have the same x, are stacked as bars."""
+    """True: its one line is drawn as bars."""
 
     @property
     def text(self) -> str:
@@ -187,7 +176,7 @@ def _draw(plot: Plot) -> Markup:
     if not points:
         return Markup()
     level = [] if plot.baseline is None else [plot.baseline]
-    ys = _sums(plot.lines) if plot.bars else [y for _, y in points]
+    ys = [y for _, y in points]
     low, high = _range([*ys, *level, *([0.0] if plot.bars else [])], plot.band)
     room = 0.5 if plot.bars else 0.0
     left, right = min(x for x, _ in points) - room, max(x for x, _ in points) + room
@@ -219,10 +208,10 @@ def _draw(plot: Plot) -> Markup:
             )
         )
     if plot.bars:
-        parts += [_HATCH] if any(line.hatched for line in plot.lines) else []
-        parts += _bars(plot.lines, across, up)
-    for number, line in enumerate(() if plot.bars else plot.lines):
-        parts.append(_line(plot, number % COLOURS, line, across, up))
+        parts += _bars(points, across, up)
+    else:
+        for number, line in enumerate(plot.lines):
+            parts.append(_line(plot, number % COLOURS, line, across, up))
     parts += _bottom(plot, left, right, across)
     return Markup('<svg class="plot" aria-hidden="true" viewBox="0 0 {} {}">{}</svg>').format(
         WIDTH, HEIGHT, Markup().join(parts)
@@ -242,31 +231,16 @@ def _range(values: Sequence[float], band: PlotBand | None) -> tuple[float, float
     return (low if low == 0 else low - margin), high + margin
 
 
-def _sums(lines: Sequence[PlotLine]) -> list[float]:
-    """The heights of stacked bars."""
-    return [sum(values) for values in zip(*([y for _, y in line.points] for line in lines), strict=True)]
-
-
-def _bars(lines: Sequence[PlotLine], across: Axis, up: Axis) -> Iterator[Markup]:
-    below: dict[float, float] = {}
-    for number, line in enumerate(lines):
-        for x, y in line.points:
-            base = below.get(x, 0.0)
-            below[x] = base + y
-            if y:
-                left, top = across(x - 0.4), up(base + y)
-                size = across(x + 0.4) - left, up(base) - top
-                yield _BAR.format(number % COLOURS, left, top, *size, f"{line.name}: {y:.4g}")
-                if line.hatched:
-                    yield _HATCHED.format(left, top, *size)
+def _bars(points: Sequence[tuple[float, float]], across: Axis, up: Axis) -> Iterator[Markup]:
+    for x, y in points:
+        left, top = across(x - 0.4), up(y)
+        yield _BAR.format(0, left, top, across(x + 0.4) - left, up(0) - top, f"{y:.4g}")
 
 
 def _line(plot: Plot, colour: int, line: PlotLine, across: Axis, up: Axis) -> Markup:
-    drawn = Markup()
-    if not plot.dots:
-        path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in line.points)
-        drawn += Markup('<polyline class="line series-{}" points="{}"/>').format(colour, path)
-    if plot.dots or plot.runs or len(line.points) <= _MOST_DOTS:
+    path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in line.points)
+    drawn = Markup('<polyline class="line series-{}" points="{}"/>').format(colour, path)
+    if plot.runs or len(line.points) <= _MOST_DOTS:
         drawn += Markup().join(_point(plot, colour, line.name, x, y, across, up) for x, y in line.points)
     return drawn
 

@@ -160,6 +160,20 @@ async def test_the_command_prints_the_lines_that_are_chosen(query: dict[str, str
     assert f"<code>fournos logs -f -n {NS} one{options}</code>" in html
 
 
+async def test_an_open_tab_of_a_job_that_runs_reads_the_last_lines() -> None:
+    api = Api()
+    await a_run(api, [f"line {number}" for number in range(1, 1301)])
+    api.set("one", "Running", pipelineRun="one", attempts=[{"number": 1, "pipelineRun": "one"}])
+    async with visit(api) as here:
+        data = await logs.PAGE.gather(here.call(name="one"))
+        html = here.site.renderer.content("logs", data)
+        assert not data["lasts"] and "line 1300" in html and "line 801" in html
+        assert "line 800<" not in html and 'id="L' not in html, "their numbers are not known"
+        assert f'href="/jobs/{NS}/one/logs?from=1"' in html
+        data = await logs.PAGE.gather(here.call({"from": "1"}, name="one"))
+        assert data["lasts"] and 'id="L1"' in here.site.renderer.content("logs", data)
+
+
 async def test_the_page_leads_to_the_first_error() -> None:
     api = Api()
     await a_run(api, ["ok"] * 41 + ["ValueError: no"])

@@ -34,9 +34,11 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x
 @dataclass(frozen=True, slots=True)
 class ShownLine:
     number: int
-    """From 1; 0 for a notice, which is not part of the log."""
+    """From 1; 0 if it is not known."""
     source: str
     text: str
+    notice: bool = False
+    """True for what is not part of the log."""
 
 
 def plain(text: str) -> str:
@@ -55,6 +57,8 @@ class Window:
     first: int = 0
     """The number of the first line that is kept; 0: the last lines are kept."""
     search: str = ""
+    tail: bool = False
+    """True if it is given only the last lines: their numbers are not known."""
     total: int = 0
     failed: bool = False
     """True for the log of a job that has failed."""
@@ -66,7 +70,7 @@ class Window:
 
     def feed(self, line: LogLine) -> None:
         if line.notice:
-            self._keep(ShownLine(0, line.source, plain(line.text)))
+            self._keep(ShownLine(0, line.source, plain(line.text), notice=True))
             return
         self.total += 1
         self.sources[line.source] = None
@@ -74,7 +78,7 @@ class Window:
         if self.search and self.search.lower() in line.text.lower():
             self._match(line)
         if not self.first or self.first <= self.total < self.first + self.most:
-            self._keep(ShownLine(self.total, line.source, plain(line.text)))
+            self._keep(ShownLine(0 if self.tail else self.total, line.source, plain(line.text)))
 
     @property
     def error(self) -> int:
@@ -150,9 +154,12 @@ async def gather(call: Call) -> Mapping[str, Any]:
     line = _number(call.query, "line")
     first = max(1, line - LINES // 4) if line else _number(call.query, "from")
     search = call.query.get("q", "").strip()[:200]
-    window = Window(LINES, first, search, failed=phase_of(about.raw) == "Failed")
+    # An open tab asks again and again: for the last lines alone.
+    goes_on = about.live and not is_terminal(about.raw) and not (first or search)
+    window = Window(LINES, first, search, tail=goes_on, failed=phase_of(about.raw) == "Failed")
+    lines = _lines(call, about, logs, tail=LINES if goes_on else None)
     read, named = await asyncio.gather(
-        part(_fill(window, _lines(call, about, logs)), patience=_PATIENCE), part(_tasks(call, about))
+        part(_fill(window, lines), patience=_PATIENCE), part(_tasks(call, about))
     )
     return {
         "about": about,
@@ -169,7 +176,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
             "logs", **logs.query, **{k: str(v or "") for k, v in query.items()}
         ),
         "file": about.address("logs/file", **logs.query),
-        "lasts": bool(first or search) or not about.live or is_terminal(about.raw),
+        "lasts": not goes_on,
         "lines": LINES,
         "command": command(about, logs),
     }
@@ -189,9 +196,11 @@ async def _tasks(call: Call, about: JobSubject) -> list[str]:
     return [task.name for task in live_tasks(found).get(run, ()) if task.started]
 
 
-def _lines(call: Call, about: JobSubject, logs: ChosenLogs) -> AsyncIterator[LogLine]:
+def _lines(
+    call: Call, about: JobSubject, logs: ChosenLogs, tail: int | None = None
+) -> AsyncIterator[LogLine]:
     return AsyncJob(call.viewer.client, about.raw).logs(
-        task=logs.task or None, attempt=logs.attempt or None, resolver=logs.resolver
+        task=logs.task or None, attempt=logs.attempt or None, resolver=logs.resolver, tail=tail
     )
 
 
