@@ -42,7 +42,7 @@ def settings(*, own: bool) -> dict[str, str]:
     """Returns the operator's settings; with `own` it creates the Workloads, otherwise Kueue does."""
     return {
         "FOURNOS_APPWRAPPER_WORKLOADS": "own" if own else "kueue",
-        "FOURNOS_APPWRAPPER_NAMESPACE": NAMESPACE,
+        "FOURNOS_CONTROLLER_NAMESPACE": NAMESPACE,
     }
 
 

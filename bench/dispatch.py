@@ -299,7 +299,7 @@ def our_adapter(
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("FOURNOS_", "HEARTH_"))} | {
         "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
         "KUBECONFIG": str(kubeconfig),
-        "FOURNOS_MULTIKUEUE_NAMESPACE": namespace,
+        "FOURNOS_CONTROLLER_NAMESPACE": namespace,
         "FOURNOS_MULTIKUEUE_ORIGIN": origin,
         "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(frameworks),
     }

@@ -23,7 +23,7 @@ HOPS: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-SETTINGS = {"FOURNOS_MINICLUSTER_NAMESPACE": NAMESPACE}
+SETTINGS = {"FOURNOS_CONTROLLER_NAMESPACE": NAMESPACE}
 """Of the operator."""
 
 

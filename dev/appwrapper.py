@@ -239,7 +239,7 @@ def uninstall() -> None:
 
 def run() -> None:
     """Run the operator here, without webhooks, in the current context."""
-    environment = {"FOURNOS_APPWRAPPER_NAMESPACE": "default", **os.environ}
+    environment = {"FOURNOS_CONTROLLER_NAMESPACE": "default", **os.environ}
     words = [sys.executable, "-m", "fournos", "run", "--enable", "appwrappers"]
     # This process becomes the operator, so that signals and the exit code need no forwarding.
     os.execve(sys.executable, words, environment)  # noqa: S606

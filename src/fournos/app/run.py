@@ -42,25 +42,23 @@ from fournos.engine.runtime.webhook.server import WebhookServer
 log = logging.getLogger(__name__)
 
 
-def operator_namespace(settings: BaseSettings) -> str:
-    """Returns the namespace of the operator's Services and certificates.
+def operator_namespace(part: Part[Any], settings: BaseSettings, given: str) -> str:
+    """Returns the namespace of the operator's Services and certificates; `given` is the one that is set."""
+    return given or str(getattr(settings, "namespace", part.namespace))
 
-    Only the jobs' operator may have a namespace that is not the one it works in.
+
+async def lease_namespace(api: Api, part: Part[Any], settings: BaseSettings, given: str, current: str) -> str:
+    """Returns the namespace of a part's Lease.
+
+    A part that works in one namespace has its Lease there, not where the operator is: operators of the same
+    jobs have one Lease, wherever each is deployed.  Others have it where the operator is.
+
+    `current`, the namespace of the credentials, is used if none is set and the default one does not exist, so
+    that an operator in a terminal needs no deployment before it.
     """
-    return str(getattr(settings, "controller_namespace", "") or getattr(settings, "namespace", ""))
-
-
-async def lease_namespace(api: Api, settings: BaseSettings, current: str) -> str:
-    """Returns the namespace of the settings, or `current`, the namespace of the credentials.
-
-    It is the namespace in which the part works, never that of the operator: operators of the same jobs have
-    one Lease, wherever each is deployed.
-
-    `current` is used if the settings name no namespace and the default one does not exist, so that an
-    operator in a terminal needs no deployment before it.
-    """
-    namespace = str(getattr(settings, "namespace", ""))
-    if "namespace" in settings.model_fields_set:
+    own = "namespace" in type(settings).model_fields
+    namespace = str(getattr(settings, "namespace", given or part.namespace))
+    if "namespace" in settings.model_fields_set if own else given:
         return namespace
     try:
         await api.get(NAMESPACE, Key("", namespace))
@@ -172,7 +170,7 @@ def main(
             _run(
                 list(zip(parts, settings, strict=True)),
                 webhooks,
-                own.metrics_port,
+                own,
                 credentials,
                 workers=workers,
                 health_port=health_port,
@@ -219,6 +217,8 @@ class _Shared:
     metrics: Metrics
     workers: int
     identity: str
+    operator: str
+    """The namespace of the operator itself, if it is set."""
 
     async def client(self, name: str, *, guard: Callable[[], None] | None = None) -> Client:
         """Returns a client with a rate limit of its own; its requests are counted under this name."""
@@ -248,7 +248,7 @@ class _Started:
 async def _run(
     parts: Sequence[tuple[Part[Any], Any]],
     webhook_settings: WebhookSettings,
-    metrics_port: int,
+    own: process.ProcessSettings,
     credentials: Credentials,
     *,
     workers: int,
@@ -257,7 +257,7 @@ async def _run(
     clock, metrics = SystemClock(), Metrics(TABLE)
     identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     async with AsyncExitStack() as clients:
-        shared = _Shared(credentials, clients, clock, metrics, workers, identity)
+        shared = _Shared(credentials, clients, clock, metrics, workers, identity, own.controller_namespace)
         lease_api, events_api = await shared.client("lease"), await shared.client("events")
         await _verify(parts, events_api)
         recorder = Recorder(events_api, clock, metrics, instance=identity)
@@ -278,7 +278,7 @@ async def _run(
             metrics=metrics,
             recorder=recorder,
             background={
-                "health": partial(health.run, port=health_port, metrics_port=metrics_port),
+                "health": partial(health.run, port=health_port, metrics_port=own.metrics_port),
                 **{name: task for part in started for name, task in part.tasks.items()},
                 **webhooks.background,
             },
@@ -305,7 +305,9 @@ async def _start(
         running = part.start(settings, shared.clock, shared.metrics, _Wake())
         api = await shared.client(part.name)
         return _Started(running, None, None, {**running.background, **running.serve(api)})
-    namespace = await lease_namespace(lease_api, settings, shared.credentials.namespace)
+    namespace = await lease_namespace(
+        lease_api, part, settings, shared.operator, shared.credentials.namespace
+    )
     lease = Lease(lease_api, Key(namespace, part.lease), shared.identity, shared.clock)
     api = await shared.client("local", guard=lease.check)
     wake = _Wake()
@@ -322,7 +324,7 @@ async def _start(
         collect_interval=part.collect_interval(settings),
     )
     running.started(wake.manager)
-    offer = WebhookOffer(part.webhooks(settings), operator_namespace(settings), lease)
+    offer = WebhookOffer(part.webhooks(settings), operator_namespace(part, settings, shared.operator), lease)
     return _Started(running, wake.manager, offer, tasks)
 
 

@@ -1,6 +1,6 @@
 """The hub of all end-to-end tests with the MiniCluster operator in it, or a cluster that has one already.
 
-With FOURNOS_MINICLUSTER_NAMESPACE set, the operator that runs in that namespace is tested, on KUBECONFIG's
+With FOURNOS_CONTROLLER_NAMESPACE set, the operator that runs in that namespace is tested, on KUBECONFIG's
 cluster, and none is started; FLUX_IMAGE then names the image of the pods.  Any image with flux, bash and
 python3 will do: the manifests are those that real flux takes.
 """
@@ -34,7 +34,7 @@ END_GRACE = "5"
 @pytest.fixture(scope="session")
 def place() -> tuple[Path, str]:
     """Kubeconfig and the image of the pods."""
-    if os.environ.get("FOURNOS_MINICLUSTER_NAMESPACE"):
+    if os.environ.get("FOURNOS_CONTROLLER_NAMESPACE"):
         return Path(os.environ["KUBECONFIG"]), os.environ["FLUX_IMAGE"]
     progress = Progress()
     cluster = prepare(WHERE, progress)

@@ -108,7 +108,7 @@ class Operator:
             **{name: value for name, value in os.environ.items() if not name.startswith("FOURNOS_")},
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
             "KUBECONFIG": str(kubeconfig),
-            "FOURNOS_FRAMEWORKS_NAMESPACE": self.namespace,
+            "FOURNOS_CONTROLLER_NAMESPACE": self.namespace,
             "FOURNOS_FRAMEWORKS_FILE": str(table),
             "FOURNOS_WEBHOOK_PORT": str(port),
         }

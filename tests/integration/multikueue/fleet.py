@@ -253,7 +253,7 @@ class Fleet:
         environment |= {
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
             "KUBECONFIG": str(self.manager.cluster.kubeconfig_path),
-            "FOURNOS_MULTIKUEUE_NAMESPACE": self.namespace,
+            "FOURNOS_CONTROLLER_NAMESPACE": self.namespace,
             "FOURNOS_MULTIKUEUE_ORIGIN": self.namespace,
             "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(OURS),
             # On a busy machine a worker may answer late, and what it runs would rightly run again.

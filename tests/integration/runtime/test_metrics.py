@@ -42,7 +42,7 @@ def start(own: Path, port: int, health: int, log: Path) -> subprocess.Popen[byte
     environment |= {
         "PYTHONPATH": str(ROOT / "src"),
         "KUBECONFIG": str(own),
-        "FOURNOS_APPWRAPPER_NAMESPACE": NAMESPACE,
+        "FOURNOS_CONTROLLER_NAMESPACE": NAMESPACE,
         "FOURNOS_METRICS_PORT": str(port),
     }
     words = [sys.executable, "-m", "fournos", "run", "--enable", "appwrappers", "--health-port", str(health)]

@@ -32,7 +32,7 @@ class Process:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOURNOS_")}
         environment |= {
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
-            "FOURNOS_APPWRAPPER_NAMESPACE": namespace,
+            "FOURNOS_CONTROLLER_NAMESPACE": namespace,
             "FOURNOS_WEBHOOK_PORT": str(self.port),
             "KUBECONFIG": str(kubeconfig),
         }

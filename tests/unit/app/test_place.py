@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from fournos.app.parts import PARTS
 from fournos.app.run import lease_namespace
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import NAMESPACE
+from fournos.systems.clusters.settings import ClusterSettings
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.world.server import Server, VirtualClock
 
@@ -32,12 +34,20 @@ class Api:
 @pytest.mark.parametrize(
     ("api", "given", "wanted"),
     [
-        (Api(), {}, "mine"),
-        (Api(DEFAULT), {}, DEFAULT),
-        (Api(forbidden=True), {}, DEFAULT),
-        (Api(), {"namespace": "said"}, "said"),
+        (Api(), "", "mine"),
+        (Api(DEFAULT), "", DEFAULT),
+        (Api(forbidden=True), "", DEFAULT),
+        (Api(), "said", "said"),
     ],
     ids=["nothing is deployed", "deployed", "cannot be asked", "said"],
 )
-async def test_the_lease_lies_where_it_can(api: Any, given: dict[str, str], wanted: str) -> None:
-    assert await lease_namespace(api, MiniClusterSettings(**given), "mine") == wanted
+async def test_the_lease_lies_where_it_can(api: Any, given: str, wanted: str) -> None:
+    settings = MiniClusterSettings()
+    assert await lease_namespace(api, PARTS["miniclusters"], settings, given, "mine") == wanted
+
+
+async def test_the_lease_of_hearth_is_with_its_clusters() -> None:
+    api: Any = Api()
+    part = PARTS["clusters"]
+    assert await lease_namespace(api, part, ClusterSettings(namespace="said"), "other", "mine") == "said"
+    assert await lease_namespace(api, part, ClusterSettings(), "other", "mine") == "mine"

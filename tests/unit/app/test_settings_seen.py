@@ -65,10 +65,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
             "tests/unit/systems/jobs/test_names_and_adoption.py",
             "test_both_names_of_the_namespace_setting",
         ),
-        "controller_namespace": (
-            STARTED,
-            "test_services_and_certificates_are_where_the_operator_is_and_its_lease_where_its_jobs_are",
-        ),
         "secrets_namespace": (JOBS, SECRETS),
         "tekton_dashboard_url": (JOBS, "test_dashboard"),
         "kubeconfig_secret_pattern": (JOBS, SECRETS),
@@ -119,7 +115,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "gpu_shrink_after_sec": (CLUSTERS, "test_how_long_gpus_must_be_missing"),
     },
     AppWrapperSettings: {
-        "namespace": LEASE,
         "workloads": (ADMISSION, "test_the_queue_and_whether_it_waits"),
         "manage_jobs_without_queue_name": (ADMISSION, "test_the_queue_and_whether_it_waits"),
         "default_queue_name": (ADMISSION, "test_the_queue_and_whether_it_waits"),
@@ -139,7 +134,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "monitor_nodes": (WRAPPERS, "test_nodes_and_the_resources_that_autopilot_reports"),
     },
     MiniClusterSettings: {
-        "namespace": LEASE,
         "view_image": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "cluster_domain": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "network_device": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
@@ -155,14 +149,12 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         ),
     },
     FrameworkSettings: {
-        "namespace": LEASE,
         "file": (FRAMEWORKS, "test_the_file_adds_a_kind"),
         "kinds": (FRAMEWORKS, "test_kinds_are_those_that_are_queued"),
     },
     MultiKueueSettings: {
         "external_frameworks": (WORKERS, "test_the_kinds_that_are_taken_to_workers"),
         "config_file": (WORKERS, "test_the_config_file_of_kueue_counts_too"),
-        "namespace": LEASE,
         "kueue_namespace": (WORKERS, "test_the_kueue_namespace_is_where_kubeconfigs_are_read"),
         "origin": (WORKERS, "test_the_origin_on_all_that_is_made"),
         "worker_lost_timeout_sec": (WORKERS, "test_how_long_a_worker_may_be_lost"),
@@ -216,6 +208,10 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "secret": REGISTERED,
     },
     ProcessSettings: {
+        "controller_namespace": (
+            STARTED,
+            "test_services_and_certificates_are_where_the_operator_is_and_its_lease_where_its_jobs_are",
+        ),
         "log_level": LEVEL,
         "metrics_port": (STARTED, "test_metrics_are_on_the_port_of_the_probes_or_on_their_own"),
     },

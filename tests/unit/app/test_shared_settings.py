@@ -80,7 +80,7 @@ def test_a_part_s_own_variable_comes_first(variable: str, monkeypatch: pytest.Mo
 
 def test_no_two_parts_have_a_shared_setting_that_is_not_listed() -> None:
     """Names of their own meaning in each part, and those above."""
-    own = {"namespace", "controller_namespace", "gc_interval_sec", "stop_grace_sec", "kinds"}
+    own = {"namespace", "gc_interval_sec", "stop_grace_sec", "kinds"}
     servers = {"jobs_namespace", "clusters_namespace", "port", "service", "certificate_secret"}
     for one, other in combinations(PARTS.values(), 2):
         common = set(one.settings.model_fields) & set(other.settings.model_fields)

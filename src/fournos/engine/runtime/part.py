@@ -199,6 +199,8 @@ class Part(Generic[Settings]):
     lease: str
     """The name of its Lease: of several replicas, one works.  "": the part has no controllers, only tasks
     that run on every replica."""
+    namespace: str = ""
+    """The namespace into which it is shipped, if it has no setting of this name."""
     required: tuple[RequiredApi, ...]
     """The APIs that the part needs in the cluster."""
     collect_interval: Callable[[Settings], float] = lambda settings: COLLECT_INTERVAL

@@ -57,6 +57,11 @@ class ProcessSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FOURNOS_", extra="ignore")
 
     log_level: LogLevel = "INFO"
+    controller_namespace: str = Field(
+        "",
+        description="Namespace of the operator itself: of its Services and certificates, and of the Lease of "
+        "a system that works in all namespaces; empty: that of the jobs, or into which it is shipped",
+    )
     metrics_port: Annotated[int, Field(ge=0, le=65535)] = Field(
         0,
         description="Port that serves /metrics, by http: a NetworkPolicy says to whom; "

@@ -198,6 +198,7 @@ PART = Part(
     settings=AppWrapperSettings,
     start=start,
     lease="appwrappers",
+    namespace="appwrapper-system",
     required=(APPWRAPPER_API, KUEUE),
     webhooks=appwrapper_webhooks,
     webhook_manifest=WebhookManifest(

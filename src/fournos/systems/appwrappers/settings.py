@@ -24,9 +24,6 @@ class AppWrapperSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="FOURNOS_APPWRAPPER_", extra="ignore", populate_by_name=True)
 
-    namespace: str = Field(
-        "appwrapper-system", min_length=1, description="Namespace of the operator itself (its lease)"
-    )
     workloads: Literal["own", "kueue"] = Field(
         "kueue",
         description="Who makes the Workloads: Kueue's built-in AppWrapper integration, or this operator "

@@ -47,6 +47,7 @@ PART = Part(
     settings=FrameworkSettings,
     start=start,
     lease="frameworks",
+    namespace="fournos",
     required=(KUEUE,),
     webhooks=lambda settings: webhooks(settings.frameworks()),
     webhook_manifest=WebhookManifest(

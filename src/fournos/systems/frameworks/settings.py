@@ -15,9 +15,6 @@ class FrameworkSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="FOURNOS_FRAMEWORKS_", extra="ignore", populate_by_name=True)
 
-    namespace: str = Field(
-        "fournos", min_length=1, description="Namespace of the operator itself (its lease)"
-    )
     file: str = Field("", description="YAML file that describes further kinds")
     kinds: Annotated[tuple[str, ...], NoDecode] = Field(
         (),

@@ -36,11 +36,6 @@ class JobSettings(BaseSettings):
         validation_alias=AliasChoices("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE"),
         description="Kubernetes namespace of the jobs (required). FOURNOS_WORKLOAD_NAMESPACE is the same.",
     )
-    controller_namespace: str = Field(
-        "",
-        description="Namespace of the operator itself: of its Services and their certificates. Empty: that "
-        "of the jobs, where its Lease is in any case",
-    )
     secrets_namespace: str = Field(
         "psap-secrets", description="Namespace where kubeconfig and vault-synced secrets are stored"
     )

@@ -54,6 +54,7 @@ PART = Part(
     settings=MiniClusterSettings,
     start=start,
     lease="miniclusters",
+    namespace="operator-system",
     required=(MINICLUSTER_API, KUEUE),
     kinds=((DEFINITION, RULES),),
 )

@@ -15,9 +15,6 @@ class MiniClusterSettings(BaseSettings):
         env_prefix="FOURNOS_MINICLUSTER_", extra="ignore", populate_by_name=True
     )
 
-    namespace: str = Field(
-        "operator-system", min_length=1, description="Namespace of the operator itself (its lease)"
-    )
     view_image: str = Field(
         "ghcr.io/converged-computing/flux-view-rocky:tag-9",
         min_length=1,

@@ -81,6 +81,7 @@ PART = Part(
     settings=MultiKueueSettings,
     start=start,
     lease="fournos-multikueue",
+    namespace="fournos-system",
     required=(KUEUE,),
     collect_interval=lambda settings: settings.collect_interval,
     verify=verify,

@@ -35,7 +35,6 @@ class MultiKueueSettings(BaseSettings):
         description="A Kueue Configuration whose multiKueue section is read, too: externalFrameworks, "
         "origin, workerLostTimeout; the other variables here come first",
     )
-    namespace: str = Field("fournos-system", min_length=1, description="Namespace of the lease")
     kueue_namespace: str = Field(
         "kueue-system", min_length=1, description="Kueue's namespace, where workers' kubeconfig Secrets are"
     )

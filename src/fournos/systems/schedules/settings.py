@@ -13,21 +13,11 @@ class ScheduleSettings(BaseSettings):
 
     namespace: str = Field(
         min_length=1,
-        validation_alias=AliasChoices(
-            "FOURNOS_SCHEDULES_NAMESPACE", "FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE"
-        ),
-        description="Namespace of schedules and jobs; without it, FOURNOS_NAMESPACE counts",
-    )
-    controller_namespace: str = Field(
-        "",
-        validation_alias=AliasChoices(
-            "FOURNOS_SCHEDULES_CONTROLLER_NAMESPACE", "FOURNOS_CONTROLLER_NAMESPACE"
-        ),
-        description="Namespace of the operator itself; without it, FOURNOS_CONTROLLER_NAMESPACE counts",
+        validation_alias=AliasChoices("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE"),
+        description="Namespace of schedules and jobs, as of the operator",
     )
     archived_first: bool = Field(
         False,
-        validation_alias=AliasChoices("FOURNOS_SCHEDULES_ARCHIVED_FIRST", "FOURNOS_HISTORY_ENABLED"),
-        description="Whether spec.historyLimits deletes only jobs that the history has recorded; without it, "
-        "FOURNOS_HISTORY_ENABLED counts",
+        validation_alias="FOURNOS_HISTORY_ENABLED",
+        description="Whether spec.historyLimits deletes only jobs that the history has recorded",
     )
