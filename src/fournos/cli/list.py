@@ -203,7 +203,7 @@ async def _changes(
 async def _all_time(cli: Cli, asked: AskedList, *, all_clusters: bool, limit: int) -> None:
     """Prints the jobs of the history, at most `limit`."""
     from fournos.cli.stored import api_data, history_of
-    from fournos.history.job_row import recorded_row
+    from fournos.history.records import recorded_row
 
     async with cli.session() as session:
         runs = [

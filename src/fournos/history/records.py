@@ -1,4 +1,4 @@
-"""The rows of the history: one for each object of a queued kind, from its creation on.  Pure."""
+"""The rows of the history, from the recorder to a list: one for each object of a queued kind.  Pure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic.alias_generators import to_camel
 
-from fournos.api.phase import Cause
+from fournos.api.phase import NEW, Cause
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Key
+from fournos.insight.job_row import JobRow
+from fournos.insight.values import hardware_text, one_line
 
 if TYPE_CHECKING:
     from fournos.history.results.models import Test
+
 
 api_row: Final = with_config(ConfigDict(alias_generator=to_camel, populate_by_name=True))
 """Decorates a row that is written as JSON in the history's API."""
@@ -232,3 +236,30 @@ class Detail:
     """Those of the documents that were asked for and exist."""
     kept: KeepMark | None = None
     """None: the run may expire."""
+
+
+R = TypeVar("R", bound=JobRow)
+
+
+def recorded_row(row: type[R], run: Run) -> R:
+    """Returns the row of a run, as an object of the class `row`."""
+    return row(
+        namespace=run.identity.namespace,
+        name=run.name,
+        uid=run.identity.uid,
+        title=run.display_name or run.name,
+        phase=run.phase or NEW,
+        owner=run.owner,
+        cluster=run.target,
+        hardware=hardware_text({"gpuType": run.gpu_type, "gpuCount": run.gpu_count}).removeprefix("-"),
+        submitted=format_time(run.submitted_at),
+        started=_time(run.ran_from),
+        ended=_time(run.ended_at),
+        message=one_line(run.message),
+        live=False,
+        labels=run.labels,
+    )
+
+
+def _time(at: datetime | None) -> str:
+    return format_time(at) if at else ""

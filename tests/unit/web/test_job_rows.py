@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fournos.history.job_row import recorded_row
+from fournos.history.records import recorded_row
 from fournos.web.errors import PageError
 from fournos.web.pages import jobs
 from fournos.web.pages.jobs import RowPlace, merged, newest, place_of

@@ -19,8 +19,7 @@ from fournos.api.phase import TERMINAL
 from fournos.client.history import AsyncHistory
 from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import Obj, uid_of
-from fournos.history.job_row import recorded_row
-from fournos.history.records import Run
+from fournos.history.records import Run, recorded_row
 from fournos.insight.facts import everywhere
 from fournos.insight.job_row import JobRow
 from fournos.insight.snapshots import valued
