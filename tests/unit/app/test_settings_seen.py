@@ -43,10 +43,11 @@ WRAPPERS, MINICLUSTERS, ADMISSION = (
     for name in (
         "appwrappers/test_settings",
         "miniclusters/test_settings",
-        "appwrappers/test_mutation",
+        "appwrappers/test_admission",
     )
 )
-FRAMEWORKS, WORKERS = (f"tests/unit/systems/{name}/test_settings.py" for name in ("frameworks", "multikueue"))
+FRAMEWORKS = "tests/unit/systems/frameworks/test_kinds.py"
+WORKERS = "tests/unit/systems/multikueue/test_settings.py"
 WEBHOOK = "tests/unit/engine/runtime/webhook/test_settings.py"
 VAULT = "tests/unit/systems/vault/test_sync.py"
 ARCHIVE, HISTORY = "tests/unit/systems/jobs/test_finish.py", "tests/unit/history/recorder/test_settings.py"
@@ -140,11 +141,11 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "drain_grace_sec": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "end_grace_sec": (MINICLUSTERS, "test_how_long_containers_beside_flux_may_take_to_end"),
         "pod_rights": (
-            "tests/unit/systems/miniclusters/test_admission.py",
+            "tests/unit/systems/miniclusters/test_decide.py",
             "test_an_administrator_refuses_it_to_all_or_to_none",
         ),
         "give_back": (
-            "tests/unit/systems/miniclusters/test_queued.py",
+            "tests/unit/systems/miniclusters/test_decide.py",
             "test_quota_may_be_kept_for_growing_again",
         ),
     },

@@ -13,8 +13,17 @@ from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, Key, key_of, uid_
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.health import broker_up
 from fournos.systems.miniclusters.settings import MiniClusterSettings
-from tests.unit.systems.miniclusters.actors import NS, Cluster, change, get, submit
-from tests.unit.systems.miniclusters.statuses import completed, container, set_status, status
+from tests.unit.systems.miniclusters.actors import (
+    NS,
+    Cluster,
+    change,
+    completed,
+    container,
+    get,
+    set_status,
+    status,
+    submit,
+)
 from tests.unit.systems.miniclusters.stories import ends_with, resized, story
 from tests.world.harness import run
 from tests.world.server import Server

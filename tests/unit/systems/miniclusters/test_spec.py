@@ -1,14 +1,91 @@
-"""Fields with one effect each: where it shows."""
+"""The spec as the builders read it: users' text as shell code, each field, and the page's examples."""
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from devcluster import manifests
 from fournos.api.minicluster_container import Container
+from fournos.systems.miniclusters.rules import check_manifest
+from fournos.systems.miniclusters.spec import quote, unescaped, words
+from tests.unit.cli.api import Api, Program
 from tests.unit.systems.miniclusters.objects import made, mounts, pod, scripts
 from tests.unit.systems.miniclusters.stage import Sandbox
+
+
+def read(text: str) -> list[str]:
+    """Returns the arguments as bash splits them."""
+    code = f"set -f\na=({words(text)})\n((${{#a[@]}} == 0)) || printf '%s\\0' \"${{a[@]}}\"\n"
+    found = subprocess.run(["bash", "-c", code], capture_output=True, check=False, cwd="/")
+    assert found.returncode == 0, (code, found.stderr)
+    return found.stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("lmp -v x 2 -in in.reaxc.hns", ["lmp", "-v", "x", "2", "-in", "in.reaxc.hns"]),
+        ("sh -c 'a && b'", ["sh", "-c", "a && b"]),
+        ('sh -c "a \\"b\\" c"', ["sh", "-c", 'a "b" c']),
+        ("one\n  two\\\n three", ["one", "two", "three"]),
+        ("a && b; c | d > e &", ["a", "&&", "b;", "c", "|", "d", ">", "e", "&"]),
+        ("echo it's", ["echo", "it's"]),
+        ('echo "open', ["echo", '"open']),
+        ("echo $(printf '%s' 'x y')", ["echo", "x", "y"]),
+        ("echo `echo x`", ["echo", "x"]),
+        ('echo "$(echo "x )")"', ["echo", "x )"]),
+        ("echo ${NONE:-a b}", ["echo", "a", "b"]),
+        ("echo $((1+1))", ["echo", "2"]),
+        ("echo $(open", ["echo", "$(open"]),
+        ("echo \\$HOME # no comment", ["echo", "$HOME", "#", "no", "comment"]),
+        ("{a,b} ~ ! (x)", ["{a,b}", "~", "!", "(x)"]),
+        ("[ -e x ] a[1]=b", ["[", "-e", "x", "]", "a[1]=b"]),
+        ("echo ${A:-$(echo '}')}", ["echo", "}"]),
+        ("$[1 $'a' 100$", ["$[1", "$a", "100$"]),
+        ("\\", ["\\"]),
+        ("", []),
+    ],
+)
+def test_words(text: str, wanted: list[str]) -> None:
+    assert read(text) == wanted
+
+
+_HARD = st.text(alphabet=" \nab'\"\\$(){}[]<>;&|#!~*?=,", max_size=12)
+_ANY = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1)
+
+
+@settings(max_examples=100)
+@given(_HARD.filter(lambda text: "$(" not in text and "${" not in text))
+def test_no_text_breaks_the_script(text: str) -> None:
+    """What is within $(…) and ${…} is the user's own code."""
+    code = f"a=({words(text)})\necho still here\n"
+    found = subprocess.run(["bash", "-n"], input=code, capture_output=True, check=False, text=True)
+    assert (found.returncode, found.stderr) == (0, ""), code
+
+
+@settings(max_examples=50)
+@given(st.lists(_ANY, max_size=4))
+def test_quoted_words_arrive_as_they_are(texts: list[str]) -> None:
+    command = " ".join(map(quote, texts))
+    assert shlex.split(command) == texts
+    assert read(command) == texts
+
+
+def test_escapes_are_those_of_a_here_document() -> None:
+    assert unescaped("\\$A \\`b\\` \\\\n \\x a\\\nb $C") == "$A `b` \\n \\x ab $C"
+
+
+# --- test fields ---------------------------------------------------------------------------------------
+# Fields with one effect each: where it shows.
 
 SIDE = {"name": "side", "image": "side:1", "runFlux": False}
 MAIN = {"image": "app:1", "command": "hostname"}
@@ -135,3 +212,46 @@ def test_the_container_without_runflux_runs_flux_if_the_others_do_not() -> None:
     assert [one["name"] for one in found["containers"]] == ["side", "flux-sample", "more"]
     services = made(containers=[{**MAIN, "ports": [80]}, {**SIDE, "ports": [80]}])
     assert [name for name in services if name.startswith("Service/")] == ["Service/side"]
+
+
+# --- test documents ------------------------------------------------------------------------------------
+# Examples and samples are accepted, and can be rendered.
+
+ROOT = Path(__file__).parents[4]
+PAGE = (ROOT / "docs" / "miniclusters.md").read_text()
+SAMPLES = sorted(ROOT.glob("samples/minicluster*.yaml"))
+EXAMPLES = [
+    document
+    for text in (*re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL),)
+    for document in manifests.parse(text)
+] + [
+    document
+    for path in SAMPLES
+    for document in manifests.parse(path.read_text())
+    if document["kind"] == "MiniCluster"
+]
+COMMANDS = [
+    shlex.split(line)[1:] for line in re.findall(r"^fournos minicluster render .*$", PAGE, re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("document", EXAMPLES, ids=lambda document: document["metadata"]["name"])
+def test_an_example_is_accepted_and_rendered(document: Any, tmp_path: Path) -> None:
+    assert check_manifest(document) == []
+    (tmp_path / "example.yaml").write_text(yaml.safe_dump(document))
+    result = Program(Api())("minicluster", "render", "-f", str(tmp_path / "example.yaml"))
+    assert result.exit_code == 0
+    kinds = [one["kind"] for one in manifests.parse(result.stdout)]
+    assert kinds[:3] == ["Secret", "Service", "ConfigMap"]
+    assert kinds[-1] == "Job"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_command_of_the_page_works(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert Program(Api())(*command).exit_code == 0
+
+
+def test_the_page_and_the_samples_were_found() -> None:
+    assert len(EXAMPLES) >= 8
+    assert len(COMMANDS) >= 3

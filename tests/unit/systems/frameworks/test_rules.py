@@ -1,4 +1,4 @@
-"""Admission of configured kinds, as tables: questions, patches and refusals."""
+"""Admission of configured kinds, as tables over the review."""
 
 from __future__ import annotations
 

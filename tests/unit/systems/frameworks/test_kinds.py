@@ -1,4 +1,4 @@
-"""The table of kinds: its file, its names, and the messages for errors in it."""
+"""The table of kinds, and the settings that choose of it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from fournos.engine.queueing.podsets import RequestsError, parse_requests
 from fournos.systems.frameworks.kinds import BUILT_IN, Framework, TableError, load
+from fournos.systems.frameworks.part import framework_controllers
 from fournos.systems.frameworks.queued import queued
 from fournos.systems.frameworks.settings import FrameworkSettings
-from tests.unit.systems.frameworks.actors import FOO_ROW, foo
+from tests.unit.systems.frameworks.actors import FOO, FOO_ROW, RUN, foo
 
 
 def written(tmp_path: Path, *rows: Any) -> str:
@@ -130,3 +131,33 @@ def test_the_end_is_seen(rules: Any, status: Any, wanted: bool | None) -> None:
     kind = Framework.model_validate({**FOO_ROW, "finished": rules})
     found = queued(kind, {**foo(), "status": status}).finished()
     assert (found.succeeded if found else None) == wanted
+
+
+# --- test settings -------------------------------------------------------------------------------------
+# Each variable of the kinds that are queued by configuration has its effect.
+
+PREFIX = "FOURNOS_FRAMEWORKS_"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "frameworks.yaml"
+    file.write_text(yaml.safe_dump({"frameworks": [FOO_ROW]}))
+    monkeypatch.setenv(f"{PREFIX}FILE", str(file))
+
+
+def watched() -> set[str]:
+    return {str(controller.watches[0].resource) for controller in framework_controllers(FrameworkSettings())}
+
+
+@pytest.mark.usefixtures("file")
+def test_the_file_adds_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert watched() == {str(RUN), str(FOO)}
+    monkeypatch.setenv(f"{PREFIX}FILE", "")
+    assert watched() == {str(RUN)}
+
+
+@pytest.mark.usefixtures("file")
+def test_kinds_are_those_that_are_queued(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}KINDS", "Foo.v1.example.com")
+    assert watched() == {str(FOO)}
