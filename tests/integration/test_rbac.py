@@ -78,8 +78,6 @@ MAY = {
         "get secrets @secrets",
         "create events.events.k8s.io @own",
         "create leases.coordination.k8s.io @own",
-        "create tokenreviews.authentication.k8s.io @cluster",
-        "create subjectaccessreviews.authorization.k8s.io @cluster",
         *(
             f"{verb} {resource}.kueue.x-k8s.io @cluster"
             for verb in ("get", "list", "watch")

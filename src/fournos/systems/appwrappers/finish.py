@@ -12,6 +12,10 @@ from fournos.engine.runtime.decision import Decision, Delete, LiveGet, Present, 
 from fournos.systems.appwrappers.names import ANNOTATION
 from fournos.systems.appwrappers.status import CREATED, Context
 
+# --- teardown ------------------------------------------------------------------------------------------
+# Kueue relies on this: the quota is free when ResourcesDeployed is False. A cache cannot prove it, so
+# everything is read live.
+
 
 @dataclass(frozen=True, slots=True)
 class Removal:

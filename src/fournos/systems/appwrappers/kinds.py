@@ -26,6 +26,10 @@ from fournos.systems.appwrappers.health import ComponentHealth
 from fournos.systems.appwrappers.names import ANNOTATION, COMPONENT_ANNOTATION, LABEL
 from fournos.systems.appwrappers.settings import INT32_MAX
 
+# --- kinds without a pod template ----------------------------------------------------------------------
+# The requests are those of the annotation fournos.dev/requests, otherwise one object of the kind. Kueue's
+# own AppWrapper integration does not support these kinds: they need Workloads that this operator creates.
+
 WHOLE: Final = "template"
 """The path of the only pod set of these kinds."""
 _PLACEMENT: Final = ("nodeSelector", "tolerations")

@@ -48,6 +48,10 @@ from fournos.systems.clusters.quotas import (
 )
 from fournos.systems.clusters.settings import ClusterSettings
 
+# --- the plan ------------------------------------------------------------------------------------------
+# What people added there stays as it is. Their flavors only get a quota of 0 for new resources, because
+# Kueue requires every flavor of a group to list all covered resources.
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

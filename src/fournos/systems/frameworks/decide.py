@@ -48,6 +48,10 @@ from fournos.systems.frameworks.kinds import Framework
 from fournos.systems.frameworks.observe import Context, Observed
 from fournos.systems.frameworks.queued import EndedByStop
 
+# --- confirmation by live reads ------------------------------------------------------------------------
+# A kind that can be held again is stopped on the cache's state, as Kueue does it: the next pass would
+# release it again.  A kind that cannot be held again is ended only for the current state of its Workload.
+
 
 def confirmed(ctx: Context) -> QueueOutcome:
     """Reconciles the object's Workload; confirms the outcome live if it would end the object.

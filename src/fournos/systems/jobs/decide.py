@@ -31,6 +31,12 @@ from fournos.systems.jobs.run import IMMEDIATE, Cancellation, admitted, end_run,
 from fournos.systems.jobs.settings import JobSettings, Template
 from fournos.systems.jobs.status import Context, Observed, run_ended, run_succeeded
 
+# --- jobs that another cluster runs --------------------------------------------------------------------
+# The manager cluster creates the Workload from the spec as written, and nothing else: no resolve Job, no
+# run, no status.  The worker, where the engines are, resolves the rest.  GPUs must therefore be set in the
+# spec. Otherwise the resolver adds GPUs on the worker for which the manager cluster has reserved no quota,
+# and the job fails as out of sync with its Workload.
+
 
 def sent_elsewhere(ctx: Context) -> Decision | None:
     """Sets `managedBy` on a new job whose queue dispatches to other clusters; None if the job runs locally.

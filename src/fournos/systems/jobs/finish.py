@@ -36,6 +36,10 @@ from fournos.systems.jobs.own_job import believed, children
 from fournos.systems.jobs.queue import queue
 from fournos.systems.jobs.status import Context
 
+# --- the hand-over to the history ----------------------------------------------------------------------
+# The recorder of the history writes `status.archivedAt` and nothing else: with two writers of one list of
+# conditions each would overwrite the other.  The operator derives the condition from it.
+
 
 def expect_archive(ctx: Context) -> None:
     """Adds the condition to the status that declares the end: the history has yet to record it."""

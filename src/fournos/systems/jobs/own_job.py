@@ -22,6 +22,15 @@ from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from fournos.systems.jobs.rules import params_webhook
 from fournos.systems.jobs.settings import JobSettings
 
+# --- what a TaskRun runs -------------------------------------------------------------------------------
+# Whether a TaskRun is what Tekton makes of a PipelineRun's task.  Pure.
+#
+# Tekton lists each TaskRun with the label and the owner reference of a PipelineRun in the status of that
+# PipelineRun, whoever created it (https://github.com/tektoncd/pipeline, pkg/reconciler/pipelinerun, as of
+# 1.9). It also lists one that only has the name which it would give to its own, without label or owner.  So
+# a TaskRun is believed only if the PipelineRun controls it and it runs what the PipelineRun says: the same
+# task with the same parameters, volumes and pod template.
+
 _LATER: Final = re.compile(r"\$\((?:tasks|finally|context\.pipelineTask)\b[^)]*\)")
 """What Tekton fills in when it makes the TaskRun, and status.pipelineSpec still has as it was written."""
 _SEVERAL: Final = "[*])"

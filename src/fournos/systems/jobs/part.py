@@ -31,6 +31,13 @@ from fournos.systems.jobs.rules import RULES
 from fournos.systems.jobs.settings import JobSettings, Template, load_template, template_roots
 from fournos.systems.jobs.status import Observed
 
+# --- garbage collection --------------------------------------------------------------------------------
+# Garbage collection of objects whose labels name a FournosJob that does not exist.
+#
+# Kubernetes deletes objects that have an owner reference.  This controller deletes those that lost
+# it.  An object is deleted only if it has both of our labels, has a minimum age, and a live read
+# confirms that the job is absent.
+
 _MIN_AGE = timedelta(seconds=15)
 """The minimum age; younger objects may belong to a deletion that Kubernetes has not finished."""
 _CHILDREN: tuple[Resource, ...] = (WORKLOAD, PIPELINE_RUN, JOB)

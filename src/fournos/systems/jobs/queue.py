@@ -32,6 +32,11 @@ from fournos.systems.jobs import build, names
 from fournos.systems.jobs.build import slots_and_gpus
 from fournos.systems.jobs.status import Context, Flavors, FreeQuota
 
+# --- GPUs by preference --------------------------------------------------------------------------------
+# A GPU type is a resource and a cluster is a flavor, so one Workload cannot ask Kueue for one of two types.
+# While the job waits, its Workload is rewritten instead, and keeps its place in the queue.  The Workload is
+# the only record of the choice: the job's status names the GPUs when they are admitted.
+
 CHOOSING_AT_MOST: Final = 50
 """The maximum number of jobs, the oldest first, that a change of a ClusterQueue lets choose again."""
 

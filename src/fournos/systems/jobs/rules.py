@@ -25,6 +25,14 @@ from fournos.systems.jobs.rules_fields import FIELDS, GPU_TYPE, MAX_GPU_TYPE
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.jobs.status import Context
 
+# --- changes -------------------------------------------------------------------------------------------
+# Rules on which fields of a FournosJob may change, and until which phase.
+#
+# A field that a decision was based on is immutable after that decision: hardware and secretRefs once the
+# job is resolved, the others once Kueue has admitted it.  A later change of cluster, priority or engine
+# would have no effect or a partial one.  This also applies to a job that waits for its next attempt.
+# Fields without a rule may change at any time.
+
 _RESOLVED: Final = tuple(str(phase) for phase in Phase if phase is not Phase.RESOLVING)
 _ADMITTED: Final = tuple(phase for phase in _RESOLVED if phase != Phase.PENDING)
 

@@ -32,6 +32,11 @@ from fournos.systems.jobs.rules import params_problem
 from fournos.systems.jobs.settings import secret_consumer
 from fournos.systems.jobs.status import Context, run_ended, run_succeeded, succeeded_condition
 
+# --- cancellation --------------------------------------------------------------------------------------
+# A graceful stop (CancelledRunFinally) lets Tekton run finally tasks; an immediate one (Cancelled) does not.
+# Each stage has a time limit.  After the last one the PipelineRun and its pods are deleted.  A run has ended
+# only when none of its pods runs any more, and quota is released only after `ended` is true.
+
 GRACEFUL, IMMEDIATE = "CancelledRunFinally", "Cancelled"
 _TAKEN_UP_WITHIN = timedelta(seconds=5)
 """How long after its creation a run may be without a status before it is cancelled nevertheless.

@@ -17,6 +17,10 @@ from fournos.systems.miniclusters import names, pods, script
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from fournos.systems.miniclusters.spec import Cluster, cluster_of
 
+# --- the Indexed Job -----------------------------------------------------------------------------------
+# A failed command ends the Job; its exit code is not retried. Pods that were killed are replaced. The Job
+# has succeeded when the lead broker has.
+
 KILLED: Final = (137, 143)
 """Exit codes of SIGKILL and SIGTERM.
 

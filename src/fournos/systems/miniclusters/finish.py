@@ -27,6 +27,9 @@ from fournos.systems.miniclusters.status import (
     terminal,
 )
 
+# --- teardown ------------------------------------------------------------------------------------------
+# Quota is released only then, and only after live reads: a pod that the cache does not show may still run.
+
 
 @dataclass(frozen=True, slots=True)
 class Removal:
