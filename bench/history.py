@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import insert, text
 
 from bench.machine import Result
-from fournos.api.phase import Cause
-from fournos.history.records import Document, Ending, Identity, Interval, Query, Record, Run
+from fournos.history.records import Document, Ending, Identity, Query, Record, Run
 from fournos.history.store import HistoryStore, rows, schema
 from fournos.history.store.text import pack
 from fournos.history.store.usage import used
@@ -228,7 +227,6 @@ async def fill(store: HistoryStore, jobs: int) -> None:
             row = ({"id": number, **rows.row_of(run)} for number, run in made.items())
             await connection.execute(insert(schema.runs), list(row))
             await connection.execute(insert(schema.labels), list(_belonging(made, rows.label_rows)))
-            await connection.execute(insert(schema.waits), list(_belonging(made, _waits)))
             documents = (
                 {"run_id": number, "name": Document.OBJECT.value, "size": len(each), "data": each}
                 for number, each in data.items()
@@ -237,11 +235,6 @@ async def fill(store: HistoryStore, jobs: int) -> None:
     if store.database.dialect == "postgresql":
         async with store.writing() as connection:
             await connection.execute(text(f"SELECT setval('runs_id_seq', {jobs})"))
-
-
-def _waits(run: Run) -> list[dict[str, Any]]:
-    quota = Interval(run.submitted_at, run.submitted_at + timedelta(seconds=30), Cause.QUOTA, "8 of gpu-h200")
-    return rows.wait_rows([quota])
 
 
 def _belonging(made: dict[int, Run], of: Callable[[Run], list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
@@ -254,8 +247,7 @@ async def _record(store: HistoryStore, jobs: int) -> list[float]:
     taken = []
     for number in range(max(0, jobs - _LIVE), jobs):
         run = replace(make_run(number, jobs), phase="Running", resource_version=number + jobs)
-        wait = Interval(run.submitted_at, run.observed_at, Cause.QUOTA)
-        record = Record(run, (wait,), {Document.OBJECT: _document()})
+        record = Record(run, {Document.OBJECT: _document()})
         taken.append((await _timed(store.record(record)))[0])
     return taken
 

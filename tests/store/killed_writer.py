@@ -15,21 +15,19 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from fournos.api.phase import Cause
-from fournos.history.records import Document, Interval, Record
+from fournos.history.records import Document, Record
 from fournos.history.store import HistoryStore
-from tests.history import a_run, at, ended
+from tests.history import a_run, ended
 
 
 def before(number: int) -> Record:
     run = a_run(number, labels={"state": "before", "old": "1"})
-    return Record(run, (Interval(at(0), None, Cause.LOCK, "before"),), {Document.OBJECT: {"state": "before"}})
+    return Record(run, {Document.OBJECT: {"state": "before"}})
 
 
 def after(number: int) -> Record:
     run = ended(a_run(number, labels={"state": "after", "new": "1"}), message="after")
-    waits = (Interval(at(0), at(1), Cause.LOCK, "after"), Interval(at(1), at(2), Cause.QUOTA, "after"))
-    return Record(run, waits, {Document.OBJECT: {"state": "after"}, Document.EVENTS: [{"state": "after"}]})
+    return Record(run, {Document.OBJECT: {"state": "after"}, Document.EVENTS: [{"state": "after"}]})
 
 
 async def update(url: str, number: int) -> None:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fournos.api.phase import Cause
-from fournos.history.records import Document, Ending, Identity, Interval, Query, Record
+from fournos.history.records import Document, Ending, Identity, Query, Record
 from fournos.history.store import HistoryStore, StoreQueryError
 from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended, everything
 
@@ -47,7 +46,6 @@ async def test_a_run_comes_back_as_it_was_recorded(store: HistoryStore) -> None:
 async def test_a_run_that_is_not_there(store: HistoryStore) -> None:
     missing = Identity(CLUSTER, "bench", "no-such-uid")
     assert await store.get(missing) is None
-    assert await store.waits(missing) == ()
     assert await store.document(missing, Document.OBJECT) is None
     assert not await store.keep(missing, True, by="alice", reason="", now=at(0))
 
@@ -77,16 +75,6 @@ async def test_the_same_name_and_uid_elsewhere_are_other_runs(store: HistoryStor
     }
 
 
-async def test_the_ledger_is_replaced_as_a_whole(store: HistoryStore) -> None:
-    lock = Interval(at(0), at(5), Cause.LOCK, "held by job x")
-    quota = Interval(at(5), None, Cause.QUOTA, "2 of gpu-h200")
-    await store.record(Record(a_run(), (lock, quota)))
-    assert await store.waits(a_run().identity) == (lock, quota)
-    closed = replace(quota, end=at(9))
-    await store.record(Record(a_run(), (closed,)))
-    assert await store.waits(a_run().identity) == (closed,)
-
-
 async def test_documents_are_replaced_by_name(store: HistoryStore) -> None:
     first = {Document.OBJECT: {"spec": {"owner": "alice"}}, Document.EVENTS: [{"reason": "Admitted"}]}
     await store.record(Record(a_run(), documents=first))
@@ -103,22 +91,20 @@ async def test_no_secret_is_stored(store: HistoryStore) -> None:
         "env": [{"name": "API_TOKEN", "value": secret}, {"name": "MODE", "value": "fast"}],
         "command": ["run", f"--api-key={secret}"],
     }
-    run = a_run(message=f"login failed, password: {secret}")
-    wait = Interval(at(0), None, Cause.RESOLVER, f"token={secret}")
-    await store.record(Record(run, (wait,), {Document.OBJECT: spec}))
+    run = a_run(message=f"login failed, password: {secret}", waited_for_text=f"token={secret}")
+    await store.record(Record(run, {Document.OBJECT: spec}))
     stored = await store.get(run.identity)
     document = await store.document(run.identity, Document.OBJECT)
     assert stored is not None
-    assert secret not in f"{stored} {document} {await store.waits(run.identity)}"
+    assert secret not in f"{stored} {document}"
     assert document["args"]["model"] == "llama"
     assert document["env"][1] == {"name": "MODE", "value": "fast"}
 
 
 @pytest.mark.parametrize("bad", ["a\x00b", "a\ud800b", "a\udfffb"])
 async def test_text_that_no_database_takes_is_marked(store: HistoryStore, bad: str) -> None:
-    run = a_run(name=bad, owner=bad, message=bad, labels={bad: bad}, display_name=bad)
-    wait = Interval(at(0), None, Cause.LOCK, bad)
-    assert await store.record(Record(run, (wait,), {Document.OBJECT: {bad: [bad]}}))
+    run = a_run(name=bad, owner=bad, message=bad, labels={bad: bad}, display_name=bad, waited_for_text=bad)
+    assert await store.record(Record(run, {Document.OBJECT: {bad: [bad]}}))
     stored = await store.get(run.identity)
     assert stored is not None
     assert (stored.name, stored.owner, stored.message) == ("a\ufffdb",) * 3
@@ -143,23 +129,14 @@ async def test_open_runs_are_those_whose_end_is_not_known(store: HistoryStore) -
     runs[3] = replace(runs[3], identity=Identity("another", "bench", "uid-3"))
     for run in runs:
         await store.record(Record(run))
-    assert [one.run async for one in store.open_records(CLUSTER, "FournosJob")] == [runs[0]]
-
-
-async def test_open_runs_come_with_their_ledgers(store: HistoryStore) -> None:
-    lock, quota = Interval(at(0), at(5), Cause.LOCK, "held"), Interval(at(5), None, Cause.QUOTA, "none")
-    ledgers = {"job-0": (lock, quota), "job-1": (), "job-2": (quota,)}
-    for number, waits in enumerate(ledgers.values()):
-        await store.record(Record(a_run(number), waits))
-    opened = [one async for one in store.open_records(CLUSTER, "FournosJob")]
-    assert {one.run.name: one.waits for one in opened} == ledgers
+    assert [one async for one in store.open_runs(CLUSTER, "FournosJob")] == [runs[0]]
 
 
 async def test_iterations_go_beyond_one_batch(store: HistoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fournos.history.store.store._BATCH", 2)
     for number in range(5):
         await store.record(Record(a_run(number)))
-    opened = [one.run.name async for one in store.open_records(CLUSTER, "FournosJob")]
+    opened = [one.name async for one in store.open_runs(CLUSTER, "FournosJob")]
     assert sorted(opened) == ["job-0", "job-1", "job-2", "job-3", "job-4"]
 
 

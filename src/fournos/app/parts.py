@@ -11,7 +11,7 @@ from fournos.engine.api.rules import Rule
 from fournos.engine.runtime.metrics import RUNTIME, Metric
 from fournos.engine.runtime.part import Part
 from fournos.history.metrics import METRICS as HISTORY
-from fournos.history.recorder.metrics import METRICS as RECORDER
+from fournos.history.recorder.controller import METRICS as RECORDER
 from fournos.systems.appwrappers.metrics import METRICS as APPWRAPPERS
 from fournos.systems.clusters.metrics import METRICS as CLUSTERS
 from fournos.systems.jobs.metrics import METRICS as JOBS

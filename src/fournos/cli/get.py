@@ -74,7 +74,7 @@ async def _measured(session: CliSession, job: Obj) -> list[Text]:
 
 async def _gone(cli: Cli, session: CliSession, name: str, missing: MissingError) -> None:
     """Shows a job that only the history has."""
-    from fournos.cli.stored import history_of, waiting_lines
+    from fournos.cli.stored import history_of, waited_line
     from fournos.client.errors import NoHistoryError
     from fournos.client.recorded_jobs import RecordedJob, recorded_job
 
@@ -90,8 +90,8 @@ async def _gone(cli: Cli, session: CliSession, name: str, missing: MissingError)
         return
     now = cli.world.now()
     lines = detail(job, Children(), now, measured, width=cli.output.width)
-    if run.waits:
-        lines += section("Waited for", waiting_lines(run.waits, now))
+    if waited := waited_line(run.run, now):
+        lines += section("Waited for", [waited])
     cli.output.lines(lines)
 
 

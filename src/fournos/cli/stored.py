@@ -18,7 +18,7 @@ from fournos.insight.values import Obj, between, key_of, one_line, uid_of
 
 if TYPE_CHECKING:
     from fournos.history.estimates import Typical
-    from fournos.history.records import Interval
+    from fournos.history.records import Run
     from fournos.history.results.models import Test
 
 _ESTIMATE: Final = 1.0
@@ -99,13 +99,10 @@ def api_data(value: Any) -> Any:
     return adapter(kind).dump_python(value, mode="json", by_alias=True)
 
 
-def waiting_lines(waits: Sequence[Interval], now: datetime) -> list[Text]:
-    """What a run waited for, from its submission on."""
-    return [
-        Text.assemble(
-            f"{between(wait.start.isoformat(), wait.end.isoformat() if wait.end else None, now):<8} ",
-            (f"{wait.cause.value:<14} ", "dim"),
-            one_line(wait.text),
-        )
-        for wait in waits
-    ]
+def waited_line(run: Run, now: datetime) -> Text | None:
+    """How long a run waited, and for what at last; None if it did not."""
+    if not run.waited_for:
+        return None
+    until = run.started_at or run.ended_at
+    length = between(run.submitted_at.isoformat(), until.isoformat() if until else None, now)
+    return Text.assemble(f"{length:<8} ", (f"{run.waited_for:<14} ", "dim"), one_line(run.waited_for_text))

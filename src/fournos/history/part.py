@@ -16,9 +16,8 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import FOURNOS, Part, Running, UnsupportedError, Wake
 from fournos.extras import remedy
 from fournos.history.metrics import MESSAGES
-from fournos.history.recorder import metrics as recorder_metrics
-from fournos.history.recorder.controller import LiveObjects, name_of, recorder
-from fournos.history.recorder.journal import Journal
+from fournos.history.recorder.controller import LiveObjects, count, name_of, recorder, report
+from fournos.history.recorder.steps import Journal
 from fournos.history.settings import HistorySettings
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     logs = _collector(settings, archive, blobs, wake)
 
     objects = LiveObjects(settings.resources())
-    wrote = partial(recorder_metrics.count, metrics)
+    wrote = partial(count, metrics)
 
     def serve(api: Client) -> Mapping[str, Callable[[], Awaitable[None]]]:
         service = HistoryService(
@@ -56,7 +55,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
         return {"history-changes": changes, **api_tasks(api, settings, service, clock)}
 
     def refresh(manager: Manager) -> None:
-        recorder_metrics.report({kind: journal for kind, (_, journal) in journals.items()}, metrics)
+        report({kind: journal for kind, (_, journal) in journals.items()}, metrics)
 
     background: dict[str, Callable[[], Awaitable[None]]] = {
         "history-database": archive.run,
@@ -67,7 +66,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
 
     return Running(
         [
-            recorder(settings, resource, archive, journal, clock, wrote=wrote, logs=logs)
+            recorder(settings, resource, archive, journal, wrote=wrote, logs=logs)
             for resource, journal in journals.values()
         ],
         background=background,

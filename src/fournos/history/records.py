@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic.alias_generators import to_camel
 
-from fournos.api.phase import NEW, Cause
+from fournos.api.phase import NEW
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Key
 from fournos.insight.job_row import JobRow
@@ -77,19 +77,6 @@ class Ending(StrEnum):
 
 @api_row
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """Part of the time between submission and run, and what the run waited for."""
-
-    start: datetime
-    end: datetime | None
-    """None: the interval is open."""
-    cause: Cause
-    text: str = ""
-    """For people; for example the holder of the lock, or the flavor whose quota is short."""
-
-
-@api_row
-@dataclass(frozen=True, slots=True)
 class Run:
     """The narrow row of one object: everything that lists show and filters use."""
 
@@ -127,6 +114,10 @@ class Run:
     """The category of a failure (`fournos.insight.failure.Category`); "" without a failure."""
     fingerprint: str = ""
     """Runs with the same fingerprint can be compared (`fournos.history.fingerprint`)."""
+    waited_for: str = ""
+    """What it waited for last (`fournos.insight.causes.Cause`); "" if it never waited."""
+    waited_for_text: str = ""
+    """The same for people; for example the holder of the lock, or the flavor whose quota is short."""
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -160,8 +151,6 @@ class Record:
     """One upsert of the recorder: a row with what belongs to it.  Written in one transaction."""
 
     run: Run
-    waits: tuple[Interval, ...] = ()
-    """The whole waiting ledger, oldest first: replaces the stored one."""
     documents: Mapping[Document, Any] = field(default_factory=dict)
     """Replaces the stored documents of these names; the others stay."""
     results: tuple[Test, ...] = ()
@@ -230,8 +219,6 @@ class Detail:
     """One run with what belongs to it."""
 
     run: Run
-    waits: tuple[Interval, ...] = ()
-    """The waiting ledger, oldest first."""
     documents: Mapping[Document, Any] = field(default_factory=dict)
     """Those of the documents that were asked for and exist."""
     kept: KeepMark | None = None

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import socket
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Final
 
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.workload import BadNameError, parse_name
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.history.artifacts.rules import ArtifactLimits
-from fournos.history.recorder.kinds import BUILT_IN
 from fournos.history.store_settings import StoreSettings
+
+BUILT_IN: Final[Mapping[str, Resource]] = {one.kind: one for one in (FOURNOS_JOB, APPWRAPPER, MINICLUSTER)}
+"""The kinds that are recorded by default."""
 
 
 class HistorySettings(StoreSettings):

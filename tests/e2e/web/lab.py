@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, FOURNOS_SCHEDULE, PIPELINE_RUN, TASK_RUN
@@ -12,7 +12,7 @@ from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import EVENT, POD, Key, Obj
 from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.history.fingerprint import fingerprint
-from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
+from fournos.history.records import Document, Ending, Identity, Record, Run
 from fournos.history.results.read import read_file
 from fournos.history.store.results import Results
 from fournos.insight.schedules import next_times
@@ -347,6 +347,7 @@ async def _night(stage: Stage, number: int) -> None:
         submitted_at=submitted, observed_at=ended, resource_version=number, phase="Succeeded",
         message="All tasks have succeeded", owner="ann", target="east", pipeline="llm-d-benchmark",
         project="llm-d", gpu_type="h200", gpu_count=4, attempts=1, queued_at=submitted + timedelta(minutes=2),
+        waited_for=Cause.QUOTA.value, waited_for_text="4 x h200 are asked for, none is free in east",
         admitted_at=submitted + timedelta(minutes=11), started_at=submitted + timedelta(minutes=11),
         ended_at=ended, ending=Ending.OBSERVED, fingerprint=what.id, labels={"suite": "nightly"},
     )  # fmt: skip
@@ -355,19 +356,9 @@ async def _night(stage: Stage, number: int) -> None:
         Document.OBJECT: made,
         Document.PROVENANCE: {"fingerprint": what.as_data(), "engine": engine},
     }
-    await stage.store.record(Record(run, _ledger(submitted), documents))
+    await stage.store.record(Record(run, documents))
     records = read_file(_results(number), "results.yaml").tests
     assert await Results(stage.store).put(run.identity, records, ended) is not None
-
-
-def _ledger(submitted: datetime) -> tuple[Interval, ...]:
-    def at(minutes: float) -> datetime:
-        return submitted + timedelta(minutes=minutes)
-
-    return (
-        Interval(at(0), at(2), Cause.RESOLVER),
-        Interval(at(2), at(11), Cause.QUOTA, "4 x h200 are asked for, none is free in east"),
-    )
 
 
 def _events(stage: Stage, owner: Obj) -> None:

@@ -8,8 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from fournos.api.phase import Cause
-from fournos.history.records import Detail, Ending, Identity, Interval, Page, Run, body
+from fournos.history.records import Detail, Ending, Identity, Page, Run, body
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS, job
 
@@ -35,10 +34,11 @@ def run(name: str = "gone", **fields: object) -> Run:
 
 
 def stored() -> Api:
-    waits = (Interval(BEGAN, BEGAN + timedelta(minutes=5), Cause.LOCK, "held by nightly"),)
     api = Api(job("other"))
     api.stored = {
-        f"{RUNS}/gone?kind=FournosJob": body(Detail(run(), waits), Detail),
+        f"{RUNS}/gone?kind=FournosJob": body(
+            Detail(run(waited_for="Lock", waited_for_text="held by nightly")), Detail
+        ),
         f"{RUNS}/uid-gone/documents/object": json.dumps(job("gone", "Failed")).encode(),
     }
     return api

@@ -9,7 +9,6 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Key, Obj
-from fournos.history.recorder.projections import project_workload
 from fournos.insight.cohorts import available, members
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts, gather, in_line
@@ -120,8 +119,7 @@ async def test_the_share_of_a_cohort_is_named() -> None:
         assert not any("share" in line for line in found.because)
 
 
-@pytest.mark.parametrize("project", [lambda one: one, project_workload])
-def test_a_boost_adds_to_the_priority(project: Any) -> None:
+def test_a_boost_adds_to_the_priority() -> None:
     def boosted(name: str, priority: int, boost: str) -> Obj:
         found = workload(name, priority=priority)
         found["metadata"]["annotations"] = {"kueue.x-k8s.io/priority-boost": boost, "other": "x"}
@@ -129,7 +127,7 @@ def test_a_boost_adds_to_the_priority(project: Any) -> None:
 
     given = [workload("plain", priority=5), boosted("up", 1, "9"), boosted("down", 7, "-3")]
     given.append(boosted("wrong", 6, "1.5"))
-    line = in_line([project(one) for one in given], [local_queue()], "fournos-queue")
+    line = in_line(given, [local_queue()], "fournos-queue")
     assert [(one.key.name, one.priority) for one in line] == [
         ("up", 10),
         ("wrong", 6),

@@ -1,22 +1,28 @@
-"""The controllers of the recorder, one for each recorded kind, and the objects in their caches."""
+"""The controllers of the recorder, one for each recorded kind, the objects in their caches, and metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.resource import Key, Obj, Resource, uid_of
-from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Controller
 from fournos.engine.runtime.manager import Manager
-from fournos.history.recorder.archive import executors
-from fournos.history.recorder.context import SWEEP, NotReady, Observed, ObservedObject
+from fournos.engine.runtime.metrics import Counter, Gauge, Metric, Metrics
 from fournos.history.recorder.decide import decide
-from fournos.history.recorder.journal import Journal
-from fournos.history.recorder.observe import Observer, cluster_uid, watches
-from fournos.history.recorder.old_events import OldEvents
+from fournos.history.recorder.observe import (
+    SWEEP,
+    NotReady,
+    Observed,
+    ObservedObject,
+    Observer,
+    cluster_uid,
+    forget_events,
+    watches,
+)
+from fournos.history.recorder.steps import Journal, executors
 from fournos.history.records import Record, Run
 from fournos.history.settings import HistorySettings
 
@@ -35,7 +41,6 @@ def recorder(
     resource: Resource,
     archive: DatabaseArchive,
     journal: Journal,
-    clock: Clock,
     *,
     wrote: Callable[[Record, bool], None] = lambda record, taken: None,
     logs: LogCollector | None = None,
@@ -50,20 +55,19 @@ def recorder(
     if resource == FOURNOS_JOB and PIPELINE_RUN.kind not in {each.kind for each in settings.resources()}:
         # Recorded PipelineRuns have a controller of their own, whose cache has those without a job, too.
         own[PIPELINE_RUN.kind] = PIPELINE_RUN
-    old_events = OldEvents(own, clock.monotonic)
 
     def collect(caches: Caches) -> Iterable[Key]:
-        old_events.forget(caches)
+        forget_events(caches, own)
         return (SWEEP,)
 
     return Controller(
         name=name_of(resource),
         watches=watches(settings, resource, logs),
-        observe=Observer(settings, resource, journal, clock, logs),
+        observe=Observer(settings, resource, journal, logs),
         decide=partial(decide, settings=settings),
         primary=_primary,
         collect=collect,
-        executors=executors(archive, journal, clock, wrote, logs),
+        executors=executors(archive, journal, wrote, logs),
     )
 
 
@@ -95,3 +99,24 @@ class LiveObjects:
             return None
         obj = self._caches[run.kind][resource].get(run.key)
         return (resource, obj) if obj is not None and uid_of(obj) == run.identity.uid else None
+
+
+# --- metrics --------------------------------------------------------------------------------------------
+
+RECORDS: Final = Counter(
+    "fournos_history_records_total",
+    "Records that the history took, or refused because it has a newer one or the run was deleted there.",
+    ("kind", "result"),
+)
+OPEN: Final = Gauge("fournos_history_open_runs", "Recorded runs whose end is not recorded yet.", ("kind",))
+METRICS: Final[tuple[Metric, ...]] = (RECORDS, OPEN)
+
+
+def count(metrics: Metrics, record: Record, taken: bool) -> None:
+    metrics.add(RECORDS, record.run.kind, "taken" if taken else "refused")
+
+
+def report(journals: dict[str, Journal], metrics: Metrics) -> None:
+    """Sets the gauge, by kind."""
+    for kind, journal in journals.items():
+        metrics.set(OPEN, journal.open_count(), kind)

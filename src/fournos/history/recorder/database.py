@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from fournos.engine.kube.errors import ServerError
-from fournos.history.records import Identity, Interval, Record, Run
+from fournos.history.records import Identity, Record, Run
 from fournos.history.store.errors import StoreError, StoreUnavailableError, StoreUsageError
 from fournos.history.store.review import suspects_regression
 from fournos.history.store.store import HistoryStore
@@ -56,22 +56,18 @@ class DatabaseArchive:
         with _translated():
             return await (await self._opened()).get(identity)
 
-    async def waits(self, identity: Identity) -> tuple[Interval, ...]:
-        with _translated():
-            return await (await self._opened()).waits(identity)
-
     async def suspected(self, identity: Identity) -> bool:
         """True if the results of this run are suspected to be a regression, compared with earlier runs."""
         with _translated():
             return await suspects_regression(await self._opened(), identity)
 
-    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
-        """Yields the runs of a kind that have not ended, with their ledgers."""
+    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
+        """Yields the runs of a kind that have not ended."""
         with _translated():
             store = await self._opened()
             self._records.set()
-            async for record in store.open_records(cluster, kind):
-                yield record
+            async for run in store.open_runs(cluster, kind):
+                yield run
 
     async def recording(self) -> HistoryStore:
         """Returns the store once this replica records; a standby waits."""

@@ -13,8 +13,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.compare.differences import without_own_name
 from fournos.history.fingerprint import Fingerprint
-from fournos.history.recorder.context import ObservedObject
-from fournos.history.recorder.projections import event_of
+from fournos.history.recorder.observe import ObservedObject
 from fournos.history.records import Document
 from fournos.history.results.read import ResultFile, ResultProblem
 from fournos.history.results.tekton import tekton_results
@@ -114,7 +113,7 @@ def _tasks(observed: ObservedObject) -> list[dict[str, Any]]:
 
 def _events(observed: ObservedObject) -> list[dict[str, Any]]:
     """Returns the Events about the object and its runs, the oldest first."""
-    events = [{**event_of(event), "uid": uid_of(event)} for event in observed.events]
+    events = [{**event["event"], "uid": uid_of(event)} for event in observed.events]
     return sorted(events, key=lambda one: (one["at"], one["uid"]))
 
 

@@ -1,28 +1,84 @@
-"""The record of an object: its row and its documents, from the object and its dependents.  Pure."""
+"""The record of an object: its row, from the object and its dependents.  Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 import orjson
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.phase import TERMINAL, run_times
-from fournos.engine.api.conditions import condition
+from fournos.api.phase import CAUSE_OF_REASON, TERMINAL, Cause, run_times
+from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import Obj, Resource, uid_of
 from fournos.engine.kube.store import version_of
+from fournos.engine.queueing.workload import named_reason
 from fournos.history.fingerprint import Fingerprint
-from fournos.history.recorder.context import ObservedObject
 from fournos.history.recorder.documents import flavors_of
-from fournos.history.recorder.kinds import ObjectState, state_of
+from fournos.history.recorder.observe import ObservedObject
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.insight.failure import failure
 from fournos.insight.startup import started_at
 from fournos.insight.values import moment, name_of, one_line, phase_of, spec_of, status_of
+from fournos.systems.jobs.metrics import cause_of
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectState:
+    """The state of an object of any kind, as far as its status shows it."""
+
+    phase: str
+    message: str = ""
+    ended_at: datetime | None = None
+    """When it ended; None while it has not."""
+    started_at: datetime | None = None
+
+
+_ENDS: Final = {
+    "Succeeded": {"True": "Succeeded", "False": "Failed"},
+    "Complete": {"True": "Succeeded"},
+    "Completed": {"True": "Succeeded"},
+    "Finished": {"True": "Finished"},
+    "JobFinished": {"True": "Finished"},
+    "Failed": {"True": "Failed"},
+}
+"""Condition → status → phase: the ways in which kinds show their end (Tekton, batch, Kubeflow, Flux)."""
+_ENDED_PHASES: Final = TERMINAL | {"Finished", "Completed"}
+_FINISHED: Final = ("finishedAt", "completionTime", "endTime")
+
+
+def state_of(obj: Obj) -> ObjectState:
+    """Returns the state of an object that is not a FournosJob."""
+    status = status_of(obj)
+    started = moment(status.get("startedAt") or status.get("startTime") or _deployed(obj))
+    phase, message = str(status.get("phase") or ""), one_line(status.get("message"))
+    finished = next((at for name in _FINISHED if (at := moment(status.get(name)))), None)
+    for type_, meanings in _ENDS.items():
+        present = condition(obj, type_) or {}
+        meaning = meanings.get(str(present.get("status")))
+        if meaning:
+            at = finished or moment(present.get("lastTransitionTime"))
+            return ObjectState(phase or meaning, message or one_line(present.get("message")), at, started)
+    if phase in _ENDED_PHASES:
+        return ObjectState(phase, message, finished or _last_transition(obj), started)
+    held = "Suspended" if spec_of(obj).get("suspend") else ("Running" if started else "New")
+    return ObjectState(phase or held, message, None, started)
+
+
+def _deployed(obj: Obj) -> object:
+    """Returns when the resources of an AppWrapper existed: from then on it runs, and waits for nothing."""
+    found = condition(obj, "ResourcesDeployed") or {}
+    return found.get("lastTransitionTime") if found.get("status") == "True" else None
+
+
+def _last_transition(obj: Obj) -> datetime | None:
+    """Returns the last transition of any condition, for kinds that have no time of their end."""
+    moments = [moment(one.get("lastTransitionTime")) for one in status_of(obj).get("conditions") or ()]
+    return max(filter(None, moments), default=moment(obj["metadata"].get("creationTimestamp")))
 
 
 def object_state(resource: Resource, obj: Obj) -> ObjectState:
@@ -36,36 +92,26 @@ def object_state(resource: Resource, obj: Obj) -> ObjectState:
     return ObjectState(phase, one_line(status_of(obj).get("message")), ended)
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
-    """What the waiting ledger needs of an object, without the rest of its row."""
-
-    phase: str
-    submitted_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    waited_until: datetime | None
-    """The first start; of a job that only holds a cluster, which starts nothing, when it got it."""
+def _started(observed: ObservedObject, state: ObjectState) -> datetime | None:
+    """Returns the first start, which later attempts overwrite in the object."""
+    if observed.stored is not None and observed.stored.run.started_at is not None:
+        return observed.stored.run.started_at
+    if observed.resource != FOURNOS_JOB:
+        return state.started_at
+    return _not_before(_start(observed), creation_time(observed.obj))
 
 
-def life_of(observed: ObservedObject) -> Life:
-    """Returns phase, submission, first start and end of an object that exists."""
-    state, submitted = object_state(observed.resource, observed.obj), creation_time(observed.obj)
-    started = (
-        observed.stored.run.started_at if observed.stored else None
-    )  # later attempts overwrite the first start
-    if started is None:
-        of_job = observed.resource == FOURNOS_JOB
-        started = _not_before(_start(observed), submitted) if of_job else state.started_at
-    return Life(state.phase, submitted, started, state.ended_at, started or _held_at(observed, submitted))
-
-
-def _held_at(observed: ObservedObject, submitted: datetime) -> datetime | None:
-    """Returns when a job that only holds a cluster got it; None for any other object."""
-    job = observed.obj
-    if observed.resource != FOURNOS_JOB or not spec_of(job).get("lockOnly"):
+def waits_for(observed: ObservedObject) -> tuple[str, str] | None:
+    """Returns the cause and the text of what the object waits for by its status; None if it does not wait."""
+    if observed.resource == FOURNOS_JOB:
+        cause = cause_of(observed.obj)
+        return (str(cause), one_line(status_of(observed.obj).get("message"))) if cause else None
+    quota = condition(observed.workload or {}, "QuotaReserved") or {}
+    if quota.get("status") != "False" or is_true(observed.workload or {}, "Finished"):
         return None
-    return _not_before(moment((status_of(job).get("phaseTimes") or {}).get("admitted")), submitted)
+    text = one_line(quota.get("message"))
+    reason = named_reason(str(quota.get("reason") or ""), text)
+    return CAUSE_OF_REASON.get(reason, Cause.QUOTA).value, text
 
 
 def _start(observed: ObservedObject) -> datetime | None:
@@ -84,6 +130,8 @@ def run_of(observed: ObservedObject, now: datetime, what: Fingerprint | None) ->
     obj = observed.obj
     state = object_state(observed.resource, obj)
     spec, meta = spec_of(obj), obj["metadata"]
+    before = observed.stored.run if observed.stored else None
+    cause, text = waits_for(observed) or ((before.waited_for, before.waited_for_text) if before else ("", ""))
     row = Run(
         identity=Identity(observed.cluster, meta["namespace"], uid_of(obj)),
         kind=observed.resource.kind,
@@ -96,10 +144,12 @@ def run_of(observed: ObservedObject, now: datetime, what: Fingerprint | None) ->
         message=state.message,
         owner=str(spec.get("owner") or ""),
         target=str(status_of(obj).get("cluster") or ""),
-        started_at=life_of(observed).started_at,
+        started_at=_started(observed, state),
         ended_at=state.ended_at,
         ending=Ending.OBSERVED if state.ended_at is not None else Ending.OPEN,
         labels=dict(meta.get("labels") or {}),
+        waited_for=cause,
+        waited_for_text=text,
     )
     return _of_job(row, observed, what) if what is not None else _of_queued(row, observed)
 
@@ -161,19 +211,18 @@ def _not_before(at: datetime | None, begin: datetime) -> datetime | None:
     return None if at is None else max(at, begin)
 
 
-def deleted(run: Run, now: datetime, *, gap: tuple[datetime, datetime] | None) -> Run:
+def deleted(run: Run, now: datetime) -> Run:
     """Returns the row of a run whose object is gone, closed from what is known."""
-    phase = run.phase or "New"
-    text = f"Deleted in phase {phase}"
-    if gap is not None:
-        text = f"Deleted while the recorder did not run; the last observed phase is {phase}"
+    text = f"Deleted in phase {run.phase or 'New'}"
     message = f"{text}: {run.message}" if run.message else text
     end = max(now, run.submitted_at)
     return replace(run, ended_at=end, observed_at=now, ending=Ending.DELETED, message=message)
 
 
 def digest_of(record: Record) -> bytes:
-    """Returns a digest of what the record shows, without the times and versions of the observation."""
+    """Returns a digest of what the record shows, without the times and versions of the observation.
+
+    A cause's text changes with each move of the queue: it is written with the next other change."""
     row = (
         *(getattr(record.run, name) for name in _SHOWN),
         sorted(record.run.labels.items()),
@@ -187,5 +236,5 @@ def digest_of(record: Record) -> bytes:
 _SHOWN = tuple(
     name
     for name in Run.__dataclass_fields__
-    if name not in ("identity", "observed_at", "resource_version", "labels")
+    if name not in ("identity", "observed_at", "resource_version", "labels", "waited_for_text")
 )

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
 from sqlalchemy import Connection, Select, bindparam, func, select
 
-from fournos.history.records import Document, Identity, Interval, KeepMark, Record, Run
+from fournos.history.records import Document, Identity, KeepMark, Run
 from fournos.history.store import rows
-from fournos.history.store.schema import documents, keeps, runs, waits
+from fournos.history.store.schema import documents, keeps, runs
 from fournos.history.store.text import indexed, unpack
 
 IDENTITY: Final = tuple(runs.c[name] == bindparam(name) for name in ("cluster", "namespace", "uid"))
 """The condition of one run; its parameters are those of `rows.identity_columns`."""
 _NUMBER: Final = select(runs.c.id).where(*IDENTITY)
-_WAITS: Final = select(waits).where(waits.c.run_id == bindparam("number")).order_by(waits.c.position)
-_LEDGERS: Final = (
-    select(waits)
-    .where(waits.c.run_id.in_(bindparam("numbers", expanding=True)))
-    .order_by(waits.c.run_id, waits.c.position)
-)
 _MARK: Final = select(keeps.c.by, keeps.c.at, keeps.c.reason).where(keeps.c.run_id == bindparam("number"))
 _DOCUMENTS: Final = select(documents.c.name, documents.c.data).where(
     documents.c.run_id == bindparam("number"), documents.c.name.in_(bindparam("names", expanding=True))
@@ -55,10 +48,6 @@ def number_of(connection: Connection, identity: Identity) -> int | None:
     return found
 
 
-def waits_of(connection: Connection, number: int | None) -> tuple[Interval, ...]:
-    return tuple(map(rows.interval_of, connection.execute(_WAITS, {"number": number})))
-
-
 def mark_of(connection: Connection, number: int) -> KeepMark | None:
     found = connection.execute(_MARK, {"number": number}).first()
     return None if found is None else KeepMark(*found)
@@ -83,13 +72,10 @@ def documents_statement(uids: Iterable[str], name: Document) -> Select[Any]:
     )
 
 
-def open_records(
+def open_runs(
     connection: Connection, cluster: str, kind: str, *, after: int, limit: int
-) -> list[tuple[int, Record]]:
-    """Returns the open runs of a kind whose `runs.id` is above `after`, by that number, with their ledgers.
-
-    One statement reads the ledgers of all: a process that starts may have thousands of open runs.
-    """
+) -> list[tuple[int, Run]]:
+    """Returns the open runs of a kind whose `runs.id` is above `after`, by that number."""
     conditions = (
         runs.c.cluster == indexed(cluster),
         runs.c.kind == kind,
@@ -98,8 +84,4 @@ def open_records(
     )
     columns = rows.columns(connection.dialect.name)
     statement = select(*columns).where(*conditions).order_by(runs.c.id).limit(limit)
-    open_rows = connection.execute(statement).all()
-    ledgers: defaultdict[int, list[Interval]] = defaultdict(list)
-    for row in connection.execute(_LEDGERS, {"numbers": [row.id for row in open_rows]}):
-        ledgers[row.run_id].append(rows.interval_of(row))
-    return [(row.id, Record(rows.run_of(row), tuple(ledgers[row.id]))) for row in open_rows]
+    return [(row.id, rows.run_of(row)) for row in connection.execute(statement)]

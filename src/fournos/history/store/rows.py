@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime
 from functools import cache
@@ -11,15 +10,16 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import ColumnElement, Row, Text, cast, func, select, type_coerce
 
-from fournos.api.phase import Cause
-from fournos.history.records import Ending, Identity, Interval, Run
+from fournos.history.records import Ending, Identity, Run
 from fournos.history.store.schema import labels, runs
 from fournos.history.store.text import folded, indexed, message
 
 _PLAIN: Final = tuple(
-    field.name for field in fields(Run) if field.name not in ("identity", "labels", "ending", "message")
+    field.name
+    for field in fields(Run)
+    if field.name not in ("identity", "labels", "ending", "message", "waited_for_text")
 )
-_HEAD: Final = ("id", "cluster", "namespace", "uid", "ending", "message")
+_HEAD: Final = ("id", "cluster", "namespace", "uid", "ending", "message", "waited_for_text")
 
 
 @cache
@@ -63,6 +63,7 @@ def row_of(run: Run) -> dict[str, Any]:
         **{name: indexed(value) if isinstance(value, str) else value for name, value in plain.items()},
         "ending": run.ending.value,
         "message": message(run.message),
+        "waited_for_text": message(run.waited_for_text),
         "search": folded(run.name, run.display_name),
         "closed_at": closed_at(run),
     }
@@ -81,11 +82,12 @@ def closed_at(run: Run) -> datetime | None:
 def run_of(row: Row[Any] | tuple[Any, ...]) -> Run:
     """Returns the run of a row with `columns`."""
     values: tuple[Any, ...] = tuple(row)
-    _, cluster, namespace, uid, ending, text, *plain, label_json = values
+    _, cluster, namespace, uid, ending, text, waited_for, *plain, label_json = values
     return Run(
         identity=Identity(cluster, namespace, uid),
         ending=Ending(ending),
         message=text,
+        waited_for_text=waited_for,
         labels=orjson.loads(label_json) if label_json else {},
         **dict(zip(_PLAIN, plain, strict=True)),
     )
@@ -94,22 +96,3 @@ def run_of(row: Row[Any] | tuple[Any, ...]) -> Run:
 def label_rows(run: Run) -> list[dict[str, Any]]:
     """Returns the rows of the run's labels, without the run's key."""
     return [{"name": indexed(name), "value": indexed(value)} for name, value in sorted(run.labels.items())]
-
-
-def wait_rows(waits: Iterable[Interval]) -> list[dict[str, Any]]:
-    """Returns the rows of a waiting ledger, without the run's key."""
-    return [
-        {
-            "position": position,
-            "start_at": each.start,
-            "end_at": each.end,
-            "cause": each.cause.value,
-            "text": message(each.text),
-        }
-        for position, each in enumerate(waits)
-    ]
-
-
-def interval_of(row: Row[Any]) -> Interval:
-    found = row._mapping
-    return Interval(found["start_at"], found["end_at"], Cause(found["cause"]), found["text"])

@@ -105,6 +105,8 @@ runs: Final = Table(
     Column("ending", Text, nullable=False),
     Column("failure", Text, nullable=False),
     Column("fingerprint", Text, nullable=False),
+    Column("waited_for", Text, nullable=False),
+    Column("waited_for_text", Text, nullable=False),
     # What the store derives.
     Column("search", Text, nullable=False),  # name and display name, folded
     Column("closed_at", Time),  # when the run counts as over for the retention; NULL while it is open
@@ -119,17 +121,6 @@ labels: Final = Table(
     of_run(primary_key=True),
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
-)
-
-waits: Final = Table(
-    "waits",
-    metadata,
-    of_run(primary_key=True),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("start_at", Time, nullable=False),
-    Column("end_at", Time),
-    Column("cause", Text, nullable=False),
-    Column("text", Text, nullable=False),
 )
 
 documents: Final = Table(

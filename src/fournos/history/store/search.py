@@ -52,7 +52,6 @@ def detail(connection: Connection, query: Query, documents: Iterable[Document]) 
         return None
     return Detail(
         rows.run_of(row),
-        reads.waits_of(connection, row.id),
         reads.documents_of(connection, row.id, documents),
         reads.mark_of(connection, row.id),
     )

@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, delete, insert, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Record, Run
+from fournos.history.records import Detail, Document, Identity, Page, Query, Record, Run
 from fournos.history.store import reads, rows, search, writes
 from fournos.history.store.database import BUSY_SECONDS, Database, open_database
 from fournos.history.store.schema import baselines, keeps, runs
@@ -85,20 +85,12 @@ class HistoryStore:
         return await self.database.read(lambda connection: search.find(connection, query))
 
     async def detail(self, query: Query, documents: Iterable[Document] = ()) -> Detail | None:
-        """Returns the newest run that matches, with its waiting ledger and these documents, in one read."""
+        """Returns the newest run that matches, with these documents, in one read."""
         return await self.database.read(lambda connection: search.detail(connection, query, documents))
 
     async def namespaces(self) -> list[tuple[str, str]]:
         """Returns the name and the UID of each namespace that has runs."""
         return await self.database.read(reads.namespaces)
-
-    async def waits(self, identity: Identity) -> tuple[Interval, ...]:
-        """Returns the waiting ledger of a run, oldest first."""
-
-        def read(connection: Connection) -> tuple[Interval, ...]:
-            return reads.waits_of(connection, reads.number_of(connection, identity))
-
-        return await self.database.read(read)
 
     async def document(self, identity: Identity, name: Document) -> Any | None:
         """Returns a document of a run; None if it has none of this name."""
@@ -116,14 +108,14 @@ class HistoryStore:
             stored = (await connection.execute(statement)).all()
         return await to_thread(lambda: {rows.identity_of(row): unpack(row.data) for row in stored})
 
-    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
-        """Yields the runs of a kind whose end is not known, with their ledgers, in no particular order."""
+    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
+        """Yields the runs of a kind whose end is not known, in no particular order."""
         last = 0
         while True:
-            read = partial(reads.open_records, cluster=cluster, kind=kind, after=last, limit=_BATCH)
+            read = partial(reads.open_runs, cluster=cluster, kind=kind, after=last, limit=_BATCH)
             batch = await self.database.read(read)
-            for _, record in batch:
-                yield record
+            for _, run in batch:
+                yield run
             if len(batch) < _BATCH:
                 return
             last, _ = batch[-1]

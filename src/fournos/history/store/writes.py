@@ -13,7 +13,7 @@ from fournos.history.store import rows
 from fournos.history.store.database import INSERT
 from fournos.history.store.errors import NamespaceFullError
 from fournos.history.store.result_rows import prepare, put_tests
-from fournos.history.store.schema import documents, labels, runs, tombstones, waits
+from fournos.history.store.schema import documents, labels, runs, tombstones
 from fournos.history.store.text import pack
 
 # Statements are made once: making one takes longer than running it.
@@ -44,7 +44,6 @@ def put(connection: Connection, record: Record, namespace_bytes: int = 0) -> Non
     if number is None or connection.scalar(_BURIED, identity) is not None:
         raise RecordRefusedError
     _replace(connection, labels, number, rows.label_rows(record.run))
-    _replace(connection, waits, number, rows.wait_rows(record.waits))
     new_documents = dict(record.documents)
     if record.results:
         now = record.run.ended_at or record.run.observed_at

@@ -42,7 +42,7 @@ from fournos.web.rights import RUNS
 from fournos.web.runs.reading import Parts, error_line, failed, parts
 from fournos.web.runs.results import courses, shown_results
 from fournos.web.runs.subject import JobSubject, address, part, subject, text
-from fournos.web.runs.timeline import attempts, gantt, lanes, waiting_lane, waits
+from fournos.web.runs.timeline import attempts, gantt, lanes, waiting_lane
 from fournos.web.site import Action, Call, Content, Done, Download, Page, Written
 
 
@@ -294,8 +294,10 @@ async def gather(call: Call) -> Mapping[str, Any]:
         part(_explained(call, about, parts_read)), error_line(call, about, first)
     )
     explanation = explained.value
-    ledger = recorded.waits if recorded else ()
-    drawn = [*waiting_lane(ledger), *lanes(job, attempts(job, parts_read.tasks.value or {}), call.now)]
+    drawn = [
+        *waiting_lane(recorded.run if recorded else None),
+        *lanes(job, attempts(job, parts_read.tasks.value or {}), call.now),
+    ]
     mark = recorded.kept if recorded else None
     run = recorded.run.identity.text if recorded else ""
     course = courses(parts_read.trends.value, run, about.namespace)
@@ -312,7 +314,6 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "offers": offers(about, allowed - absent),
         "resubmits": "retry" in allowed,
         "gantt": gantt(drawn, call.now),
-        "waits": waits(ledger),
         "explained": explained,
         "explanation": explanation,
         "estimate": _estimate(typical, explanation, call.now),

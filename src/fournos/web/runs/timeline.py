@@ -10,7 +10,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from fournos.engine.kube.resource import Obj
-from fournos.history.records import Interval
+from fournos.history.records import Run
 from fournos.insight.children import Children
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.timeline import timeline
@@ -229,28 +229,10 @@ def _text(name: str, start: datetime, end: datetime | None) -> str:
     return f"{name}: from {start:%H:%M:%S} UTC{length}"
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """An entry of the waiting ledger."""
-
-    cause: str
-    text: str
-    start: datetime
-    length: str
-    """"" while it lasts."""
-
-
-def waits(ledger: Iterable[Interval]) -> list[Wait]:
-    return [
-        Wait(one.cause.value, one_line(one.text), one.start, short(one.end - one.start) if one.end else "")
-        for one in ledger
-    ]
-
-
-def waiting_lane(ledger: Iterable[Interval]) -> list[Lane]:
-    """One lane with the whole ledger; none without entries."""
-    bars = tuple(
-        GanttBar(one.cause.value, one.start, one.end, f"{one.cause.value}: {one_line(one.text)}")
-        for one in ledger
-    )
-    return [Lane("Waited for", "Waiting", bars)] if bars else []
+def waiting_lane(run: Run | None) -> list[Lane]:
+    """One lane from the submission to the start, with what it waited for last; none without a wait."""
+    if run is None or not run.waited_for:
+        return []
+    what = f"{run.waited_for}: {one_line(run.waited_for_text)}"
+    bar = GanttBar(run.waited_for, run.submitted_at, run.started_at or run.ended_at, what)
+    return [Lane("Waited for", "Waiting", (bar,), what)]

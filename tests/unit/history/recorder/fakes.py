@@ -9,7 +9,7 @@ from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.resource import NAMESPACE, POD, Key, Obj
 from fournos.history.logs.stored import ContainerLog, readable_ids
-from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
+from fournos.history.records import Document, Ending, Identity, Record, Run
 from fournos.history.results.models import Test
 from fournos.systems.jobs.names import RESULT_NAME
 from tests.unit.systems.jobs.actors import NS
@@ -22,7 +22,6 @@ class FakeArchive:
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
         self.runs: dict[Identity, Run] = {}
-        self.ledgers: dict[Identity, tuple[Interval, ...]] = {}
         self.documents: dict[Identity, dict[Document, Any]] = {}
         self.results: dict[Identity, dict[str, Test]] = {}
         self.commits: list[Record] = []
@@ -47,7 +46,6 @@ class FakeArchive:
             return False
         self.commits.append(record)
         self.runs[run.identity] = run
-        self.ledgers[run.identity] = record.waits
         self.documents.setdefault(run.identity, {}).update(record.documents)
         self.results.setdefault(run.identity, {}).update({one.slot: one for one in record.results})
         return True
@@ -61,15 +59,11 @@ class FakeArchive:
         self.compared.append(identity)
         return self.suspects
 
-    async def waits(self, identity: Identity) -> tuple[Interval, ...]:
-        self._answer()
-        return self.ledgers.get(identity, ())
-
-    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
+    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
         self._answer()
         for run in tuple(self.runs.values()):
             if (run.identity.cluster, run.kind, run.ending) == (cluster, kind, Ending.OPEN):
-                yield Record(run, self.ledgers.get(run.identity, ()))
+                yield run
 
 
 class Archives:
@@ -96,12 +90,9 @@ class Archives:
     async def suspected(self, identity: Identity) -> bool:
         return await self.current.suspected(identity)
 
-    async def waits(self, identity: Identity) -> tuple[Interval, ...]:
-        return await self.current.waits(identity)
-
-    async def open_records(self, cluster: str, kind: str) -> AsyncIterator[Record]:
-        async for record in self.current.open_records(cluster, kind):
-            yield record
+    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
+        async for run in self.current.open_runs(cluster, kind):
+            yield run
 
 
 class FakeLogs:

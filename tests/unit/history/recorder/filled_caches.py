@@ -13,10 +13,9 @@ from fournos.history.settings import HistorySettings
 
 
 class FilledCaches:
-    """The caches of the recorder of FournosJobs, and a clock."""
+    """The caches of the recorder of FournosJobs."""
 
     def __init__(self) -> None:
-        self.now = 0.0
         self._stores: dict[Resource, Store] = {
             watch.resource: Store(project=watch.project, indexes=watch.indexes)
             for watch in watches(HistorySettings(), FOURNOS_JOB)
@@ -28,6 +27,3 @@ class FilledCaches:
         store = self._stores[resource]
         versioned = [{**obj, "metadata": {"resourceVersion": "1", **obj["metadata"]}} for obj in objects]
         store.replace([store.slim(obj) for obj in versioned], "1")
-
-    def monotonic(self) -> float:
-        return self.now

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key
 from fournos.history.recorder.controller import recorder
-from fournos.history.recorder.journal import Journal
+from fournos.history.recorder.steps import Journal
 from fournos.history.records import Document, Run
 from fournos.history.settings import HistorySettings
 from fournos.systems.jobs.part import jobs_controller
@@ -74,7 +72,7 @@ class Story:
 
         jobs = jobs_controller(JobSettings(namespace=NS, history_enabled=True), TEMPLATE)
         self.scenario = Scenario(
-            recorder(self.settings, FOURNOS_JOB, self.archives, self.journal, clock, logs=self.logs),
+            recorder(self.settings, FOURNOS_JOB, self.archives, self.journal, logs=self.logs),
             begin,
             (partial(tekton_tasks, results=returns), *((task_pods,) if logs else ())),
             cast=(Resolver, Kueue, tekton),
@@ -107,9 +105,8 @@ class Story:
         return row
 
     def end(self, server: Server) -> Any:
-        """What every run must agree on: the rows, that the wait is covered, and what is left of the job."""
+        """What every run must agree on: the rows, and what is left of the job."""
         archive = self.archives.of(server)
-        wait_is_covered(archive)
         found = server.find(FOURNOS_JOB, KEY)
         left = None if found is None else (found["status"]["phase"], "archivedAt" in found["status"])
         rows = [
@@ -120,18 +117,6 @@ class Story:
         kept = [sorted(set(documents) - {Document.QUOTA}) for documents in archive.documents.values()]
         results = [sorted(found) for found in archive.results.values()]
         return left, rows, kept, results, len(archive.logs)
-
-
-def wait_is_covered(archive: FakeArchive) -> None:
-    """Every second between submission and run has a reason."""
-    for identity, run in archive.runs.items():
-        over = run.started_at or run.ended_at
-        assert over is not None
-        waits = [one for one in archive.ledgers[identity] if one.start < over]
-        for one, following in pairwise(waits):
-            assert one.end == following.start
-        length = sum((one.end - one.start for one in waits if one.end is not None), timedelta())
-        assert length == over - run.submitted_at
 
 
 def archived_in(server: Server) -> set[str]:

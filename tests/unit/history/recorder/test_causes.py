@@ -1,93 +1,62 @@
-"""The ledger books the cause that `explain` names, for every kind and every reason of Kueue."""
+"""What an object waits for, by its status: in the words of its operator and of Kueue."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
-from fournos.api.phase import Cause
+from fournos.api.phase import CAUSE_OF_REASON, Cause
 from fournos.engine.kube.resource import Obj, key_of
-from fournos.engine.runtime.decision import Facts
-from fournos.history.recorder.archive import Write
-from fournos.history.recorder.context import ObservedObject
-from fournos.history.recorder.decide import decide
-from fournos.history.settings import HistorySettings
-from fournos.insight import appwrapper_reasons, reasons
-from fournos.insight.appwrapper_reasons import WrapperMembers
-from fournos.insight.children import Children
-from fournos.insight.facts import WaitFacts
-from fournos.insight.kueue_reasons import REASONS
-from tests.unit.cli.objects import NOW, ago, cluster_queue, job, local_queue, workload
-
-QUEUED = {"kueue.x-k8s.io/queue-name": "fournos-queue"}
+from fournos.history.recorder.observe import ObservedObject
+from fournos.history.recorder.record import waits_for
+from tests.unit.cli.objects import job, workload
 
 
-def wrapper(phase: str = "Suspended", *, labels: Any = None, **status: Any) -> Obj:
-    found = job("one", phase, labels=QUEUED if labels is None else labels, status=status)
-    return {**found, "kind": "AppWrapper", "spec": {"suspend": phase == "Suspended", "components": []}}
+def of_job(phase: str | None, **status: Any) -> tuple[str, str] | None:
+    obj = job("one", phase, status=status)
+    return waits_for(ObservedObject(key_of(obj), FOURNOS_JOB, obj))
 
 
-def waiting(reason: str, **fields: Any) -> Obj:
-    condition = {"type": "QuotaReserved", "status": "False", "reason": reason, "message": "why"}
-    return workload(conditions=[condition], **fields)
+@pytest.mark.parametrize(
+    ("phase", "status", "expected"),
+    [
+        (None, {}, "Operator"),
+        ("Resolving", {}, "Resolver"),
+        ("Pending", {"waiting": {"cause": "Lock"}}, "Lock"),
+        ("Admitted", {}, "Dispatch"),
+        ("Running", {}, None),
+        ("Stopping", {}, None),
+        ("Failed", {"waiting": {"cause": "Lock"}}, None),
+    ],
+)
+def test_a_job_waits_for_what_its_status_says(phase: str | None, status: Any, expected: str | None) -> None:
+    found = of_job(phase, message="why\nnot", **status)
+    assert found == (None if expected is None else (expected, "why not"))
 
 
-def facts_of(obj: Obj, *workloads: Obj) -> WaitFacts:
-    return WaitFacts(obj, Children(workloads), "fournos-queue", local_queue(), cluster_queue())
+def test_a_pending_job_whose_status_names_no_cause() -> None:
+    assert of_job("Pending") == ("Quota", "")
 
 
-def booked(facts: WaitFacts, now: Any = NOW) -> Cause | None:
-    """The cause of the ledger's open interval."""
-    resource = FOURNOS_JOB if facts.job["kind"] == "FournosJob" else APPWRAPPER
-    obj: Obj = {**facts.job, "metadata": {**facts.job["metadata"], "resourceVersion": "1"}}
-    seen = ObservedObject(
-        key_of(obj),
-        resource,
-        cluster="c",
-        obj=obj,
-        children=facts.found,
-        facts=replace(facts, job=obj),
-        workload=facts.found.workloads[-1] if facts.found.workloads else None,
+def queued(workload: Obj | None) -> tuple[str, str] | None:
+    wrapper = {**job("one", "Suspended"), "kind": "AppWrapper"}
+    return waits_for(ObservedObject(key_of(wrapper), APPWRAPPER, wrapper, workload=workload))
+
+
+def waiting(reason: str, status: str = "False") -> Obj:
+    return workload(
+        conditions=[{"type": "QuotaReserved", "status": status, "reason": reason, "message": "why"}]
     )
-    decision = decide(seen, Facts(), now, settings=HistorySettings())
-    (write,) = (step for step in decision.steps if isinstance(step, Write))
-    last = write.record.waits[-1] if write.record.waits else None
-    return last.cause if last is not None and last.end is None else None
 
 
-@pytest.mark.parametrize("reason", [*REASONS, "WaitingForQuota", "ExceedsMaxQuota", "Pending"])
-def test_a_reason_of_kueue_is_booked_as_it_is_explained(reason: str) -> None:
-    for facts in (facts_of(job("one", "Pending"), waiting(reason)), facts_of(wrapper(), waiting(reason))):
-        assert booked(facts) is explained(facts)
+@pytest.mark.parametrize("reason", [*CAUSE_OF_REASON, "WaitingForQuota", "Pending"])
+def test_another_kind_waits_for_what_kueue_says(reason: str) -> None:
+    cause = CAUSE_OF_REASON.get(reason, Cause.QUOTA)
+    assert queued(waiting(reason)) == (cause.value, "why")
 
 
-def explained(facts: WaitFacts) -> Cause | None:
-    if facts.job["kind"] == "FournosJob":
-        return reasons.explain(facts, NOW).cause
-    return appwrapper_reasons.explain(facts.job, WrapperMembers(facts.found.workloads), facts, NOW).cause
-
-
-def test_a_finished_workload_is_not_the_one_that_waits() -> None:
-    """A replaced slice, or the Workload of an attempt that is over, in whichever order they are read."""
-    older, newer = waiting("Misconfigured", created=ago(minutes=9)), workload("two")
-    newer["status"]["conditions"] = [{"type": "Finished", "status": "True"}]
-    facts = facts_of(wrapper(), older, newer)
-    assert booked(facts) is explained(facts) is Cause.QUEUE_STOPPED
-    later = waiting("AdmissionGated", created=ago(minutes=1))
-    facts = facts_of(wrapper(), later, older)
-    assert booked(facts) is explained(facts) is Cause.ADMISSION_CHECK
-
-
-def test_an_object_without_a_queue_waits_for_no_queue() -> None:
-    facts = facts_of(wrapper(labels={}))
-    assert booked(facts) is explained(facts) is Cause.SUSPENDED
-
-
-def test_an_appwrapper_that_runs_does_not_wait() -> None:
-    deployed = {"type": "ResourcesDeployed", "status": "True", "lastTransitionTime": ago(minutes=1)}
-    admitted = workload(conditions=[{"type": "Admitted", "status": "True"}])
-    facts = facts_of(wrapper("Running", conditions=[deployed]), admitted)
-    assert booked(facts) is explained(facts) is None
+def test_what_has_its_quota_or_no_workload_does_not_wait() -> None:
+    assert queued(waiting("QuotaReserved", "True")) is None
+    assert queued(None) is None

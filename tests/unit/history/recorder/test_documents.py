@@ -10,21 +10,17 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Facts
 from fournos.history.fingerprint import Fingerprint, fingerprint_of
-from fournos.history.recorder import archive
-from fournos.history.recorder.context import ObservedObject
 from fournos.history.recorder.decide import decide
 from fournos.history.recorder.documents import documents_of, results_of
-from fournos.history.recorder.journal import StoredRun
-from fournos.history.recorder.projections import project_task_run
+from fournos.history.recorder.observe import ObservedObject, project_task_run
 from fournos.history.recorder.record import run_of
-from fournos.history.records import Document, Interval
+from fournos.history.recorder.steps import StoredRun, Write
+from fournos.history.records import Document
 from fournos.history.settings import HistorySettings
 from fournos.insight.children import TASK_LABEL, Children
-from fournos.insight.facts import WaitFacts
 from fournos.systems.jobs.names import RESULT_NAME
 
 
@@ -152,7 +148,7 @@ def test_results_of_an_evicted_attempt_are_not_the_run_s() -> None:
     assert [kpi.kpi_id for record in returned.tests for kpi in record.kpis] == ["kpi2"]
 
 
-def test_a_lock_waits_until_it_holds_its_cluster() -> None:
+def test_a_lock_starts_nothing() -> None:
     begin, now = datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, 1, tzinfo=UTC)
     job: dict[str, Any] = {
         "metadata": {
@@ -169,17 +165,16 @@ def test_a_lock_waits_until_it_holds_its_cluster() -> None:
             "phaseTimes": {"pending": "2030-01-01T00:00:05Z", "admitted": "2030-01-01T00:20:00Z"},
         },
     }
-    waiting = Interval(begin, None, Cause.LOCK, "another holds it")
-    held = ObservedObject(Key("n", "job"), FOURNOS_JOB, cluster="x", obj=job, facts=WaitFacts(job))
-    open_run = StoredRun(run_of(held, begin, None), (waiting,))
+    held = ObservedObject(Key("n", "job"), FOURNOS_JOB, cluster="x", obj=job)
+    open_run = StoredRun(replace(run_of(held, begin, None), waited_for="Lock"))
     decision = decide(replace(held, stored=open_run), Facts(), now, settings=HistorySettings())
-    (record,) = [step.record for step in decision.steps if isinstance(step, archive.Write)]
+    (record,) = [step.record for step in decision.steps if isinstance(step, Write)]
     cluster = {"metadata": {"name": "c"}, "status": {"hardware": {"totalGPUs": 16}}}
     (of_cluster, later) = (
         run_of(replace(held, target=target, stored=stored), begin, Fingerprint())
-        for target, stored in ((cluster, None), (None, StoredRun(replace(record.run, gpu_count=8), ())))
+        for target, stored in ((cluster, None), (None, StoredRun(replace(record.run, gpu_count=8))))
     )
     assert (of_cluster.gpu_count, of_cluster.fingerprint, of_cluster.pipeline) == (16, "", "")
     assert later.gpu_count == 8, "as it was first recorded"
-    (wait,) = record.waits
-    assert (wait.end, record.run.started_at) == (datetime(2030, 1, 1, 0, 20, tzinfo=UTC), None)
+    assert record.run.started_at is None
+    assert record.run.admitted_at == datetime(2030, 1, 1, 0, 20, tzinfo=UTC)

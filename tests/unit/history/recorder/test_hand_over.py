@@ -16,8 +16,8 @@ from fournos.engine.queueing.workload import RESOURCE_FLAVOR
 from fournos.history.fingerprint import CLUSTER_CLASS_LABEL
 from fournos.history.records import Document, Ending, Run
 from fournos.systems.jobs.names import FINALIZER
-from tests.unit.history.recorder.stories import KEY, TTL, Story, archived_in, wait_is_covered
-from tests.unit.systems.jobs.actors import NS, Kueue, Resolver, Tekton, job, submit
+from tests.unit.history.recorder.stories import KEY, TTL, Story, archived_in
+from tests.unit.systems.jobs.actors import NS, Tekton, job, submit
 from tests.world.harness import DISTURBED, DiedError
 from tests.world.server import Server
 
@@ -184,7 +184,7 @@ async def test_a_deletion_that_is_observed_closes_the_run() -> None:
     assert story.row.ended_at is not None
 
 
-async def test_what_was_deleted_while_the_recorder_was_down_is_closed_and_says_so() -> None:
+async def test_what_was_deleted_while_the_recorder_was_down_is_closed() -> None:
     story = Story(tekton=lambda: Tekton(endless={"job"}))
     life = await story.run()
     assert story.row.ending is Ending.OPEN
@@ -196,10 +196,7 @@ async def test_what_was_deleted_while_the_recorder_was_down_is_closed_and_says_s
     life.process = life._born()
     await life._quiet()
     assert story.row.ending is Ending.DELETED
-    assert story.row.message.startswith(
-        "Deleted while the recorder did not run; the last observed phase is Run"
-    )
-    wait_is_covered(story.archive)
+    assert story.row.message.startswith("Deleted in phase Run")
     assert story.journal.every_key() == ()
 
 
@@ -213,19 +210,14 @@ async def test_a_name_that_is_used_again_is_another_run() -> None:
     assert {run.ending for run in story.archive.runs.values()} == {Ending.OBSERVED}
 
 
-async def test_the_time_without_a_recorder_is_unknown_in_the_ledger() -> None:
-    def occupied() -> Kueue:
-        return Kueue(slots={"cluster-1": 0})
-
-    story = Story(end=lambda server: None)
-    story.scenario = replace(story.scenario, cast=(Resolver, occupied))
-    life = await story.run()
-    assert story.row.phase == "Pending"
-    life.server.clock.advance(600)
-    life.process = life._born()
-    await life._quiet()
-    causes = [one.cause for one in story.archive.ledgers[story.row.identity]]
-    assert Cause.UNKNOWN in causes and causes[-1] is not Cause.UNKNOWN
+async def test_what_it_waited_for_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURNOS_HISTORY_INTERVAL_SEC", "0")
+    story = Story()
+    await story.run()
+    causes = [record.run.waited_for for record in story.archive.commits]
+    assert causes[0] in ("Operator", "Resolver") and len(set(causes)) > 1
+    assert story.row.waited_for == Cause.DISPATCH.value and story.row.started_at is not None
+    assert story.row.queued_at is not None and story.row.admitted_at is not None
 
 
 # --- reruns ---------------------------------------------------------------------------------------------

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import APPWRAPPER, PIPELINE_RUN
-from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.history.recorder.controller import recorder
-from fournos.history.recorder.journal import Journal
-from fournos.history.recorder.kinds import state_of
+from fournos.history.recorder.record import state_of
+from fournos.history.recorder.steps import Journal
 from fournos.history.records import Document, Ending
 from fournos.history.settings import HistorySettings
 from tests.unit.history.recorder.fakes import Archives, namespaces
@@ -20,7 +19,7 @@ from tests.unit.systems.jobs.actors import NS
 from tests.world.harness import Run as Life
 from tests.world.harness import Scenario
 from tests.world.kueue import ADMITTED
-from tests.world.server import Server, VirtualClock
+from tests.world.server import Server
 from tests.world.status import set_conditions
 
 T = "2030-01-01T00:00:05Z"
@@ -78,7 +77,7 @@ def admitted(server: Server) -> None:
 
 
 async def test_an_appwrapper_is_recorded_with_queue_quota_and_end() -> None:
-    clock, archives, journal = VirtualClock(), Archives(), Journal()
+    archives, journal = Archives(), Journal()
 
     def begin(server: Server) -> None:
         archives.begin(server, (0.0, 0.0))
@@ -91,7 +90,7 @@ async def test_an_appwrapper_is_recorded_with_queue_quota_and_end() -> None:
         server.create(APPWRAPPER, {"metadata": meta, "spec": {"suspend": True}})
 
     scenario = Scenario(
-        recorder(HistorySettings(interval_sec=0), APPWRAPPER, archives, journal, clock),
+        recorder(HistorySettings(interval_sec=0), APPWRAPPER, archives, journal),
         begin,
         script=[queued, admitted, phase("Running"), phase("Succeeded")],
         born=journal.clear,
@@ -103,13 +102,12 @@ async def test_an_appwrapper_is_recorded_with_queue_quota_and_end() -> None:
     assert row.target == "cluster-1"
     documents = archives.current.documents[row.identity]
     assert set(documents) == {Document.OBJECT, Document.QUOTA}
-    causes = {one.cause for record in archives.current.commits for one in record.waits}
-    assert Cause.QUEUE_STOPPED in causes
+    assert row.waited_for == ""
 
 
 async def test_a_pipelinerun_that_ran_on_a_worker_brings_its_results_in_its_own_status() -> None:
     """MultiKueue copies the status of the copy: no TaskRun and no pod of it is in this cluster."""
-    clock, archives, journal = VirtualClock(), Archives(), Journal()
+    archives, journal = Archives(), Journal()
     key = Key(NS, "nightly")
 
     def begin(server: Server) -> None:
@@ -129,7 +127,7 @@ async def test_a_pipelinerun_that_ran_on_a_worker_brings_its_results_in_its_own_
     settings = HistorySettings(kinds=("PipelineRun.v1.tekton.dev",), interval_sec=0)
     (resource,) = settings.resources()
     scenario = Scenario(
-        recorder(settings, resource, archives, journal, clock), begin, script=[over], born=journal.clear
+        recorder(settings, resource, archives, journal), begin, script=[over], born=journal.clear
     )
     await Life(scenario).finish()
     (row,) = archives.current.runs.values()

@@ -13,12 +13,11 @@ from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.logs.collector import LogCollector
 from fournos.history.part import PART
-from fournos.history.recorder.archive import Forget, Write, executors
+from fournos.history.recorder.steps import Forget, Write, executors
 from fournos.history.records import Record
 from fournos.history.settings import HistorySettings
 from tests.unit.history.recorder.stories import Story, archived_in
 from tests.unit.systems.jobs.actors import job
-from tests.world.server import VirtualClock
 
 
 async def test_the_log_of_a_container_is_stored_once_when_it_has_ended() -> None:
@@ -78,7 +77,7 @@ async def test_a_job_that_is_gone_is_forgotten_by_the_collector(step: type) -> N
     story = Story(logs=True)
     await story.run()
     assert story.logs is not None
-    run = executors(story.archives, story.journal, VirtualClock(), lambda *_: None, story.logs)
+    run = executors(story.archives, story.journal, lambda *_: None, story.logs)
     gone = Forget(story.row.identity) if step is Forget else Write(Record(story.row), b"", gone=True)
     await run[step](gone, None)  # type: ignore[arg-type]
     assert story.logs.forgotten == [story.row.identity.uid]

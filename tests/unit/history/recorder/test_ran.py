@@ -12,7 +12,7 @@ from fournos.api.phase import run_times
 from fournos.client.views import JobView
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.history.fingerprint import fingerprint_of
-from fournos.history.recorder.context import ObservedObject
+from fournos.history.recorder.observe import ObservedObject
 from fournos.history.recorder.record import run_of
 from fournos.history.records import recorded_row
 from fournos.history.usage import of_job

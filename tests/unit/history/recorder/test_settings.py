@@ -65,7 +65,7 @@ async def test_the_database_is_that_of_the_url(monkeypatch: pytest.MonkeyPatch, 
     assert await archive.record(Record(a_run()))
     assert file.exists()
     assert (await archive.get(a_run().identity)) == a_run()
-    assert [one.run.identity.uid async for one in archive.open_records("c", "AppWrapper")] == ["u1"]
+    assert [one.identity.uid async for one in archive.open_runs("c", "AppWrapper")] == ["u1"]
     await archive.close()
 
 
@@ -100,7 +100,7 @@ async def test_the_replica_that_records_deletes(monkeypatch: pytest.MonkeyPatch,
     task = asyncio.create_task(started.background["history-retention"]())  # type: ignore[arg-type]
     await archive.record(Record(a_run()))
     assert not deleted, "a standby deletes nothing"
-    assert [one.run async for one in archive.open_records("c", "AppWrapper")] == [a_run()]
+    assert [one async for one in archive.open_runs("c", "AppWrapper")] == [a_run()]
     await task
     assert len(deleted) == 1
     await archive.close()
