@@ -33,7 +33,7 @@ JOBS, CLUSTERS, PARTS, SHARED = (
 )
 SECRETS = "test_where_secrets_are_and_what_they_are_called"
 ENDS = "test_how_long_an_end_may_take"
-FLEETS, STARTED = (f"tests/unit/app/test_{name}.py" for name in ("fleets", "started"))
+FLEETS, STARTED = (f"tests/unit/app/test_{name}.py" for name in ("fleets", "run"))
 NAMES = "test_the_namespaces_and_the_queue"
 LEASE = (STARTED, "test_a_part_s_variable_names_the_namespace_of_its_lease")
 PROBES = (FLEETS, "test_how_often_a_cluster_is_probed")

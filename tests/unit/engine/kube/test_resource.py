@@ -6,8 +6,24 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fournos.engine.kube.resource import JOB, Obj, controls, newest, owner_reference
+from fournos.engine.kube.resource import (
+    JOB,
+    Obj,
+    controls,
+    joined,
+    json_patch,
+    merge_patch,
+    nested,
+    newest,
+    only,
+    owner_reference,
+    read,
+    without_null,
+)
+from tests.world.server import clone, merge
 
 
 def made(name: str, **meta: Any) -> Obj:
@@ -61,3 +77,75 @@ def test_names_in_a_path_are_quoted(name: str) -> None:
         "jobs",
         quoted,
     ]
+
+
+# --- patches ----------------------------------------------------------------------------------------
+# Merge patches and JSON patches.
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "patch"),
+    [
+        ({}, {}, {}),
+        ({"a": 1}, {"a": 1}, {}),
+        ({"a": 1}, {}, {"a": None}),
+        ({"a": 1}, {"a": None}, {"a": None}),
+        ({}, {"a": None}, {}),
+        ({"a": [1, 2]}, {"a": [1]}, {"a": [1]}),
+        ({"a": [{"b": 1}]}, {"a": ({"b": 1, "c": None},)}, {}),
+        ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": None}}),
+        ({"a": 1}, {"a": {"b": {"c": None, "d": 1}}}, {"a": {"b": {"d": 1}}}),
+    ],
+)
+def test_merge_patch(old: Obj, new: Obj, patch: Obj) -> None:
+    assert merge_patch(old, new) == patch
+
+
+def test_nulls_in_lists_go_only_where_asked() -> None:
+    body = {"a": None, "b": {"c": None}, "d": ({"e": None}, None)}
+    assert without_null(body) == {"b": {}, "d": [{}, None]}
+    assert without_null(body, in_lists=False) == {"b": {}, "d": ({"e": None}, None)}
+
+
+# --- JSON patches ------------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("a/~b"), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECT = st.dictionaries(st.sampled_from("a/~b"), JSON, max_size=4)
+
+
+def applied(target: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+    for one in operations:
+        *way, last = [
+            step.replace("~1", "/").replace("~0", "~") for step in one["path"].removeprefix("/").split("/")
+        ]
+        place: Any = target
+        for step in way:
+            place = place[step]
+        if one["op"] == "remove":
+            del place[last]
+        else:
+            assert (one["op"] == "replace") == (last in place)
+            place[last] = one["value"]
+    return target
+
+
+@given(OBJECT, OBJECT)
+def test_a_json_patch_equals_the_merge_patch(target: dict[str, Any], patch: dict[str, Any]) -> None:
+    wanted = merge(clone(target), patch)
+    assert applied(clone(target), json_patch(target, patch)) == wanted
+    assert json_patch(wanted, patch) == []
+
+
+# --- dotted paths ------------------------------------------------------------------------------------
+
+
+def test_paths() -> None:
+    obj = {"spec": {"a": {"b": 1}, "c": 2}}
+    assert (read(obj, "spec.a.b"), read(obj, "spec.c.d"), read(obj, "x")) == (1, None, None)
+    assert nested("spec.a.b", None) == {"spec": {"a": {"b": None}}}
+    assert joined({"s": {"a": 1}}, {"s": {"b": None}}, {"s": {"a": 2}}) == {"s": {"a": 2, "b": None}}
+    assert only(obj, ("spec.a", "status.x")) == {"spec": {"a": {"b": 1}}}

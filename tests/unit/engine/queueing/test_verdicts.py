@@ -11,7 +11,23 @@ import pytest
 from fournos.engine.api.conditions import Condition
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.ensure import PREBUILT_LABEL
-from fournos.engine.queueing.job import Ended, QueueInputs, QueueOptions, QueueOutcome, Verdict
+from fournos.engine.queueing.job import (
+    Capability,
+    Ended,
+    JobWithCustomStart,
+    JobWithCustomStop,
+    JobWithCustomWorkload,
+    JobWithCustomWorkloadActivation,
+    JobWithFinalize,
+    JobWithManagedBy,
+    JobWithPriorityClass,
+    JobWithReclaimablePods,
+    JobWithStartPatch,
+    QueueInputs,
+    QueueOptions,
+    QueueOutcome,
+    Verdict,
+)
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.report import finish_patch
@@ -28,6 +44,8 @@ from fournos.engine.runtime.decision import (
     Unknown,
     attempt,
 )
+from fournos.systems.appwrappers.decide import QueuedAppWrapper
+from fournos.systems.jobs.queue import QueuedFournosJob
 from tests.unit.engine.queueing.test_reconcile import (
     ADMITTED,
     FLAVOR,
@@ -296,3 +314,49 @@ def test_an_owner_that_cannot_be_read_is_waited_for() -> None:
     assert need == NeededFacts((question,))
     found = reconcile(job, QueueInputs(), Facts({question: Unknown("timeout")}), NOW)
     assert found == QueueOutcome(Verdict.BLOCKED, "OwnerUnknown", "timeout", retry=True)
+
+
+# --- capabilities -----------------------------------------------------------------------------------
+# Which optional capabilities a kind has: those whose methods it has, all of them.
+
+ALL = {
+    JobWithCustomStart,
+    JobWithCustomStop,
+    JobWithCustomWorkload,
+    JobWithCustomWorkloadActivation,
+    JobWithFinalize,
+    JobWithManagedBy,
+    JobWithPriorityClass,
+    JobWithReclaimablePods,
+    JobWithStartPatch,
+}
+
+
+class Half:
+    """Has one of the two methods of JobWithStartPatch."""
+
+    def start(self, infos: Any) -> Any: ...
+
+
+class Whole(Half):
+    def stop(self, infos: Any) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    ("kind", "has"),
+    [
+        (Half, set()),
+        (Whole, {JobWithStartPatch}),
+        (QueuedAppWrapper, {JobWithStartPatch, JobWithManagedBy}),
+        (
+            QueuedFournosJob,
+            {JobWithCustomStart, JobWithCustomWorkload, JobWithCustomWorkloadActivation, JobWithManagedBy},
+        ),
+    ],
+)
+def test_a_kind_has_the_capabilities_whose_methods_it_has(kind: type, has: set[type]) -> None:
+    assert {capability for capability in ALL if issubclass(kind, capability)} == has
+
+
+def test_these_are_all_capabilities() -> None:
+    assert set(Capability.__subclasses__()) == ALL

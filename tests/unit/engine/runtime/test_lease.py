@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
-from fournos.engine.kube.errors import ConnectionLostError, NotLeaderError, ServerError
+from fournos.engine.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ConnectionLostError,
+    KubeError,
+    NotLeaderError,
+    ServerError,
+)
 from fournos.engine.kube.resource import LEASE, Key, Obj, Resource
-from fournos.engine.runtime.lease import Lease
-from tests.unit.engine.runtime.loop import LoopClock
+from fournos.engine.runtime.lease import Lease, micro_time
+from tests.unit.engine.runtime.loop import START, LoopClock
 from tests.world.connection import Connection
 from tests.world.server import Server
 
@@ -226,3 +237,234 @@ async def test_what_is_not_held_is_not_released(one: Candidate, two: Candidate, 
 def test_times_that_allow_two_leaders_are_refused(server: Server) -> None:
     with pytest.raises(ValueError, match="duration > renew_deadline"):
         Lease(Connection(server), KEY, "x", LoopClock(), duration=10, renew_deadline=10)
+
+
+# --- writes under a Lease ---------------------------------------------------------------------------
+# What a candidate of the leader election writes into its Lease, and how long it waits for each answer.
+
+FOREIGN = {"holderIdentity": "three", "leaseDurationSeconds": 30, "leaseTransitions": 3}
+
+
+class Scripted(Connection):
+    """`reads`: what happens to the next reads: an error, or a wait of so many seconds."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.reads: list[KubeError | float] = []
+
+    async def get(self, resource: Resource, key: Key) -> Obj:
+        match self.reads.pop(0) if self.reads else 0:
+            case KubeError() as error:
+                raise error
+            case seconds:
+                await asyncio.sleep(seconds)
+        return await super().get(resource, key)
+
+
+@pytest.fixture
+async def api(server: Server) -> Scripted:
+    return Scripted(server)
+
+
+@pytest.fixture
+async def lease(api: Scripted, clock: LoopClock) -> Lease:
+    return Lease(api, KEY, "one", clock, jitter=lambda: 0.5)
+
+
+def spec(server: Server) -> dict[str, Any]:
+    return dict(server.get(LEASE, KEY)["spec"])
+
+
+def foreign(server: Server, **more: Any) -> None:
+    meta = {"namespace": KEY.namespace, "name": KEY.name}
+    server.create(LEASE, {"metadata": meta, "spec": {**FOREIGN, **more}})
+
+
+def at(clock: LoopClock) -> str:
+    return micro_time(clock.now())
+
+
+def refuse(server: Server, verb: str, error: KubeError) -> None:
+    """Refuses the next write of this verb."""
+    left = [error]
+    server.refusals.append(lambda seen, *_: left.pop() if seen == verb and left else None)
+
+
+# --- what is written -------------------------------------------------------------------------------------
+
+
+async def test_a_new_lease_says_who_leads_and_since_when(
+    lease: Lease, server: Server, clock: LoopClock
+) -> None:
+    await lease.acquire()
+    taken = at(clock)
+    made = server.get(LEASE, KEY)
+    assert (made["apiVersion"], made["kind"]) == (LEASE.api_version, "Lease")
+    claim = {"holderIdentity": "one", "leaseDurationSeconds": 15}
+    assert made["spec"] == {**claim, "renewTime": taken, "acquireTime": taken, "leaseTransitions": 0}
+    holding = asyncio.create_task(lease.hold())
+    await asyncio.sleep(2.5)
+    assert spec(server) == {
+        **claim,
+        "renewTime": micro_time(START + timedelta(seconds=2)),
+        "acquireTime": taken,
+        "leaseTransitions": 0,
+    }
+    holding.cancel()
+    released = at(clock)
+    await lease.release()
+    assert spec(server) == {
+        "leaseDurationSeconds": 1,
+        "renewTime": released,
+        "acquireTime": taken,
+        "leaseTransitions": 0,
+    }
+
+
+async def test_a_change_of_the_leader_is_counted(lease: Lease, server: Server, clock: LoopClock) -> None:
+    foreign(server)
+    await lease.acquire()
+    taken = at(clock)
+    assert spec(server) == {
+        "holderIdentity": "one",
+        "leaseDurationSeconds": 15,
+        "renewTime": taken,
+        "acquireTime": taken,
+        "leaseTransitions": 4,
+    }
+
+
+async def test_its_own_lease_is_taken_at_once_and_counts_no_change(lease: Lease, server: Server) -> None:
+    foreign(server, holderIdentity="one")
+    async with asyncio.timeout(1):
+        await lease.acquire()
+    assert spec(server)["leaseTransitions"] == 3
+
+
+async def test_a_deleted_lease_is_created_by_the_renewal(lease: Lease, server: Server) -> None:
+    await lease.acquire()
+    holding = asyncio.create_task(lease.hold())
+    server.delete(LEASE, KEY)
+    await asyncio.sleep(60)
+    assert not holding.done()
+    assert lease.is_leader
+    holding.cancel()
+
+
+# --- when ------------------------------------------------------------------------------------------------
+
+
+async def test_the_duration_is_the_one_that_the_holder_declares(
+    server: Server, api: Scripted, clock: LoopClock
+) -> None:
+    """Not this process's own; at its very end the lease is free."""
+    foreign(server, leaseDurationSeconds=30)
+    await Lease(api, KEY, "one", clock, jitter=lambda: 0.0).acquire()
+    assert clock.monotonic() == pytest.approx(30)
+
+
+async def test_without_a_duration_the_own_one_counts(server: Server, api: Scripted, clock: LoopClock) -> None:
+    foreign(server, leaseDurationSeconds=None)
+    await Lease(api, KEY, "one", clock, jitter=lambda: 0.0, duration=16.0).acquire()
+    assert clock.monotonic() == pytest.approx(16)
+
+
+async def test_a_failed_attempt_is_repeated_after_the_interval_and_its_jitter(
+    lease: Lease, api: Scripted, clock: LoopClock
+) -> None:
+    api.reads = [ServerError("down", status=503)]
+    await lease.acquire()
+    assert clock.monotonic() == pytest.approx(2 * 1.1)
+
+
+async def test_an_attempt_that_hangs_is_given_up(lease: Lease, api: Scripted, clock: LoopClock) -> None:
+    api.reads = [3600.0]
+    await lease.acquire()
+    assert clock.monotonic() == pytest.approx(10 + 2 * 1.1)
+
+
+@pytest.mark.parametrize(
+    ("verb", "error"),
+    [
+        ("create", AlreadyExistsError("exists", status=409)),
+        ("patch", ConflictError("changed", status=409)),
+    ],
+)
+async def test_who_comes_second_does_not_lead(
+    verb: str, error: KubeError, lease: Lease, server: Server, clock: LoopClock
+) -> None:
+    if verb == "patch":
+        foreign(server, holderIdentity=None)
+    refuse(server, verb, error)
+    await lease.acquire()
+    assert lease.is_leader
+    assert clock.monotonic() == pytest.approx(2 * 1.1), "the second attempt"
+
+
+async def test_a_renewal_that_hangs_is_given_up_when_leadership_ends(
+    lease: Lease, server: Server, api: Scripted, clock: LoopClock
+) -> None:
+    await lease.acquire()
+    refuse(server, "patch", ConflictError("changed", status=409))
+    api.reads = [3600.0]
+    with pytest.raises(NotLeaderError, match="does not hold the lease"):
+        await lease.hold()
+    assert clock.monotonic() == pytest.approx(10 + 2), "its end, and one interval"
+
+
+async def test_a_release_that_hangs_is_given_up(lease: Lease, api: Scripted, clock: LoopClock) -> None:
+    await lease.acquire()
+    api.reads = [3600.0]
+    await lease.release()
+    assert clock.monotonic() == pytest.approx(4)
+
+
+# --- settings --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "accepted"),
+    [
+        ((15, 10, 4), True),
+        ((15, 10, 5), False),
+        ((15, 10, 6), False),
+        ((10, 10, 2), False),
+        ((9, 10, 2), False),
+    ],
+)
+def test_a_leader_has_time_for_a_second_attempt(times: tuple[float, float, float], accepted: bool) -> None:
+    duration, deadline, interval = times
+
+    def make() -> Lease:
+        return Lease(
+            Connection(Server()),
+            KEY,
+            "x",
+            LoopClock(),
+            duration=duration,
+            renew_deadline=deadline,
+            interval=interval,
+        )
+
+    if accepted:
+        assert not make().is_leader
+    else:
+        with pytest.raises(ValueError, match="2 x interval"):
+            make()
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine's time zone is not UTC."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_times_are_written_in_utc() -> None:
+    assert micro_time(datetime(2030, 1, 2, 3, 4, 5, 6, tzinfo=UTC)) == "2030-01-02T03:04:05.000006Z"
+    moment = datetime(2030, 1, 2, 3, 0, tzinfo=timezone(timedelta(hours=2)))
+    assert micro_time(moment) == "2030-01-02T01:00:00.000000Z"

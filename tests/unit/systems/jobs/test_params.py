@@ -17,7 +17,7 @@ from fournos.systems.jobs.observe import project_pipeline
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.rules import declared, problem, review
 from fournos.systems.jobs.settings import JobSettings
-from tests.unit.engine.queueing.test_kind_names import SILENT
+from tests.unit.engine.queueing.test_workload import SILENT
 from tests.unit.systems.jobs.actors import NS, job, phase, submit
 from tests.unit.systems.jobs.passes import KEY, a_job, a_workload, condition_of, decided, written
 from tests.unit.systems.jobs.test_lifecycle import scenario

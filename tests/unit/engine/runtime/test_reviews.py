@@ -9,8 +9,10 @@ import pytest
 
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.runtime.decision import User
-from fournos.engine.runtime.reviews import AT_ONCE, Reviewer, Rules
+from fournos.engine.runtime.reviews import AT_ONCE, SWEPT, Reviewer, Rules, TtlCache
 from tests.waiting import until
+
+# --- who may what -----------------------------------------------------------------------------------
 
 JOBS = {"verbs": ["get", "list"], "apiGroups": ["fournos.dev"], "resources": ["fournosjobs"]}
 
@@ -83,3 +85,31 @@ async def test_many_questions_of_one_user_delay_no_other() -> None:
     for task in (*asked, *reviewer._asking.values()):
         task.cancel()
     await asyncio.gather(*asked, *reviewer._asking.values(), return_exceptions=True)
+
+
+# --- answers that are kept --------------------------------------------------------------------------
+# A cache whose entries end by time.
+
+
+def test_what_has_ended_is_not_kept_until_the_cache_is_full() -> None:
+    now = 0.0
+    cache: TtlCache[int, str] = TtlCache(1000, monotonic=lambda: now)
+    for number in range(100):
+        cache.put(number, "short", 5)
+    cache.put(100, "long", 10 * SWEPT)
+    now = SWEPT
+    assert cache.get(0) is None and cache.get(100) == "long"
+    cache.put(101, "new", 5)
+    assert sorted(cache._kept) == [100, 101]
+
+
+def test_a_full_cache_loses_what_has_ended_and_then_its_oldest_entry() -> None:
+    now = 0.0
+    cache: TtlCache[str, int] = TtlCache(2, monotonic=lambda: now)
+    cache.put("a", 1, 5)
+    cache.put("b", 2, 50)
+    now = 6.0
+    cache.put("c", 3, 50)
+    assert (cache.get("a"), cache.get("b"), cache.get("c")) == (None, 2, 3)
+    cache.put("d", 4, 50)
+    assert (cache.get("b"), cache.get("c"), cache.get("d")) == (None, 3, 4)

@@ -22,6 +22,8 @@ from fournos.engine.kube.errors import (
     error_of,
 )
 
+# --- errors of an API server ------------------------------------------------------------------------
+
 TABLE: list[tuple[int, str, dict[str, object], type[KubeError]]] = [
     (400, "BadRequest", {}, InvalidError),
     (401, "Unauthorized", {}, ForbiddenError),

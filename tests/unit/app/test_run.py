@@ -12,13 +12,24 @@ import pytest
 
 from fournos.app import run
 from fournos.app.parts import PARTS
-from fournos.app.run import Served, WebhookOffer
+from fournos.app.run import Served, WebhookOffer, lease_namespace, served
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.credentials import Credentials
-from fournos.engine.kube.resource import Key
+from fournos.engine.kube.errors import ForbiddenError
+from fournos.engine.kube.resource import NAMESPACE, SECRET, VALIDATING_WEBHOOKS, Key
+from fournos.engine.runtime.clock import SystemClock
+from fournos.engine.runtime.lease import Lease
+from fournos.engine.runtime.metrics import Metrics
+from fournos.engine.runtime.webhook.registration import LABEL, WebhookSettings
+from fournos.systems.clusters.settings import ClusterSettings
+from fournos.systems.miniclusters.settings import MiniClusterSettings
+from tests.unit.engine.runtime.loop import LoopClock
+from tests.unit.engine.runtime.webhook.toy import webhook
 from tests.waiting import free_port, until
 from tests.world.connection import Connection
-from tests.world.server import Server
+from tests.world.server import Server, VirtualClock
+
+# --- start ------------------------------------------------------------------------------------------
 
 
 class Client(Connection):
@@ -137,3 +148,101 @@ def test_the_page_needs_no_lease(started: Started) -> None:
 def test_the_page_beside_a_part_with_a_lease(started: Started) -> None:
     assert run.main(enable=("miniclusters,web",), health_port=started.port) == 0
     assert len(started.managers) == 1 and "web" in started.tasks
+
+
+# --- namespaces -------------------------------------------------------------------------------------
+# An operator in a terminal leads wherever it is started.
+
+DEFAULT = "operator-system"
+
+
+class Api:
+    """The part of the API server that these tests need."""
+
+    def __init__(self, *namespaces: str, forbidden: bool = False) -> None:
+        self.server, self.forbidden = Server(VirtualClock()), forbidden
+        for name in namespaces:
+            self.server.create(NAMESPACE, {"metadata": {"name": name}})
+
+    async def get(self, resource: Any, key: Any) -> Any:
+        if self.forbidden:
+            raise ForbiddenError("namespaces is forbidden")
+        return self.server.get(resource, key)
+
+
+@pytest.mark.parametrize(
+    ("api", "given", "wanted"),
+    [
+        (Api(), "", "mine"),
+        (Api(DEFAULT), "", DEFAULT),
+        (Api(forbidden=True), "", DEFAULT),
+        (Api(), "said", "said"),
+    ],
+    ids=["nothing is deployed", "deployed", "cannot be asked", "said"],
+)
+async def test_the_lease_lies_where_it_can(api: Any, given: str, wanted: str) -> None:
+    settings = MiniClusterSettings()
+    assert await lease_namespace(api, PARTS["miniclusters"], settings, given, "mine") == wanted
+
+
+async def test_the_lease_of_hearth_is_with_its_clusters() -> None:
+    api: Any = Api()
+    part = PARTS["clusters"]
+    assert await lease_namespace(api, part, ClusterSettings(namespace="said"), "other", "mine") == "said"
+    assert await lease_namespace(api, part, ClusterSettings(), "other", "mine") == "mine"
+
+
+# --- webhooks ---------------------------------------------------------------------------------------
+# Whether webhooks are served, and who keeps their configurations.
+
+
+def lease(api: Connection, namespace: str) -> Lease:
+    return Lease(api, Key(namespace, "part"), "me", SystemClock())
+
+
+@pytest.mark.parametrize(
+    ("settings", "webhooks", "expected"),
+    [
+        ({}, (webhook(),), False),
+        ({"service": "hooks"}, (), False),
+        ({"service": "hooks"}, (webhook(),), True),
+        ({"url": "https://192.0.2.7:9443"}, (webhook(),), True),
+    ],
+)
+async def test_it_takes_a_webhook_and_a_way_to_it(
+    settings: dict[str, str], webhooks: tuple[object, ...], expected: bool
+) -> None:
+    api = Connection(Server())
+    offers = [WebhookOffer((), "one", lease(api, "one")), WebhookOffer(webhooks, "two", lease(api, "two"))]  # type: ignore[arg-type]
+    found = served(
+        api,
+        offers,
+        WebhookSettings(**settings),
+        clock=SystemClock(),
+        metrics=Metrics(),  # type: ignore[arg-type]
+    )
+    assert bool(found.background) is expected
+    assert bool(list(found.problems())) is expected
+
+
+@pytest.mark.looptime
+async def test_the_first_part_that_has_webhooks_leads_and_owns_the_configurations_of_all() -> None:
+    server = Server()
+    api, clock = Connection(server), LoopClock()
+    leases = [Lease(api, Key(name, "part"), "me", clock) for name in ("one", "two", "three")]
+    hooks = [(), (webhook(),), (webhook(name="b.fournos.dev", path="/b", configuration="fournos-b"),)]
+    offers = [WebhookOffer(found, one.key.namespace, one) for found, one in zip(hooks, leases, strict=True)]
+    settings = WebhookSettings(service="hooks")
+    found = served(api, offers, settings, clock=clock, metrics=Metrics())
+    task = asyncio.create_task(found.background["webhook-certificates"]())  # type: ignore[arg-type]
+    await leases[0].acquire()
+    await asyncio.sleep(5)
+    assert server.list(VALIDATING_WEBHOOKS) == []
+    await leases[1].acquire()
+    await asyncio.sleep(5)
+    made = server.list(VALIDATING_WEBHOOKS)
+    assert [one["metadata"]["name"] for one in made] == ["fournos-b", "fournos-toys"]
+    assert {one["metadata"]["labels"][LABEL] for one in made} == {"two"}
+    assert server.get(SECRET, Key("two", settings.secret))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -13,6 +13,8 @@ from fournos.engine.runtime.queue import Queue
 from fournos.engine.runtime.reconcile import PassOutcome, Result
 from tests.world.server import VirtualClock
 
+# --- gauges -----------------------------------------------------------------------------------------
+
 KEY = Key("ns", "a")
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from fournos.engine.kube.formats import DEEPEST, loads
 
+# --- JSON -------------------------------------------------------------------------------------------
+
 
 def deep(levels: int, *, opening: bytes = b'{"a":', closing: bytes = b"}") -> bytes:
     return opening * levels + b"1" + closing * levels
