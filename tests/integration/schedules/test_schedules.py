@@ -82,7 +82,7 @@ async def test_the_api_server_judges_as_the_rules_in_python(
     status, answer = await server("POST", path(namespace), here(bad, namespace), dryRun="All")
     assert status == 422, (rule, answer)
     status, answer = await server("POST", path(namespace), here(good, namespace), dryRun="All")
-    assert status == 201, (rule, answer)
+    assert status == 201, (rule, answer["message"])
 
 
 async def test_each_minute_has_one_job_whatever_is_killed(stage: ScheduleStage) -> None:
