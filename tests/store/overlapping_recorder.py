@@ -19,8 +19,7 @@ from typing import Any
 from fournos.engine.kube.resource import Key
 from fournos.history.alerts.announce import Announcer, Events, Webhook
 from fournos.history.alerts.news import News, NewsContext
-from fournos.history.artifacts.archive import Artifacts, UploadBusyError
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import ArtifactLimits, Artifacts, UploadBusyError
 from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.records import Identity, Record

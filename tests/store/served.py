@@ -9,11 +9,10 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.engine.runtime.clock import Clock, SystemClock
-from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.identity import HistoryAuthorizer
 from fournos.history.api.server import HistoryServer
-from fournos.history.api.service import HistoryService
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.api.service import ROUTES, HistoryService
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.store import HistoryStore
 from tests.unit.history.api.service import Reviews, Tokens

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from fournos.history.artifacts.archive import AT_ONCE
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import AT_ONCE, ArtifactLimits
 from fournos.history.blobs import CHUNK, Blobs
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore

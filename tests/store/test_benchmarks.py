@@ -12,7 +12,7 @@ from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import open_blobs
 from fournos.history.regressions.benchmark import BenchmarkState
 from fournos.history.store import HistoryStore

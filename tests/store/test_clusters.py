@@ -14,9 +14,9 @@ import pytest
 from aiohttp.test_utils import TestClient
 from sqlalchemy import select
 
-from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.routes import Route, Scoped
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.api.service import ROUTES
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.review import Acknowledgement

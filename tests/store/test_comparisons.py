@@ -15,8 +15,8 @@ from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
-from fournos.history.api import values as api_values
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.api import results as api_values
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import open_blobs
 from fournos.history.compare.comparison import KpiVerdict
 from fournos.history.compare.formats import FORMATS

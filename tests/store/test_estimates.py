@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.store import HistoryStore

@@ -16,7 +16,7 @@ from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.resource import Key
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.stored import ContainerLog

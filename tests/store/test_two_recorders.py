@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from devcluster.postgres import Postgres
-from fournos.history.artifacts.archive import Artifacts
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import ArtifactLimits, Artifacts
 from fournos.history.blobs import open_blobs
 from fournos.history.logs.collector import lines_of
 from fournos.history.records import Identity, Record

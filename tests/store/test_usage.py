@@ -16,7 +16,7 @@ from fournos.client.errors import NotAllowedError, RefusedError
 from fournos.client.history import AsyncHistory
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials, FixedIdentity, Proof
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import open_blobs
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.store import HistoryStore

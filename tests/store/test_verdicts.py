@@ -14,7 +14,7 @@ from fournos.client.history import SelectorError
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fournos.client.frames import MeasuredResults
     from fournos.history.api.comparisons import Trends
     from fournos.history.api.verdicts import Acknowledged
-    from fournos.history.artifacts.rules import Artifact
+    from fournos.history.artifacts import Artifact
     from fournos.history.compare.comparison import Comparison
     from fournos.history.estimates import Typical
     from fournos.history.records import Detail
@@ -364,7 +364,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
     @typed
     async def artifacts(self, name: str, *, namespace: str | None = None) -> list[Artifact]:
         """Returns the artifacts of a run, by path."""
-        from fournos.history.artifacts.rules import Artifact
+        from fournos.history.artifacts import Artifact
 
         return await self._get(f"{self._path(name, namespace)}/artifacts", list[Artifact])
 

@@ -28,7 +28,7 @@ from fournos.engine.kube.resource import Obj
 from fournos.history.records import Page, Run
 
 if TYPE_CHECKING:
-    from fournos.history.artifacts.rules import Artifact
+    from fournos.history.artifacts import Artifact
     from fournos.history.results.models import Received, RunValues
 
 
@@ -305,7 +305,7 @@ class AsyncUploads(HistoryRequests):
 
         `path` is its path among the artifacts.  A file that is stored already is not stored again.
         """
-        from fournos.history.artifacts.rules import Artifact
+        from fournos.history.artifacts import Artifact
 
         digest = await asyncio.to_thread(lambda: hashlib.file_digest(file, "sha256").hexdigest())
         where = f"{self._path(name, namespace)}/artifacts" if name else "/own/run/artifacts"

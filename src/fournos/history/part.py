@@ -31,8 +31,7 @@ SWEEP_INTERVAL = 60.0
 
 def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
     # Imported here, because only this part needs the packages of the extra `history`.
-    from fournos.history.api.service import HistoryService
-    from fournos.history.api.tasks import api_tasks
+    from fournos.history.api.service import HistoryService, api_tasks
     from fournos.history.blobs import open_blobs
     from fournos.history.recorder.database import DatabaseArchive
 

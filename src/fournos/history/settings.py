@@ -13,7 +13,7 @@ from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.workload import BadNameError, parse_name
 from fournos.engine.runtime.webhook.registration import Service
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.store_settings import StoreSettings
 
 BUILT_IN: Final[Mapping[str, Resource]] = {one.kind: one for one in (FOURNOS_JOB, APPWRAPPER, MINICLUSTER)}

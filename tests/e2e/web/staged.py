@@ -26,7 +26,7 @@ from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.resource import TOKEN_REVIEW, Obj, Resource
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import open_blobs
 from fournos.history.store import HistoryStore
 from fournos.insight.caches import ObjectCaches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fournos.history.artifacts.rules import Artifact
+from fournos.history.artifacts import Artifact
 from fournos.history.records import Page, body
 from fournos.history.results.models import Kpi, Test
 from tests.unit.cli.api import Api, Program

@@ -12,7 +12,7 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
 from fournos.engine.kube.resource import Key, Resource
-from fournos.history.artifacts.rules import Artifact
+from fournos.history.artifacts import Artifact
 from fournos.history.records import body
 from fournos.history.results.models import Kpi, Test
 from fournos.insight.children import RESOURCES

@@ -1,19 +1,36 @@
-"""What the handlers of the API work with: the store, the blobs and the clock."""
+"""The API as a part of the process: its routes, what they work with, its server and its certificate."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from functools import partial
+from typing import Final
 
+from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import NAMESPACE, Key, uid_of
+from fournos.engine.kube.transport import Backoff
+from fournos.engine.runtime.certificates import CertRotator, ServingCertificate
 from fournos.engine.runtime.clock import Clock
-from fournos.history.api.routes import Scope
-from fournos.history.artifacts.archive import Artifacts
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.api import (
+    comparisons,
+    results,
+    runs,
+    usage,
+    verdicts,
+)
+from fournos.history.api.identity import HistoryAuthorizer, publish, read_front_proxy
+from fournos.history.api.routes import Route, Scope
+from fournos.history.api.server import HistoryServer
+from fournos.history.artifacts import ArtifactLimits, Artifacts
 from fournos.history.blobs import Blobs
 from fournos.history.records import Identity, Run
 from fournos.history.regressions.judge import JUDGED
 from fournos.history.regressions.review import SeriesReview
+from fournos.history.settings import HistorySettings
 from fournos.history.store import HistoryStore
 from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.logs import LogRows
@@ -21,6 +38,14 @@ from fournos.history.store.results import Results
 from fournos.history.store.retention import erase
 from fournos.history.store.review import review
 from fournos.history.store.verdicts import Verdicts
+
+ROUTES: Final[tuple[Route, ...]] = (
+    *runs.ROUTES,
+    *results.ROUTES,
+    *comparisons.ROUTES,
+    *verdicts.ROUTES,
+    *usage.ROUTES,
+)
 
 
 class HistoryService:
@@ -73,3 +98,61 @@ class HistoryService:
 
     def now(self) -> datetime:
         return self._clock.now()
+
+
+log = logging.getLogger(__name__)
+
+KUBE_SYSTEM = Key("", "kube-system")
+
+
+def api_tasks(
+    api: Api, settings: HistorySettings, service: HistoryService, clock: Clock
+) -> Mapping[str, Callable[[], Awaitable[None]]]:
+    """Returns the tasks by name; none if the port is 0.
+
+    `api` must not be guarded by a lease, because every replica answers.
+    """
+    if not settings.port:
+        return {}
+    certificate = ServingCertificate()
+    rotator = CertRotator(
+        api,
+        Key(settings.namespace, settings.certificate_secret),
+        hosts=settings.hosts,
+        clock=clock,
+        name="history",
+        show=certificate.show,
+        publish=partial(publish, api, namespace=settings.namespace),
+    )
+    return {
+        "history-api": partial(_serve, api, settings, service, clock, certificate),
+        "history-certificate": rotator.run,
+    }
+
+
+async def _serve(
+    api: Api,
+    settings: HistorySettings,
+    service: HistoryService,
+    clock: Clock,
+    certificate: ServingCertificate,
+) -> None:
+    """Serves until cancelled, once the API server has answered who it is."""
+    backoff = Backoff()
+    while True:
+        try:
+            service.cluster = uid_of(await api.get(NAMESPACE, KUBE_SYSTEM))
+            authority, proxy = await read_front_proxy(api)
+            break
+        except (KubeError, ValueError) as error:
+            log.warning("history: the API waits for the API server: %s", error)
+            await asyncio.sleep(backoff.next())
+    server = HistoryServer(
+        ROUTES,
+        service,
+        api,
+        proxy,
+        HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=clock.monotonic),
+        certificate=certificate,
+    )
+    await server.run(port=settings.port, authority=authority)

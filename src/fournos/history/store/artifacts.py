@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, select
 
-from fournos.history.artifacts.rules import Artifact
+from fournos.history.artifacts import Artifact
 from fournos.history.records import Identity
 from fournos.history.store import reads
 from fournos.history.store.blob_rows import BlobRows

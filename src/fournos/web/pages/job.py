@@ -15,7 +15,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.jobs import AsyncJob
 from fournos.engine.kube.formats import dump
 from fournos.engine.kube.resource import Obj, is_terminating
-from fournos.history.artifacts.rules import ArtifactError, checked_path
+from fournos.history.artifacts import ArtifactError, checked_path
 from fournos.history.estimates import Typical, sentence
 from fournos.insight.differences import leaves
 from fournos.insight.explanation import Explanation

@@ -27,7 +27,7 @@ from fournos.web.site import Call
 
 if TYPE_CHECKING:
     from fournos.history.api.comparisons import Trends
-    from fournos.history.artifacts.rules import Artifact
+    from fournos.history.artifacts import Artifact
     from fournos.history.records import Detail
     from fournos.history.results.models import Test
 

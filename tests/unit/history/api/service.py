@@ -20,7 +20,7 @@ from fournos.history.api.routes import UnauthorizedError
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
-from fournos.history.artifacts.rules import ArtifactLimits
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.records import Detail, Document, Identity, KeepMark, Page, Query, Run
 from tests.world.server import VirtualClock
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from fournos.engine.kube.resource import SECRET, Key
-from fournos.history.api.tasks import api_tasks
-from fournos.history.artifacts.rules import Artifact, ArtifactError, ArtifactLimits
+from fournos.history.api.service import api_tasks
+from fournos.history.artifacts import Artifact, ArtifactError, ArtifactLimits
 from fournos.history.settings import HistorySettings
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.history.api.service import BEGAN

@@ -1,1 +1,0 @@
-"""Artifacts: the files that a run leaves behind."""
